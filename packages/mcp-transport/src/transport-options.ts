@@ -140,18 +140,17 @@ export interface LimitOptions {
 /** For listening streams, and for response streams that can be resumed. */
 export interface ReconnectOptions {
   /**
-   * First delay before a broken stream is reopened, in milliseconds. Grows by half each time. At least 100; the
-   * server's `retry` has priority. @default 1000
+   * First delay before a broken stream is reopened, in milliseconds. Grows by half each time. At least 100, and
+   * at least the server's `retry`. @default 1000
    */
   readonly firstMs?: number | undefined
   /**
-   * Longest delay between quick attempts, in milliseconds. Slow attempts at a listening stream start with it
-   * and grow to 5 minutes. @default 30_000
+   * Longest delay between two attempts, in milliseconds. @default 30_000
    */
   readonly maxMs?: number | undefined
   /**
-   * Number of quick attempts without progress. After them the stream of a call fails, and a listening stream is
-   * reopened slowly. 0 for no attempts. @default 2
+   * Number of attempts without progress after which the stream of a call fails, and a broken listening stream is
+   * reported. Attempts at a listening stream continue. 0 for no attempts. @default 2
    */
   readonly maxAttempts?: number | undefined
 }

@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 
@@ -13,7 +14,7 @@ export type StreamEnd =
       readonly error?: TransportError | undefined
     }
 
-/** Reason why a stream is not reopened, or only slowly. */
+/** Reason why a stream is not open: refused, or not opened again by `maxAttempts` attempts in a row. */
 export type StreamTrouble =
   | Extract<StreamEnd, { kind: 'refused' }>
   | {
@@ -41,15 +42,12 @@ export function isTemporary(status: number): boolean {
 
 export type FollowOutcome = { readonly kind: 'stopped' } | StreamTrouble
 
-/** Keeps reopening a stream slowly, without a limit of attempts. */
-export interface SlowReopening {
-  /** Called once per outage, after the quick attempts have failed. */
+/** Keeps reopening a stream without a limit of attempts. */
+export interface EndlessReopening {
+  /** Called once per outage: after a refusal, or after `reconnect.maxAttempts`. */
   onTrouble(trouble: StreamTrouble): void
-  /**
-   * Gets the function that ends the current wait early, and `undefined` after the wait. Call that function when
-   * the server answers another request, because it may offer the stream again.
-   */
-  onWaiting(wake: (() => void) | undefined): void
+  /** Resolves when the server has answered another request. */
+  nextAnswer(): Promise<void>
 }
 
 export interface FollowOptions {
@@ -62,11 +60,11 @@ export interface FollowOptions {
   /** The stream broke before: the first opening is already a reconnection. */
   readonly isBroken: boolean
   /** @default the stream fails after `reconnect.maxAttempts` */
-  readonly slowly?: SlowReopening | undefined
+  readonly endless?: EndlessReopening | undefined
   /** 0 … 1 */
   readonly random?: () => number
   /** Resolves after the delay, or when the signal aborts; never rejects. */
-  readonly wait?: (ms: number, signal: AbortSignal, slowly?: SlowReopening) => Promise<void>
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
 /**
@@ -76,38 +74,33 @@ const LIVED_MS = 10_000
 
 const RETRY_FLOOR_MS = 100
 const RETRY_CEILING_MS = 300_000
-/** Share of a slow delay that always passes, even if the server answers again. */
-const EARLIEST = 0.1
 
 /**
  * Keeps a stream open: reopens it at the cursor until it is stopped, refused, or was opened `maxAttempts` times
- * in a row without progress. With `slowly`, attempts continue with long delays, and only a stream that the
- * server never accepted can be refused. Streams share no state.
+ * in a row without progress. With `endless`, attempts continue, and only a stream that the server never accepted
+ * can be refused. Streams share no state.
  */
 export async function followStream(options: FollowOptions): Promise<FollowOutcome> {
-  const { open, reconnect, signal, isBroken, slowly, wait = pause } = options
+  const { open, reconnect, signal, isBroken, endless, wait = pause } = options
   let failures = 0
   let attempt = 0
-  /** Slow attempts in the current outage. */
-  let slowAttempts: number | undefined
   let hasBeenOpen = false
+  let isReported = false
   let end: StreamEnd | undefined
   while (!signal.aborted) {
     if (end !== undefined || isBroken) {
-      const trouble = slowAttempts === undefined ? troubleOf(end, failures, reconnect) : undefined
+      const trouble = troubleOf(end, failures, reconnect)
       if (trouble !== undefined) {
         const isKept = trouble.kind === 'exhausted' ? reconnect.maxAttempts > 0 : hasBeenOpen
-        if (slowly === undefined || !isKept) return trouble
-        slowly.onTrouble(trouble)
-        slowAttempts = 0
+        if (endless === undefined || !isKept) return trouble
+        if (!isReported) endless.onTrouble(trouble)
+        isReported = true
       }
-      if (slowAttempts === undefined) {
-        await wait(delayMs(failures, options), signal)
-      } else {
-        const isForbidden = end?.kind === 'refused' && end.error.code === 'UNAUTHORIZED'
-        // Without credentials, try again only after an answer to another request.
-        const ms = isForbidden ? Number.POSITIVE_INFINITY : slowDelayMs(slowAttempts++, options)
-        await wait(ms, signal, slowly)
+      await wait(delayMs(failures, options), signal)
+      const isForbidden = end?.kind === 'refused' && end.error.code === 'UNAUTHORIZED'
+      if (isForbidden && endless !== undefined) {
+        // Without credentials, each attempt would ask the user to sign in.
+        await untilAborted(endless.nextAnswer(), signal).catch(() => {})
       }
       if (signal.aborted) break
     }
@@ -120,7 +113,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
     // Reset on progress, not on connect: otherwise a server that accepts and drops the stream is asked without end.
     if (hasLived || (end.kind === 'ended' && end.progressed)) {
       failures = 0
-      slowAttempts = undefined
+      isReported = false
     } else if (!isFirst) {
       failures++
     }
@@ -128,7 +121,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
   return { kind: 'stopped' }
 }
 
-/** Returns the reason for no more quick attempts, if there is one. */
+/** Returns why the stream counts as broken, if it does. */
 function troubleOf(
   end: StreamEnd | undefined,
   failures: number,
@@ -140,51 +133,28 @@ function troubleOf(
 }
 
 /**
- * Delay before a quick attempt: the one that the server requested, within limits and without jitter; otherwise a
- * growing delay with jitter.
+ * Delay before an attempt: grows by half with each failure, with jitter, so that clients do not return at the same
+ * time after an outage. Not shorter than the delay that the server requested, which has limits and no jitter.
  */
 function delayMs(failures: number, options: FollowOptions): number {
   const { cursor, reconnect, random = Math.random } = options
-  if (cursor.retryMs !== undefined) {
-    return Math.min(Math.max(cursor.retryMs, RETRY_FLOOR_MS), RETRY_CEILING_MS)
-  }
   const ceiling = Math.min(reconnect.firstMs * 1.5 ** failures, reconnect.maxMs)
-  return Math.max(ceiling * (0.75 + random() / 4), RETRY_FLOOR_MS)
+  const own = Math.max(ceiling * (0.75 + random() / 4), RETRY_FLOOR_MS)
+  if (cursor.retryMs === undefined) return own
+  const requested = Math.min(Math.max(cursor.retryMs, RETRY_FLOOR_MS), RETRY_CEILING_MS)
+  return failures === 0 ? requested : Math.max(requested, own)
 }
 
-/** These delays have a wide range, so that clients do not return at the same time after an outage. */
-function slowDelayMs(slowAttempts: number, options: FollowOptions): number {
-  const { cursor, reconnect, random = Math.random } = options
-  const ceiling = Math.min(reconnect.maxMs * 1.5 ** slowAttempts, RETRY_CEILING_MS)
-  const wished = Math.min(cursor.retryMs ?? 0, RETRY_CEILING_MS)
-  return Math.max(ceiling * (0.5 + random() / 2), wished, RETRY_FLOOR_MS)
-}
-
-/**
- * Waits for `ms`, or until the signal aborts. When `slowly` wakes it, it waits only until a tenth of `ms` (or of the
- * longest delay) has passed.
- */
-export function pause(ms: number, signal: AbortSignal, slowly?: SlowReopening): Promise<void> {
+/** Waits for `ms`, or until the signal aborts. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const since = performance.now()
-    let timer: NodeJS.Timeout | undefined
     const end = (): void => {
       clearTimeout(timer)
       signal.removeEventListener('abort', end)
-      slowly?.onWaiting(undefined)
       resolve()
     }
-    const endAfter = (leftMs: number): void => {
-      clearTimeout(timer)
-      timer = setTimeout(end, leftMs).unref()
-    }
-    if (signal.aborted) return end()
-    if (Number.isFinite(ms)) endAfter(ms)
+    const timer = setTimeout(end, ms).unref()
     signal.addEventListener('abort', end, { once: true })
-    slowly?.onWaiting(() => {
-      slowly.onWaiting(undefined) // only the first call counts
-      endAfter(Math.max(since + Math.min(ms, RETRY_CEILING_MS) * EARLIEST - performance.now(), 0))
-    })
   })
 }
 

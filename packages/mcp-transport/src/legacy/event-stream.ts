@@ -79,11 +79,12 @@ async function keepListening(
     reconnect,
     signal,
     isBroken: false,
-    slowly: {
+    endless: {
       onTrouble,
-      onWaiting: (wake) => {
-        session.wakeListening = wake
-      },
+      nextAnswer: () =>
+        new Promise((resolve) => {
+          session.onSuccess = resolve
+        }),
     },
     open: (attempt) =>
       openEventStream(http, session, {

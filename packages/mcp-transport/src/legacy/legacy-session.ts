@@ -48,8 +48,8 @@ export class LegacySession {
   lost: Promise<void> | undefined
   /** The session that replaced this one, or the attempt to open it. */
   replacement: Promise<LegacySession | 'stateless'> | undefined
-  /** Set while the listening stream waits: reopens it soon. */
-  wakeListening: (() => void) | undefined
+  /** Called when a request has succeeded. Set while the listening stream waits for that. */
+  onSuccess: (() => void) | undefined
   /** False if the server has refused the session, or was asked to terminate it. */
   mayBeOpen = true
   /** The session was terminated by the client. */
@@ -77,7 +77,7 @@ export class LegacySession {
     this.isProven = true
     this.isDoubtful = false
     this.refusals = 0
-    this.wakeListening?.()
+    this.onSuccess?.()
   }
 
   /**

@@ -123,7 +123,7 @@ export class ModernProtocol {
    * @param isFirst No part of the call was executed before this request
    */
   checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome> {
-    if (outcome.kind === 'answered') this.#subscriptions.wake()
+    if (outcome.kind === 'answered') this.#subscriptions.answered()
     return looksLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
   }
 

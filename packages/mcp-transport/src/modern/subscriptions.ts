@@ -72,9 +72,9 @@ export class Subscriptions {
     })
   }
 
-  /** Call it when the server has answered a request: a stream that waits is then reopened soon. */
-  wake(): void {
-    this.#current?.wake?.()
+  /** Call it when the server has answered a request. */
+  answered(): void {
+    this.#current?.onAnswer?.()
   }
 
   close(): void {
@@ -152,8 +152,8 @@ interface Listening {
 class Listener {
   /** The accepted filter. Rejects if the server does not accept the stream. */
   readonly acknowledged: Promise<SubscriptionFilter>
-  /** Set while the stream waits before it is reopened: ends the wait early. */
-  wake: (() => void) | undefined
+  /** Called when the server has answered another request. Set while the stream waits for that. */
+  onAnswer: (() => void) | undefined
   /** True after the stream has ended, until it is open again. Changes may be missed meanwhile. */
   isBroken = false
   readonly #protocol: ModernProtocol
@@ -190,11 +190,12 @@ class Listener {
       reconnect: this.#options.reconnect,
       signal,
       isBroken: false,
-      slowly: {
+      endless: {
         onTrouble: (trouble) => this.#reportTrouble(trouble),
-        onWaiting: (wake) => {
-          this.wake = wake
-        },
+        nextAnswer: () =>
+          new Promise((resolve) => {
+            this.onAnswer = resolve
+          }),
       },
     })
     if (outcome.kind !== 'stopped' && !signal.aborted) this.#reportTrouble(outcome)
