@@ -14,17 +14,19 @@ import { redisStore } from '@x/mcp-gateway-redis'
 import type { RedisStore } from '@x/mcp-gateway-redis'
 import { deferred, seededRandom, startRecordingProxy } from '@x/mcp-testing'
 import { Child } from './processes.ts'
-import type { ScenarioReport } from './scenarios.ts'
 import type { PaymentCall, TaskProcessSpec, Turn, TurnEnd } from './task-process.ts'
 
-export const killedTasks = {
-  name: 'killed-tasks',
-  promise:
-    'Each call of an agent has one result, and only nodes whose process was killed run again.',
-} as const
+export const KILLED_TASKS = 'killed-tasks'
 
-export interface KilledTasksReport extends ScenarioReport {
+export interface KilledTasksReport {
+  readonly name: string
+  readonly ok: boolean
   readonly seed: number
+  readonly ms: number
+  /** Message of the assertion that failed. */
+  readonly error?: string
+  /** The command that repeats the seed. */
+  readonly repeat: string
   readonly figures: KilledTasksFigures
 }
 
@@ -79,12 +81,12 @@ export async function* runKilledTasks(
     const { figures } = run
     if (error !== undefined) await world.kill() // the next seed starts with new processes
     yield {
-      name: killedTasks.name,
+      name: KILLED_TASKS,
       ok: error === undefined,
       seed,
       ms: Math.round(performance.now() - begun),
       ...(error !== undefined && { error }),
-      repeat: `pnpm chaos --scenario ${killedTasks.name} --seed ${seed}`,
+      repeat: `pnpm chaos --scenario ${KILLED_TASKS} --seed ${seed}`,
       figures,
     }
   }

@@ -1,12 +1,11 @@
 // The command `pnpm chaos`.
 import { inspect, parseArgs } from 'node:util'
 import { checkNames, figuresOf, historyOf, violationsOf } from './checks.ts'
-import { killedTasks, runKilledTasks } from './killed-tasks.ts'
+import { KILLED_TASKS, runKilledTasks } from './killed-tasks.ts'
+import type { KilledTasksReport } from './killed-tasks.ts'
 import { killAll } from './processes.ts'
 import { runChaos } from './run.ts'
 import type { ChaosOptions } from './run.ts'
-import { runScenario, scenarios } from './scenarios.ts'
-import type { ScenarioReport } from './scenarios.ts'
 
 const HELP = `Calls MCP tools under injected faults, and checks the outcome of every call.
 
@@ -16,9 +15,9 @@ const HELP = `Calls MCP tools under injected faults, and checks the outcome of e
   --seed <n>         seed of all faults (default: a random one, which is printed)
   --era <era>        legacy, modern or both (default both)
   --concurrency <n>  calls in flight (default 24)
-  --short            three fixed seeds, then all named scenarios: about 2 minutes
-  --scenario <name>  one named scenario; "list" prints the names
-  --seeds <n>        seeds from --seed on, for --scenario killed-tasks (default 1)
+  --short            three fixed seeds, then three of killed-tasks: about 2 minutes
+  --scenario <name>  only the scenario killed-tasks
+  --seeds <n>        seeds of the scenario, from --seed on (default 1)
   --peers            our clients and those of other projects under the same faults, one after the
                      other; --minutes is the time for each client (default 0.25)
   --json             print one JSON object as the last line
@@ -44,12 +43,6 @@ async function main(): Promise<boolean> {
     process.stdout.write(HELP)
     return true
   }
-  if (values.scenario === 'list') {
-    for (const { name, promise } of [...scenarios, killedTasks]) {
-      console.log(`${name.padEnd(30)} ${promise}`)
-    }
-    return true
-  }
   const { short = false, scenario: chosen } = values
   const era = parseEra(values.era)
   const seed = parseWholeNumber('seed', values.seed ?? Math.floor(Math.random() * 1e6) + 1)
@@ -59,10 +52,8 @@ async function main(): Promise<boolean> {
     const { comparePeers } = await import(String(PEERS))
     return comparePeers({ seed, minutes, era, json: values.json })
   }
-  const named = scenarios.filter(({ name }) => (chosen ? name === chosen : short))
-  const killsTasks = chosen ? chosen === killedTasks.name : short
-  if (chosen && named.length === 0 && !killsTasks) {
-    throw new UsageError(`There is no scenario "${chosen}"; --scenario list prints the names`)
+  if (chosen !== undefined && chosen !== KILLED_TASKS) {
+    throw new UsageError(`--scenario must be ${KILLED_TASKS}, not "${chosen}"`)
   }
 
   const runs: { ok: boolean }[] = []
@@ -71,19 +62,12 @@ async function main(): Promise<boolean> {
     for (const each of short ? SHORT_SEEDS : [seed])
       runs.push(await report({ ...base, seed: each }))
   }
-  const reports: ScenarioReport[] = []
-  for (const scenario of named) {
-    const one = await runScenario(scenario, short ? 1 : seed)
-    printScenario(one)
-    reports.push(one)
-  }
-  if (killsTasks) {
+  const reports: KilledTasksReport[] = []
+  if (chosen || short) {
     const count = parseWholeNumber('seeds', values.seeds ?? 1)
     const seeds = Array.from({ length: count }, (_, index) => seed + index)
     for await (const one of runKilledTasks(chosen ? seeds : SHORT_TASK_SEEDS)) {
-      const { faults, repeatedNodes, resultMs } = one.figures
-      const nodes = `${repeatedNodes} nodes ran again`
-      printScenario(one, `seed ${one.seed}: ${faults.join(', ')}; ${nodes}; ${resultMs} ms`)
+      printScenario(one)
       reports.push(one)
     }
   }
@@ -92,9 +76,10 @@ async function main(): Promise<boolean> {
   return ok
 }
 
-function printScenario(one: ScenarioReport, figures = ''): void {
-  const { name, ok, ms, error, repeat } = one
-  console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) ${figures}`.trimEnd())
+function printScenario({ name, ok, seed, ms, error, repeat, figures }: KilledTasksReport): void {
+  const { faults, repeatedNodes, resultMs } = figures
+  const what = `${faults.join(', ')}; ${repeatedNodes} nodes ran again; ${resultMs} ms`
+  console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) seed ${seed}: ${what}`)
   if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
 }
 

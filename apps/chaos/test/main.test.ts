@@ -49,20 +49,10 @@ function isGone(pid: number): boolean {
   }
 }
 
-test('prints a scenario as one JSON object', async () => {
-  const { exitCode, json } = await start('--scenario', 'shared-session-id', '--seed', '3').ended
-  const repeat = 'pnpm chaos --scenario shared-session-id --seed 3'
-  const scenario = { name: 'shared-session-id', ok: true, ms: expect.any(Number), repeat }
-  expect({ exitCode, json }).toEqual({
-    exitCode: 0,
-    json: { ok: true, runs: [], scenarios: [scenario] },
-  })
-})
-
 test.each([
   ['--seed', '0', '--seed must be a number above 0, not "0"'],
   ['--era', 'new', '--era must be legacy, modern or both, not "new"'],
-  ['--scenario', 'none', 'There is no scenario "none"'],
+  ['--scenario', 'none', '--scenario must be killed-tasks, not "none"'],
 ])('rejects %s %s', async (option, value, message) => {
   const { exitCode, stderr } = await start(option, value).ended
   expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(message) })
