@@ -1,7 +1,7 @@
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
-import type { Authenticator, GatewayStore, GuardedFetch, Rate, RequestSource } from '@x/mcp-gateway'
+import type { Authenticator, GatewayStore, GuardedFetch, RequestSource } from '@x/mcp-gateway'
 import {
   assertGatewayOptions,
   authenticateToken,
@@ -90,19 +90,19 @@ const DAY_MS = 86_400_000
 interface Endpoint {
   readonly method: 'GET' | 'POST'
   /** Requests of one address. Tokens cannot be guessed, but each request may write to the store. */
-  readonly rate: Rate
+  readonly perMinute: number
   readonly answer: (facade: Facade, request: Request) => Promise<Response>
 }
 
 const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
-  ['/oauth/register', { method: 'POST', rate: { perMinute: 10 }, answer: register }],
-  ['/oauth/authorize', { method: 'GET', rate: { perMinute: 60 }, answer: authorize }],
-  ['/oauth/callback', { method: 'GET', rate: { perMinute: 60 }, answer: callback }],
-  ['/oauth/token', { method: 'POST', rate: { perMinute: 120 }, answer: token }],
+  ['/oauth/register', { method: 'POST', perMinute: 10, answer: register }],
+  ['/oauth/authorize', { method: 'GET', perMinute: 60, answer: authorize }],
+  ['/oauth/callback', { method: 'GET', perMinute: 60, answer: callback }],
+  ['/oauth/token', { method: 'POST', perMinute: 120, answer: token }],
 ])
 
 /** Registrations of all addresses together, because they stay in the store for a day. */
-const ALL_REGISTRATIONS: Rate = { perMinute: 120 }
+const ALL_REGISTRATIONS_PER_MINUTE = 120
 
 /**
  * Creates an authorization server for a gateway, in front of an identity service that does not support OAuth as MCP
@@ -120,7 +120,6 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
     resource,
     authorizationServers: [issuer],
     scopesSupported,
-    resourceName: undefined,
   })
   const extras = { resourceMetadata: metadata.metadataUrl(resource) }
   const document = serverMetadata(issuer, scopesSupported)
@@ -139,9 +138,9 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
     try {
       const name = pathname.slice('/oauth/'.length)
       const client = address && `oauth:${name}:${secretKey(subnetOf(address))}`
-      let waitMs = client ? await store.rates.take(client, endpoint.rate) : 0
+      let waitMs = client ? await store.rates.take(client, endpoint.perMinute) : 0
       if (waitMs === 0 && name === 'register') {
-        waitMs = await store.rates.take('oauth:register', ALL_REGISTRATIONS)
+        waitMs = await store.rates.take('oauth:register', ALL_REGISTRATIONS_PER_MINUTE)
       }
       return waitMs > 0 ? tooManyAttempts(waitMs) : await endpoint.answer(facade, request)
     } catch (error) {

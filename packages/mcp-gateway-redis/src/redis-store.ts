@@ -94,17 +94,16 @@ function redisRates(
   const local = new TokenBuckets(now)
   let isDown = false
   return {
-    async take(bucket, rate) {
-      const { perMinute, burst = perMinute } = rate
+    async take(bucket, perMinute) {
       try {
-        const args = [String(perMinute / 60_000), String(burst)]
-        const wait = await commands.run(TAKE_TOKEN, [commands.keys.bucket(bucket)], args)
+        const keys = [commands.keys.bucket(bucket)]
+        const wait = await commands.run(TAKE_TOKEN, keys, [String(perMinute)])
         isDown = false
         return parseNumber(wait)
       } catch (error) {
         if (!isDown) onWarning(error)
         isDown = true
-        return local.take(bucket, rate)
+        return local.take(bucket, perMinute)
       }
     },
   }

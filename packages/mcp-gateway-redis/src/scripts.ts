@@ -135,18 +135,19 @@ redis.call('XADD', KEYS[1], 'MAXLEN', 1, '*', 'wake', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `)
 
-/** KEYS bucket; ARGV tokens per millisecond, burst. Returns 0, or the milliseconds to wait. */
+/** KEYS bucket; ARGV tokens per minute, which is also the size of the bucket. Returns 0, or the milliseconds to wait. */
 export const TAKE_TOKEN: RedisScript = script(`
-local perMs, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local size = tonumber(ARGV[1])
+local perMs = size / 60000
 local found = redis.call('HMGET', KEYS[1], 'tokens', 'at')
-local tokens = burst
+local tokens = size
 if found[1] then
-  tokens = math.min(burst, tonumber(found[1]) + math.max(0, now - tonumber(found[2])) * perMs)
+  tokens = math.min(size, tonumber(found[1]) + math.max(0, now - tonumber(found[2])) * perMs)
 end
 local wait = 0
 if tokens >= 1 then tokens = tokens - 1 else wait = math.max(1, math.ceil((1 - tokens) / perMs)) end
 redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', text(now))
-redis.call('PEXPIRE', KEYS[1], math.ceil((burst - tokens) / perMs) + 1)
+redis.call('PEXPIRE', KEYS[1], math.ceil((size - tokens) / perMs) + 1)
 return wait
 `)
 

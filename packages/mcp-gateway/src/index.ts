@@ -129,7 +129,6 @@ export type {
   LogListener,
   PutEvent,
   PutOptions,
-  Rate,
   Rates,
   Records,
   Versioned,

@@ -85,7 +85,7 @@ export class RateLimits {
   async #take(owner: string, perMinute: number): Promise<number> {
     if (perMinute === 0) return 0
     try {
-      return await this.#rates.take(`requests:${digestOf(owner)}`, { perMinute })
+      return await this.#rates.take(`requests:${digestOf(owner)}`, perMinute)
     } catch (error) {
       this.#onError(new Error('The store cannot count requests', { cause: error }))
       return 0

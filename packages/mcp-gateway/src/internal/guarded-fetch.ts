@@ -17,8 +17,6 @@ export interface ResolvedAddress {
 export interface GuardedFetchOptions {
   /** Origins such as `http://10.0.0.7:8080` that may use http and have private addresses. @default none */
   readonly trustedOrigins?: readonly string[] | undefined
-  /** Allows http to public addresses. @default false */
-  readonly allowHttp?: boolean | undefined
   /** Largest body of a response. Bytes. @default 16 MiB */
   readonly maxBytes?: number | undefined
   /** Time until the head of the response, with the lookup and redirects. Milliseconds. @default 10_000 */
@@ -34,7 +32,6 @@ const optionChecks: Checks<GuardedFetchOptions> = {
     takes: 'an origin such as http://10.0.0.7:8080',
     accepts: (value) => typeof value === 'string' && URL.canParse(value),
   }),
-  allowHttp: check.flag,
   maxBytes: check.number(1),
   headersTimeoutMs: check.number(1),
   idleTimeoutMs: check.number(1),
@@ -66,10 +63,10 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
  */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
   assertGatewayOptions('createGuardedFetch()', options, optionChecks)
-  const { trustedOrigins = [], allowHttp = false, maxBytes = 16_777_216 } = options
+  const { trustedOrigins = [], maxBytes = 16_777_216 } = options
   const { headersTimeoutMs = 10_000, idleTimeoutMs = 30_000, resolve = systemResolve } = options
   const trusted = new Set(trustedOrigins.map((origin) => new URL(origin).origin))
-  const rules: Rules = { trusted, allowHttp, maxBytes, headersTimeoutMs, idleTimeoutMs, resolve }
+  const rules: Rules = { trusted, maxBytes, headersTimeoutMs, idleTimeoutMs, resolve }
   return async (input, init) => {
     const body = init?.body ?? undefined
     const request = new Request(input, { ...init, ...(body !== undefined && { duplex: 'half' }) })
@@ -80,7 +77,6 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFe
 
 interface Rules {
   readonly trusted: ReadonlySet<string>
-  readonly allowHttp: boolean
   readonly maxBytes: number
   readonly headersTimeoutMs: number
   readonly idleTimeoutMs: number
@@ -184,7 +180,7 @@ async function addressesFor(url: URL, rules: Rules): Promise<readonly ResolvedAd
   if (hasCredentials(url)) throw refused('a URL with a user name')
   const isWeb = url.protocol === 'https:' || url.protocol === 'http:'
   const isTrusted = isWeb && rules.trusted.has(url.origin)
-  if (!isTrusted && url.protocol !== 'https:' && !(isWeb && rules.allowHttp)) {
+  if (!isTrusted && url.protocol !== 'https:') {
     throw refused(`${url.protocol} instead of https:${isWeb ? UNTRUSTED : ''}`)
   }
   // `URL` has normalised octal, hexadecimal, short and decimal spellings of IPv4.

@@ -193,14 +193,12 @@ export interface WrittenBlob {
 
 /** Token buckets. */
 export interface Rates {
-  /** Returns 0 if a token was taken, else the milliseconds until there is one. */
-  take(bucket: string, rate: Rate): Promise<number>
-}
-
-export interface Rate {
-  readonly perMinute: number
-  /** Maximum number of tokens in the bucket. @default perMinute */
-  readonly burst?: number | undefined
+  /**
+   * Returns 0 if a token was taken, else the milliseconds until there is one.
+   *
+   * @param perMinute tokens that come in a minute. A bucket has at most so many
+   */
+  take(bucket: string, perMinute: number): Promise<number>
 }
 
 const PAGE_RECORDS = 200

@@ -1,4 +1,4 @@
-import type { Rate, Rates } from './gateway-store.ts'
+import type { Rates } from './gateway-store.ts'
 
 /** Above this number, full buckets are dropped. A new bucket is full, too. */
 const MANY = 10_000
@@ -13,16 +13,15 @@ export class TokenBuckets implements Rates {
     this.#now = now
   }
 
-  async take(bucket: string, rate: Rate): Promise<number> {
-    const { perMinute, burst = perMinute } = rate
+  async take(bucket: string, perMinute: number): Promise<number> {
     const now = this.#now()
     const perMs = perMinute / 60_000
     const before = this.#buckets.get(bucket)
-    const refilled = before ? before.tokens + Math.max(0, now - before.at) * perMs : burst
-    const tokens = Math.min(burst, refilled)
+    const refilled = before ? before.tokens + Math.max(0, now - before.at) * perMs : perMinute
+    const tokens = Math.min(perMinute, refilled)
     const isAllowed = tokens >= 1
     const left = isAllowed ? tokens - 1 : tokens
-    this.#buckets.set(bucket, { tokens: left, at: now, fullAt: now + (burst - left) / perMs })
+    this.#buckets.set(bucket, { tokens: left, at: now, fullAt: now + (perMinute - left) / perMs })
     if (this.#buckets.size > this.#many) this.#dropFull(now)
     return isAllowed ? 0 : Math.max(1, Math.ceil((1 - tokens) / perMs))
   }

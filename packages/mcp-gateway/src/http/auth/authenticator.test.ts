@@ -10,7 +10,6 @@ test('links a challenge to the metadata, which names the issuer (RFC 9728)', asy
     issuers,
     resource: 'https://gateway.example/a/mcp',
     scopesSupported: ['agent:shop:call'],
-    resourceName: 'Shop',
   })
   const refused = await auth.authenticate({
     method: 'POST',
@@ -31,7 +30,6 @@ test('links a challenge to the metadata, which names the issuer (RFC 9728)', asy
     authorization_servers: ['https://login.example/realm'],
     bearer_methods_supported: ['header'],
     scopes_supported: ['agent:shop:call'],
-    resource_name: 'Shop',
   })
 })
 

@@ -136,8 +136,6 @@ export interface ProtectedResourceOptions {
   /** Issuers whose tokens are accepted. */
   readonly authorizationServers: readonly string[]
   readonly scopesSupported: readonly string[]
-  /** Name for people. */
-  readonly resourceName: string | undefined
 }
 
 /** Metadata document that tells clients where to get a token for this gateway (RFC 9728). */
@@ -165,13 +163,12 @@ export class ProtectedResource {
   handle(request: Request): Response | undefined {
     const resource = this.#resourceAt(new URL(request.url))
     if (resource === undefined) return undefined
-    const { authorizationServers, scopesSupported, resourceName } = this.#options
+    const { authorizationServers, scopesSupported } = this.#options
     return publicDocument(request, {
       resource,
       authorization_servers: authorizationServers,
       bearer_methods_supported: ['header'],
       ...(scopesSupported.length > 0 && { scopes_supported: scopesSupported }),
-      ...(resourceName !== undefined && { resource_name: resourceName }),
     })
   }
 

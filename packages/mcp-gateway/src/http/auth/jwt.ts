@@ -45,8 +45,6 @@ export interface JwtAuthOptions {
   readonly resource?: string | undefined
   /** Scopes that the RFC 9728 document names. @default none */
   readonly scopesSupported?: readonly string[] | undefined
-  /** Name for people in the RFC 9728 document. */
-  readonly resourceName?: string | undefined
   /** Limit of one request to an issuer. Milliseconds. @default 5000 */
   readonly timeoutMs?: number | undefined
   /** Shortest time between two reads of the keys because of unknown keys. Milliseconds. @default 30_000 */
@@ -63,7 +61,6 @@ const optionChecks: Checks<JwtAuthOptions> = {
   scopesClaim: check.text,
   resource: check.string,
   scopesSupported: check.listOf(check.text),
-  resourceName: check.text,
   timeoutMs: check.number(1),
   keyCooldownMs: check.number(),
   fetch: check.func,
@@ -79,7 +76,7 @@ const optionChecks: Checks<JwtAuthOptions> = {
 export function jwtAuth(options: JwtAuthOptions): Authenticator {
   assertGatewayOptions('jwtAuth()', options, optionChecks)
   const { fetch = globalThis.fetch, now = Date.now, timeoutMs = 5000 } = options
-  const { issuers, resource, scopesSupported = [], resourceName } = options
+  const { issuers, resource, scopesSupported = [] } = options
   const { principalClaim = 'sub', scopesClaim, keyCooldownMs = 30_000 } = options
   if (issuers.length === 0) {
     throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
@@ -93,7 +90,6 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
     resource,
     authorizationServers: [...byIssuer.keys()],
     scopesSupported,
-    resourceName,
   })
 
   const verify = async (token: string): Promise<Verdict> => {
