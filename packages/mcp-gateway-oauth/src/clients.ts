@@ -10,12 +10,12 @@ export interface ClientsOptions {
   readonly guardedFetch: GuardedFetch
   /** Redirect URIs that are allowed besides loopback addresses. */
   readonly redirectUris: readonly string[]
-  /** Time that a registration stays after the last sign-in. Milliseconds. */
-  readonly registrationTtlMs: number
 }
 
 const MAX_DOCUMENT_BYTES = 65_536
 const DOCUMENT_TTL_MS = 300_000
+/** Time that a registration stays after the last sign-in. */
+const USED_TTL_MS = 90 * 86_400_000
 /** Time that a registration stays without a sign-in. It is short because anybody can register. */
 const UNUSED_TTL_MS = 86_400_000
 const MAX_URIS = 20
@@ -53,8 +53,7 @@ export class Clients {
 
   /** Extends the registration of a client after a sign-in or a renewal. */
   async keep(id: string): Promise<void> {
-    const { records, registrationTtlMs } = this.#options
-    await records.touch(keyOf(id), registrationTtlMs)
+    await this.#options.records.touch(keyOf(id), USED_TTL_MS)
   }
 
   /** Anybody can write a metadata document, so it allows no other URIs than a registration. */

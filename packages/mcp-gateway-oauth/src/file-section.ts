@@ -7,7 +7,6 @@ const schema = z.strictObject({
   upstreamUrl: setting.url.default('http://localhost:8050'),
   provider: setting.text.default('azure'),
   stateTtlMs: setting.ms(1).default(300_000),
-  codeTtlMs: setting.ms(1).default(300_000),
   upstreamTimeoutMs: setting.ms(1).default(10_000),
   redirectUris: setting.texts.default([]),
 })

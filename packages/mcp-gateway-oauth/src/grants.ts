@@ -52,9 +52,11 @@ export interface RefreshGrant {
 /** Tokens of a family that are remembered: the current refresh token, and access tokens that may not have expired. */
 const MAX_KEYS = 64
 
+/** Time for which a code can be exchanged. RFC 6749 section 4.1.2 allows ten minutes. */
+const CODE_TTL_MS = 300_000
+
 export interface GrantTimes {
   readonly stateTtlMs: number
-  readonly codeTtlMs: number
   readonly refreshTtlMs: number
   readonly now: () => number
 }
@@ -114,7 +116,7 @@ export class Grants {
   /** Returns the code that the client exchanges for tokens. */
   async putCode(grant: CodeGrant): Promise<string> {
     const code = newSecret()
-    await this.#put('code', code, { value: grant, ttlMs: this.#times.codeTtlMs })
+    await this.#put('code', code, { value: grant, ttlMs: CODE_TTL_MS })
     return code
   }
 
@@ -140,12 +142,12 @@ export class Grants {
     }: { clientId: string; code?: string; family?: string },
   ): Promise<IssuedTokens | undefined> {
     const { principalId, scopes, claims, accessTtlMs, refreshToken } = grant
-    const { refreshTtlMs, codeTtlMs, now } = this.#times
+    const { refreshTtlMs, now } = this.#times
     const issued = { accessToken: newSecret(), refreshToken: refreshToken && newSecret() }
     const keys = [keyOf('access', issued.accessToken)]
     if (issued.refreshToken) keys.push(keyOf('refresh', issued.refreshToken))
     // Written before the tokens: a second use of the code finds them even while they are written.
-    if (code) await this.#records.put(keyOf('used', code), family, { ttlMs: codeTtlMs })
+    if (code) await this.#records.put(keyOf('used', code), family, { ttlMs: CODE_TTL_MS })
     if (!(await this.#join(family, keys))) return undefined
     const value = { principalId, scopes, claims }
     await this.#put('access', issued.accessToken, { value, ttlMs: accessTtlMs })

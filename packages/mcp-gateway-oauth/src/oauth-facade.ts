@@ -35,12 +35,8 @@ export interface OAuthFacadeOptions {
   readonly redirectUris?: readonly string[] | undefined
   /** Time that a person has to sign in. Milliseconds. @default 300_000 */
   readonly stateTtlMs?: number | undefined
-  /** Time for which a code can be exchanged. Milliseconds. @default 300_000 */
-  readonly codeTtlMs?: number | undefined
   /** Time for which access can be renewed. Milliseconds. @default 30 days */
   readonly refreshTtlMs?: number | undefined
-  /** Time that a client stays registered after the last sign-in. Before the first one, it is a day. Milliseconds. @default 90 days */
-  readonly registrationTtlMs?: number | undefined
   /** Claim with the name of the caller. The id of the principal is `<issuer>|<name>`. @default 'sub' */
   readonly principalClaim?: string | undefined
   /** Scopes that a signed-in user has. A client may ask for a part of them. @default ['*'] */
@@ -72,9 +68,7 @@ const optionChecks: Checks<OAuthFacadeOptions> = {
   upstreamTimeoutMs: check.number(1),
   redirectUris: check.listOf(check.string),
   stateTtlMs: check.number(),
-  codeTtlMs: check.number(),
   refreshTtlMs: check.number(),
-  registrationTtlMs: check.number(),
   principalClaim: check.text,
   scopes: check.or(check.func, check.listOf(check.text)),
   scopesSupported: check.listOf(check.text),
@@ -179,8 +173,8 @@ function serverMetadata(issuer: string, scopesSupported: readonly string[]): obj
 
 function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { redirectUris = [], principalClaim = 'sub', scopes = ['*'] } = options
-  const { stateTtlMs = 300_000, codeTtlMs = 300_000, refreshTtlMs = 30 * DAY_MS } = options
-  const { registrationTtlMs = 90 * DAY_MS, onError = () => undefined, now = Date.now } = options
+  const { stateTtlMs = 300_000, refreshTtlMs = 30 * DAY_MS } = options
+  const { onError = () => undefined, now = Date.now } = options
   const { guardedFetch = createGuardedFetch() } = options
   const { identity = upstreamIdentity(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
@@ -191,8 +185,8 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     resource,
     callback: `${issuer}/oauth/callback`,
     identity,
-    clients: new Clients({ records, guardedFetch, redirectUris, registrationTtlMs }),
-    grants: new Grants(records, { stateTtlMs, codeTtlMs, refreshTtlMs, now }),
+    clients: new Clients({ records, guardedFetch, redirectUris }),
+    grants: new Grants(records, { stateTtlMs, refreshTtlMs, now }),
     principalClaim,
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,
