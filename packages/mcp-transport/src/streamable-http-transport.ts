@@ -1,7 +1,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import { assertOptions } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
-import { Authorizer } from './auth/authorizer.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
@@ -232,7 +231,10 @@ export class StreamableHttpTransport implements AsyncDisposable {
   async finishAuth(callback: AuthorizationCallback): Promise<void> {
     const http = this.#makeHttp() // a separate client, because the transport may be closed
     try {
-      await http.finishAuth(callback)
+      if (http.authorizer === undefined) {
+        throw new TypeError('finishAuth() needs the option authProvider')
+      }
+      await http.authorizer.finish(callback)
     } finally {
       await http.close()
     }
@@ -330,16 +332,12 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   #makeHttp(): HttpClient {
     const { headers = {}, authProvider, dispatcher } = this.#options
-    const url = this.#url
     return new HttpClient({
-      url,
+      url: this.#url,
       dispatcher,
       connectMs: resolveTimeouts(this.#options.timeouts).connectMs,
       headers,
-      authorizer:
-        authProvider === undefined
-          ? undefined
-          : new Authorizer(authProvider, new URL(url.origin + url.path)),
+      authProvider,
       limits: resolveLimits(this.#options.limits),
       observer: this.#options,
     })

@@ -26,13 +26,13 @@ describe('authorizer', () => {
         state.token = `t${state.obtained}`
       },
     }
-    const authorizer = new Authorizer(provider, new URL('https://mcp.test/mcp'))
+    const fetch: FetchFunction = (_url, init) =>
+      new Promise((_resolve, reject) => {
+        init?.signal?.addEventListener('abort', () => reject(new Error('stopped')))
+        if (init?.signal) fetched.push(init.signal)
+      })
+    const authorizer = new Authorizer(provider, new URL('https://mcp.test/mcp'), fetch)
     const rest = {
-      fetch: (_url: string | URL, init?: RequestInit) =>
-        new Promise<Response>((_resolve, reject) => {
-          init?.signal?.addEventListener('abort', () => reject(new Error('stopped')))
-          if (init?.signal) fetched.push(init.signal)
-        }),
       refusal: { status: 401, headers: {}, text: '' },
       isStepUp: false,
     }

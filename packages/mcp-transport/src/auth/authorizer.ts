@@ -13,13 +13,6 @@ import type { OAuthFlow } from './oauth-flow.ts'
 /** `fetch` over the transport's dispatcher, with limits and without the caller's headers. */
 export type FetchFunction = (url: string | URL, init?: RequestInit) => Promise<Response>
 
-/** How requests for authorization are sent, and until when. */
-export interface AuthEdges {
-  readonly fetch: FetchFunction
-  /** Aborts when the request that needs the authorization ends. */
-  readonly signal: AbortSignal
-}
-
 /** A response that refuses a request. */
 export interface RefusedResponse {
   readonly status: number
@@ -29,12 +22,14 @@ export interface RefusedResponse {
 }
 
 /** A request for another token than the refused one. */
-export interface Renewal extends AuthEdges {
+export interface Renewal {
   /** Undefined if the request carried no token. */
   readonly refused: string | undefined
   readonly refusal: RefusedResponse
   /** More scopes are needed: a refresh would not give them. */
   readonly isStepUp: boolean
+  /** Aborts when the request that needs the token ends. */
+  readonly signal: AbortSignal
 }
 
 /** The credential of one HTTP request. */
@@ -77,13 +72,15 @@ const FLIGHTS = new WeakMap<AuthProvider, Flight>()
 export class Authorizer {
   readonly #provider: AuthProvider
   readonly #serverUrl: URL
+  readonly #fetch: FetchFunction
   #dpop: DpopSession | undefined
 
   /** @throws TransportError `CONFIG` for a provider that serves another origin */
-  constructor(provider: AuthProvider, serverUrl: URL) {
+  constructor(provider: AuthProvider, serverUrl: URL, fetch: FetchFunction) {
     reserveAuthProvider(provider, serverUrl)
     this.#provider = provider
     this.#serverUrl = serverUrl
+    this.#fetch = fetch
   }
 
   /** Returns the credential for the next request; undefined if there is none yet. */
@@ -137,20 +134,21 @@ export class Authorizer {
    *
    * @throws AuthError, for instance `LIBRARY_MISSING`
    */
-  async finish(callback: AuthorizationCallback, edges: AuthEdges): Promise<void> {
+  async finish(callback: AuthorizationCallback): Promise<void> {
     const provider = this.#provider
     if (!isOAuthClientProvider(provider)) {
       throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
     }
-    const flow = await this.#flow(provider, edges)
+    const flow = await this.#flow(provider, new AbortController().signal)
     await flow.finish(callback)
   }
 
   /** The OAuth library is loaded when a server first refuses a token: most processes never need it. */
-  async #flow(provider: OAuthClientProvider, edges: AuthEdges): Promise<OAuthFlow> {
+  async #flow(provider: OAuthClientProvider, signal: AbortSignal): Promise<OAuthFlow> {
     try {
       const { OAuthFlow } = await import('./oauth-flow.ts')
-      return new OAuthFlow(provider, this.#serverUrl, edges)
+      const [serverUrl, fetch] = [this.#serverUrl, this.#fetch]
+      return new OAuthFlow({ provider, serverUrl, fetch, signal })
     } catch (cause) {
       const message =
         'The server requires OAuth, and @modelcontextprotocol/client could not be loaded. Install it: npm i @modelcontextprotocol/client'
@@ -178,26 +176,22 @@ export class Authorizer {
   }
 
   /** Gets another token. `signal` aborts when no request waits for it any more. */
-  async #obtain({ refused, refusal, isStepUp, fetch, signal }: Renewal): Promise<void> {
+  async #obtain(renewal: Renewal): Promise<void> {
     const provider = this.#provider
-    const serverUrl = this.#serverUrl
+    const { refused, refusal, signal } = renewal
     if (isOAuthClientProvider(provider)) {
-      const flow = await this.#flow(provider, { fetch, signal })
-      return flow.obtain({
-        challenge: oauthChallenge(refusal.headers),
-        isStepUp,
-        isReplaced: () => this.#isReplaced(refused),
-      })
+      const flow = await this.#flow(provider, signal)
+      return flow.obtain(renewal, () => this.#isReplaced(refused))
     }
     await provider.onUnauthorized?.({
       response: toResponse(refusal),
-      serverUrl,
-      fetchFn: (input, init) => fetch(input, { ...init, signal }),
+      serverUrl: this.#serverUrl,
+      fetchFn: (input, init) => this.#fetch(input, { ...init, signal }),
     })
     const token = await provider.token({ refused })
     if (token !== undefined && token !== refused) return
     const what = token === undefined ? 'gives no token' : 'gives the same token again'
-    throw new AuthError('TOKEN_REFUSED', `The provider for ${serverUrl.origin} ${what}`)
+    throw new AuthError('TOKEN_REFUSED', `The provider for ${this.#serverUrl.origin} ${what}`)
   }
 }
 

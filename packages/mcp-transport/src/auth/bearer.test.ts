@@ -9,8 +9,7 @@ const serverUrl = new URL('https://mcp.test/mcp')
 const fetch = createOAuthFetch(handlerDispatcher(() => new Response('from the network')))
 
 async function refuse(provider: TokenProvider, refused: string): Promise<void> {
-  await new Authorizer(provider, serverUrl).renew({
-    fetch,
+  await new Authorizer(provider, serverUrl, fetch).renew({
     signal: new AbortController().signal,
     refused,
     isStepUp: false,
@@ -57,8 +56,6 @@ test('passes the response and a fetch function of the transport to onUnauthorize
 })
 
 test('throws a TypeError from finishAuth()', async () => {
-  const authorizer = new Authorizer(bearer('x'), serverUrl)
-  await expect(
-    authorizer.finish('code', { fetch, signal: new AbortController().signal }),
-  ).rejects.toThrow(TypeError)
+  const authorizer = new Authorizer(bearer('x'), serverUrl, fetch)
+  await expect(authorizer.finish('code')).rejects.toThrow(TypeError)
 })

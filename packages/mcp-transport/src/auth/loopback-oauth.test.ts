@@ -18,9 +18,8 @@ async function authorize(
   provider: OAuthClientProvider,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<string | undefined> {
-  const authorizer = new Authorizer(provider, new URL(server.url))
+  const authorizer = new Authorizer(provider, new URL(server.url), createOAuthFetch(dispatcher))
   await authorizer.renew({
-    fetch: createOAuthFetch(dispatcher),
     signal,
     refused: (await authorizer.credential('POST'))?.token,
     isStepUp: false,

@@ -48,10 +48,9 @@ async function refuse(
   provider: OAuthClientProvider,
   challenge = `Bearer resource_metadata="${server.origin}${RESOURCE}"`,
 ): Promise<string | undefined> {
-  const authorizer = new Authorizer(provider, new URL(server.url))
+  const authorizer = new Authorizer(provider, new URL(server.url), oauthFetch)
   const isStepUp = challenge.includes('insufficient_scope')
   await authorizer.renew({
-    fetch: oauthFetch,
     signal: new AbortController().signal,
     refused: (await authorizer.credential('POST'))?.token,
     isStepUp,
@@ -71,11 +70,7 @@ const finish = (
   server: ProtectedServer,
   provider: OAuthClientProvider,
   callback: string | URL,
-): Promise<void> =>
-  new Authorizer(provider, new URL(server.url)).finish(callback, {
-    fetch: oauthFetch,
-    signal: new AbortController().signal,
-  })
+): Promise<void> => new Authorizer(provider, new URL(server.url), oauthFetch).finish(callback)
 
 /** A provider that does not wait for the user. */
 function leaves(options: Partial<AuthProviderOptions> = {}): OAuthClientProvider {
@@ -345,7 +340,7 @@ describe('a refresh', () => {
     await using second = await startProtectedServer()
     const store = memoryTokenStore()
     await authorized(first, { store })
-    const authorizer = new Authorizer(userWhoAgrees({ store }), new URL(second.url))
+    const authorizer = new Authorizer(userWhoAgrees({ store }), new URL(second.url), oauthFetch)
     await expect(authorizer.credential('POST')).resolves.toBeUndefined()
     expect(await refuse(second, userWhoAgrees({ store }))).toBe('access-1')
     expect(JSON.stringify(second.seen)).not.toContain('refresh-1')
@@ -365,7 +360,7 @@ function storeWithoutIssuers(): AuthProviderOptions['store'] {
 
 test('refuses a provider for a second origin', async () => {
   const provider = userWhoAgrees()
-  const serve = (url: string): Authorizer => new Authorizer(provider, new URL(url))
+  const serve = (url: string): Authorizer => new Authorizer(provider, new URL(url), oauthFetch)
   serve('https://one.example/mcp')
   expect(() => serve('https://one.example/other')).not.toThrow()
   expect(() => serve('https://other.example/mcp')).toThrow(
@@ -390,9 +385,8 @@ describe('metadata', () => {
 
   test('is never read from this machine for a remote server', async () => {
     await using server = await startProtectedServer()
-    const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'))
+    const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), oauthFetch)
     const renewed = authorizer.renew({
-      fetch: oauthFetch,
       signal: new AbortController().signal,
       refused: undefined,
       isStepUp: false,

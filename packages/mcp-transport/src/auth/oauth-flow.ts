@@ -23,7 +23,8 @@ import type {
   OAuthClientProvider,
   OAuthDiscoveryState,
 } from './auth-provider.ts'
-import type { AuthEdges, Challenge } from './authorizer.ts'
+import { oauthChallenge } from './authorizer.ts'
+import type { FetchFunction, Renewal } from './authorizer.ts'
 
 type LibraryOptions = Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>
 type Overrides = { [Name in keyof OAuthClientProvider]?: OAuthClientProvider[Name] | undefined }
@@ -37,28 +38,30 @@ interface Memory {
 
 const MEMORIES = new WeakMap<OAuthClientProvider, Memory>()
 
-interface Need {
-  readonly challenge: Challenge
-  /** More scopes are needed: a refresh would not give them. */
-  readonly isStepUp: boolean
-  /** Returns whether the provider has another token than the refused one by now. */
-  readonly isReplaced: () => Promise<boolean>
+interface FlowOptions {
+  readonly provider: OAuthClientProvider
+  readonly serverUrl: URL
+  readonly fetch: FetchFunction
+  /** Aborts when no request waits for the tokens any more. */
+  readonly signal: AbortSignal
 }
 
 export class OAuthFlow {
   readonly #provider: OAuthClientProvider
   readonly #serverUrl: URL
-  readonly #edges: AuthEdges
+  readonly #fetch: FetchFunction
+  readonly #signal: AbortSignal
   readonly #memory: Memory
   /** Scope of the tokens that are requested, for servers that do not repeat it in the response. */
   #scope: string | undefined
   /** Holds the error of the first step that failed. */
   readonly #failures: unknown[] = []
 
-  constructor(provider: OAuthClientProvider, serverUrl: URL, edges: AuthEdges) {
+  constructor({ provider, serverUrl, fetch, signal }: FlowOptions) {
     this.#provider = provider
     this.#serverUrl = serverUrl
-    this.#edges = edges
+    this.#fetch = fetch
+    this.#signal = signal
     this.#memory = MEMORIES.get(provider) ?? {}
     MEMORIES.set(provider, this.#memory)
   }
@@ -66,12 +69,14 @@ export class OAuthFlow {
   /**
    * Gets tokens and saves them with the provider: by a refresh, by a grant without a user, or from the user.
    *
+   * @param isReplaced returns whether the provider has another token than the refused one by now
    * @throws AuthError `AUTHORIZATION_REQUIRED` if the user was sent away; `finish` completes it.
    */
-  async obtain({ challenge, isStepUp, isReplaced }: Need): Promise<void> {
+  async obtain({ refusal, isStepUp }: Renewal, isReplaced: () => Promise<boolean>): Promise<void> {
     const provider = this.#provider
     const stored = await storedTokens(provider, this.#serverUrl)
     this.#scope = stored?.scope
+    const challenge = oauthChallenge(refusal.headers)
     const { resourceMetadata = '' } = challenge
     const scope = computeScopeUnion(isStepUp ? stored?.scope : undefined, challenge.scope)
     const options = {
@@ -114,7 +119,7 @@ export class OAuthFlow {
    *
    * @throws AuthError or TransportError for temporary failures.
    */
-  async #refreshed(options: LibraryOptions, isReplaced: Need['isReplaced']): Promise<boolean> {
+  async #refreshed(options: LibraryOptions, isReplaced: () => Promise<boolean>): Promise<boolean> {
     const provider = this.#provider
     try {
       await this.#auth(options, {
@@ -146,7 +151,7 @@ export class OAuthFlow {
     const provider = this.#provider
     const memory = this.#memory
     const serverUrl = this.#serverUrl
-    const { signal } = this.#edges
+    const signal = this.#signal
     await provider.prepareRedirect?.({ signal })
     const state = (await provider.state?.()) ?? crypto.randomUUID()
     let discovered: OAuthDiscoveryState | undefined
@@ -224,7 +229,7 @@ export class OAuthFlow {
       return await auth(this.#view(overrides), {
         ...options,
         serverUrl: this.#serverUrl,
-        fetchFn: (url, init) => this.#step(() => this.#fetch(url, init)),
+        fetchFn: (url, init) => this.#step(() => this.#send(url, init)),
       })
     } catch (cause) {
       throw this.#failures.length === 0 ? toAuthError(cause) : this.#failures[0]
@@ -283,13 +288,12 @@ export class OAuthFlow {
     })
   }
 
-  async #fetch(input: string | URL, init: RequestInit = {}): Promise<Response> {
+  async #send(input: string | URL, init: RequestInit = {}): Promise<Response> {
     const url = secureUrl(input, this.#serverUrl)
     const headers = new Headers(init.headers)
     headers.delete('mcp-protocol-version') // some authorization servers refuse it
     if (!headers.has('accept')) headers.set('accept', 'application/json')
-    const { fetch, signal } = this.#edges
-    const response = fetch(url, { ...init, headers, signal })
+    const response = this.#fetch(url, { ...init, headers, signal: this.#signal })
     if (init.body instanceof URLSearchParams) {
       this.#scope = init.body.get('scope') ?? this.#scope
       return tokenResponse(await response, url)

@@ -349,9 +349,7 @@ export class AuthorizedExchange implements Exchange {
     const { authorizer, request } = this.#given
     if (step !== 'nonce') {
       const { signal } = this.#aborting
-      const isStepUp = step === 'step-up'
-      const fetch = this.#client.oauthFetch
-      await authorizer.renew({ refused, refusal, isStepUp, fetch, signal })
+      await authorizer.renew({ refused, refusal, isStepUp: step === 'step-up', signal })
     }
     return authorizer.credential(request.method)
   }

@@ -1,8 +1,8 @@
 import type { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
-import type { AuthorizationCallback } from '../auth/auth-provider.ts'
-import { toResponse } from '../auth/authorizer.ts'
-import type { Authorizer, FetchFunction } from '../auth/authorizer.ts'
+import type { AuthProvider } from '../auth/auth-provider.ts'
+import { Authorizer, toResponse } from '../auth/authorizer.ts'
+import type { FetchFunction } from '../auth/authorizer.ts'
 import { userHeaderList } from '../headers.ts'
 import type { HeadersOption } from '../headers.ts'
 import { parseServerUrl } from '../server-url.ts'
@@ -69,7 +69,7 @@ export interface HttpClientOptions {
   readonly dispatcher: Dispatcher | undefined
   readonly connectMs: number
   readonly headers: HeadersOption
-  readonly authorizer?: Authorizer | undefined
+  readonly authProvider?: AuthProvider | undefined
   readonly limits: Limits
   readonly observer: ExchangeObserver
 }
@@ -93,10 +93,14 @@ export class HttpClient {
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
-    const { url, limits, authorizer, headers } = options
+    const { url, limits, authProvider, headers } = options
     this.url = url
     this.limits = limits
-    this.authorizer = authorizer
+    if (authProvider !== undefined) {
+      this.authorizer = new Authorizer(authProvider, new URL(url.origin + url.path), (...request) =>
+        createOAuthFetch(this.dispatcher)(...request),
+      )
+    }
     this.#options = options
     this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
   }
@@ -104,11 +108,6 @@ export class HttpClient {
   get dispatcher(): Dispatcher {
     const { dispatcher, connectMs } = this.#options
     return dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
-  }
-
-  /** `fetch` for authorization servers. */
-  get oauthFetch(): FetchFunction {
-    return createOAuthFetch(this.dispatcher)
   }
 
   /** Runs code that belongs to no call, such as opening a session again, with the credentials of the owner. */
@@ -238,15 +237,6 @@ export class HttpClient {
       }
       this.send({ ...request, onStart }, handlers).catch(() => settle(undefined))
     })
-  }
-
-  /** Completes an authorization that redirected the user. */
-  async finishAuth(callback: AuthorizationCallback): Promise<void> {
-    if (this.authorizer === undefined) {
-      throw new TypeError('finishAuth() needs the option authProvider')
-    }
-    const { signal } = new AbortController()
-    await this.authorizer.finish(callback, { fetch: this.oauthFetch, signal })
   }
 
   /**
