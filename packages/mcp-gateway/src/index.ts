@@ -8,7 +8,6 @@ export type {
   ArtifactSettings,
   ClientProfile,
   EventStoreSettings,
-  ExtraSettings,
   GatewayObjects,
   GatewayOptions,
   GatewaySettings,

@@ -48,7 +48,6 @@ test.each([
   ],
   [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
   [{ tools: { exclude: 'echo' } }, '"tools.exclude" must be a list of texts, not a string'],
-  [{ tools: { extras: { idempotency: true } } }, 'Did you mean "tools.extras.idempotencyKey"?'],
   [{ tools: { overrides: { 'a/b': { hiden: true } } } }, '"tools.overrides["a/b"].hiden"'],
   [
     { tools: { overrides: { 'a/b': { timeoutMs: 0 } } } },

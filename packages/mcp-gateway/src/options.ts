@@ -199,8 +199,6 @@ export interface ToolSettings {
    * their properties. Properties that all examples have are required. The tool says so in `_meta.schemaFrom`.
    */
   readonly schemaFromExamples: boolean
-  /** Parameters that the gateway adds, unless the skill has one of that name. */
-  readonly extras: ExtraSettings
   /** Which calls become tasks, for tools without an override. See `docs/tasks.md`. */
   readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */
@@ -237,22 +235,10 @@ export interface ToolOverride {
   readonly annotations?: SkillAnnotations | undefined
 }
 
-/** They depend on the configuration only: a list must not vary by connection (specification 2026-07-28, "Tools"). */
-export interface ExtraSettings {
-  /** Adds `files`: URIs of artifacts for the agent. If it is left out: added where files can be uploaded. */
-  readonly files: boolean | undefined
-  /** Adds `resume`: the answer to a question, from a client that cannot be asked directly. */
-  readonly resume: boolean
-  /** Adds `scope`: where files go. If it is left out: added where callers have no names. */
-  readonly scope: boolean | undefined
-  /** Adds `idempotencyKey`: a call with the same key and arguments joins the first call, or gets its result. */
-  readonly idempotencyKey: boolean
-}
-
 export interface RunSettings {
   /**
    * `run`: each call has a thread of its own. `thread`: all calls of one caller to one agent are one conversation. A
-   * caller without a name is known by its session, or by the `scope` argument.
+   * caller without a name is known by its session.
    */
   readonly mode: 'run' | 'thread'
   /** Time for which a conversation is kept after its last call. */

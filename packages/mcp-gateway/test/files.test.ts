@@ -239,21 +239,6 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
   })
 })
 
-test('reports an unknown scope as a mistake of the caller, and keeps the agent available', async () => {
-  const keep: Behaviour = async function* keepIt({ artifacts }): AsyncIterable<AgentUpdate> {
-    await artifacts.write({ name: 'a.txt', data: new Uint8Array(1) })
-    yield { type: 'done', text: 'Kept' }
-  }
-  await using at = await serve({ keep })
-  await using client = await connectForFiles('v2 pinned', at.url)
-  for (let time = 0; time < 6; time++) {
-    const answer = await client.call('keep', { message: 'Go', scope: 'made-up' })
-    expect(answer).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
-    expect(textOf(answer)).toContain('leave `scope` out')
-  }
-  expect(textOf(await client.call('keep', { message: 'Go' }))).toContain('Kept')
-})
-
 test('gives a run a reason of its own if its agent cannot store a file', async () => {
   const keep: Behaviour = async function* keepIt({ artifacts }): AsyncIterable<AgentUpdate> {
     await artifacts.write({ name: 'large.bin', data: new Uint8Array(100) })

@@ -92,7 +92,6 @@ export function requestOf(text: string, over: Partial<CallRequest> = {}): CallRe
     files: [],
     principal: principalNamed('ada'),
     scope: undefined,
-    sessionScope: undefined,
     address: undefined,
     idempotencyKey: undefined,
     resume: undefined,

@@ -50,11 +50,13 @@ export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
   ...given,
 })
 
-export type GivenPlan = Given<ToolSettings> & Partial<Pick<PlanOptions, 'artifactTtlMs'>>
+export type GivenPlan = Given<ToolSettings> &
+  Partial<Pick<PlanOptions, 'artifactTtlMs' | 'takesFiles'>>
 
 /** Adds defaults to the options of a plan. Checks no range. */
 export const planOptions = (given: GivenPlan = {}): PlanOptions => ({
   artifactTtlMs: undefined,
+  takesFiles: false,
   ...withDefaults(DEFAULTS.tools, given),
 })
 

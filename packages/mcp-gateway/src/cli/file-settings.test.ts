@@ -34,7 +34,7 @@ test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
 inline: { imageMaxBytes: 0, clientProfiles: [{ match: ^small, textMaxChars: 10 }] }
 artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: { maxBytes: 7 } }
-tools: { extras: { scope: false } }`)
+tools: { schemaFromExamples: true }`)
   expect(configured.options).toMatchObject({
     inline: { imageMaxBytes: 0, clientProfiles: [{ match: '^small', textMaxChars: 10 }] },
     artifacts: {
@@ -43,12 +43,6 @@ tools: { extras: { scope: false } }`)
       quota: 3,
       upload: { enabled: true, maxBytes: 7 },
     },
-    tools: { extras: { scope: false } },
+    tools: { schemaFromExamples: true },
   })
-})
-
-test('leaves settings without a value to the gateway', async () => {
-  await using configured = await optionsOf('')
-  const { tools } = configured.options
-  expect(tools?.extras).toEqual({ resume: true, idempotencyKey: false })
 })

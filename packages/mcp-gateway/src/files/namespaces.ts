@@ -119,9 +119,7 @@ export class ArtifactScopes {
     if (given !== undefined && given !== caller.scope) {
       const owner = isScopeId(given) ? await this.#storedOwner(given) : undefined
       if (owner && ownsScope(caller, given, owner)) return this.#kept(given, owner)
-      // The same error for a scope of another owner, an expired one, and one that a model invented.
-      const text = 'There is no such scope: leave `scope` out to get a new one'
-      throw new GatewayError('NOT_FOUND', text)
+      throw new GatewayError('NOT_FOUND', 'The scope of these files has expired')
     }
     if (!principal.isAnonymous) {
       return this.#kept(await this.#defaultScope(principal), { kind: 'principal', id })

@@ -14,8 +14,6 @@ export interface ResultFilesContext {
   readonly runId: string
   readonly agentId: string
   readonly caller: ArtifactCaller
-  /** Scope for the files. `undefined`: the first file makes one. */
-  readonly scope: string | undefined
   readonly clientName: string | undefined
   /** Files of the same run from before it was paused. */
   readonly earlier: EarlierFiles | undefined
@@ -72,8 +70,8 @@ export interface ArtifactWriter {
 }
 
 /**
- * The files that an agent wrote for a caller, also in earlier calls: in the scope that the call names, else in the session
- * of a caller without a name, else for the principal. An agent does not see files of other agents or uploads.
+ * The files that an agent wrote for a caller, also in earlier calls: for the principal, or in the session of a caller
+ * without a name. An agent does not see files of other agents or uploads.
  */
 export interface AgentArtifacts extends ArtifactWriter {
   /** Returns a file by the name under which the agent wrote it. `undefined`: there is none, or it has expired. @param version @default the latest */

@@ -41,7 +41,6 @@ function world(options: WorldOptions = {}): World {
   }).open({
     runId: 'run_0123456789abcdef',
     agentId: 'a',
-    scope: undefined,
     caller: { principal },
     clientName,
     earlier,

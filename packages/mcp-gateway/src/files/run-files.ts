@@ -89,7 +89,7 @@ class GatewayRunFiles implements RunFiles {
     this.#options = options
     this.#run = run
     this.#budget = new InlineBudget(limits)
-    this.#scope = run.scope ?? earlier?.scope
+    this.#scope = earlier?.scope
     this.#shown = new Set(earlier?.shown)
     for (const block of earlier?.blocks ?? []) this.#add([block])
   }

@@ -9,15 +9,12 @@ import type { HttpRoute } from '../http/router.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/timers.ts'
 import type { ChangeFeed } from '../mcp/change-feed.ts'
-import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
+import type { ArtifactSettings, InlineSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import type { PlanOptions } from '../tools/plan.ts'
 
 export interface GatewayArtifactsOptions {
   readonly artifacts: ArtifactSettings
   readonly inline: InlineSettings
-  /** True if callers have names. Callers without a name may choose the scope of their files. */
-  readonly hasAuth: boolean
   /** Resources on one page. */
   readonly pageSize: number
   readonly store: GatewayStore
@@ -64,21 +61,6 @@ export class GatewayArtifacts {
   async close(): Promise<void> {
     await this.#artifacts.close()
     this.#batches.close()
-  }
-
-  /** Returns settings of tools with files. Settings of the user win. */
-  planOptions(tools: ToolSettings): PlanOptions {
-    const { hasAuth, artifacts } = this.#options
-    const { extras } = tools
-    return {
-      ...tools,
-      artifactTtlMs: artifacts.ttlMs,
-      extras: {
-        ...extras,
-        files: extras.files ?? artifacts.upload.enabled,
-        scope: extras.scope ?? !hasAuth,
-      },
-    }
   }
 
   /** Returns the route for downloads and uploads over HTTP. */

@@ -97,7 +97,7 @@ export class Runtime implements AsyncDisposable {
     makeHandlers: (parts: HandlerParts) => McpHandlers = (parts) => new GatewayHandlers(parts),
   ) {
     const options = checkedOptions('createGateway()', given)
-    const { clock = systemClock, store, http } = options
+    const { artifacts, clock = systemClock, store, http } = options
     this.#options = options
     this.#clock = clock
     if (http.metricsPath !== undefined) {
@@ -131,7 +131,11 @@ export class Runtime implements AsyncDisposable {
     this.registry = new AgentRegistry({
       ...options.registry,
       sources: sourcesOf(options, { clock, onWarning, isShared: this.#store.isShared }),
-      tools: this.#planOptions(options.tools),
+      tools: {
+        ...options.tools,
+        artifactTtlMs: artifacts.enabled ? artifacts.ttlMs : undefined,
+        takesFiles: artifacts.enabled && artifacts.upload.enabled,
+      },
       onWarning,
       clock,
     })
@@ -283,11 +287,6 @@ export class Runtime implements AsyncDisposable {
     return this.#router.serve(exchange, endpoint)
   }
 
-  #planOptions(tools: ToolSettings): PlanOptions {
-    const options = { ...tools, artifactTtlMs: undefined }
-    return this.#artifacts?.planOptions(tools) ?? options
-  }
-
   #start(): Promise<void> {
     if (this.#closing) return this.#closing
     void this.#changes.start()
@@ -411,12 +410,11 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
-    const { artifacts, auth, http, inline, tools } = this.#options
+    const { artifacts, http, inline, tools } = this.#options
     if (!artifacts.enabled) return undefined
     return new GatewayArtifacts({
       artifacts,
       inline,
-      hasAuth: auth !== undefined,
       pageSize: tools.pageSize,
       store: this.#store,
       key: this.#key,

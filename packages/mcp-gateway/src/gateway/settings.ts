@@ -136,12 +136,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     overrides: z.record(z.string(), override, { error: 'overrides by "agent/skill"' }).default({}),
     parameters: oneOf('message', 'schema', 'auto').default('auto'),
     schemaFromExamples: flag.default(false),
-    extras: section({
-      files: unset(flag),
-      resume: flag.default(true),
-      scope: unset(flag),
-      idempotencyKey: flag.default(false),
-    }),
     tasks: taskPolicy.default('auto'),
     prompts: flag.default(true),
     listTtlMs: whole(0).default(5000),

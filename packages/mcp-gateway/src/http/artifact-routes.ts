@@ -149,9 +149,8 @@ export class ArtifactRoutes implements HttpRoute {
       }
     }
     try {
-      const scope = url.searchParams.get('scope') ?? undefined
       const mimeType = declaredType(request)
-      const file = { name, mimeType, bytes: body(), scope, maxBytes }
+      const file = { name, mimeType, bytes: body(), maxBytes }
       const written = await this.#options.artifacts.write(caller, file)
       transfer.artifact = written
       const { versionUri: uri, version, size, sha256 } = written

@@ -14,12 +14,14 @@ test.each(['legacy', { pin: '2026-07-28' }] as const)(
     const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
     const requestInit = { headers: { authorization: 'Bearer secret' } }
     await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }))
-    const call = (idempotencyKey: unknown) =>
-      client.callTool({ name: 'echo', arguments: { message: 'Buy' }, _meta: { idempotencyKey } })
-    const [first, again] = [await call('order 1'), await call('order 1')]
+    const call = (key: unknown) => {
+      const meta = { 'io.github.x-mcp/idempotency-key': key }
+      return client.callTool({ name: 'echo', arguments: { message: 'Buy' }, _meta: meta })
+    }
+    const [first, again] = [await call('order-1'), await call('order-1')]
     expect(again.content).toEqual(first.content)
     expect(agents.calls).toHaveLength(1)
-    await call('order 2')
+    await call('order-2')
     expect(agents.calls).toHaveLength(2)
     // If the key were ignored, the call would be executed twice.
     expect(await call(7)).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })

@@ -76,7 +76,7 @@ interface ObservedExecution {
 
 /** Rounds of questions within one call. */
 const MAX_ROUNDS = 8
-const MAX_KEY_CHARS = 128
+const KEY = `${IDEMPOTENCY}-key`
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
 
 /** A call that fails before its run begins, as a result that the model can read. */
@@ -269,9 +269,9 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   if ('content' in target) return target
   const { tool, checked } = target
   if (tool.tasks === 'required') assertDeclared(context.client)
-  const { files, input, resume: own, scope } = checked
-  const caller = { principal, scope, sessionScope: context.namespace }
-  const key = readKey(context.meta, checked, caller)
+  const { files, input, resume: own } = checked
+  const caller = { principal, scope: context.namespace }
+  const key = readKey(context.meta, caller)
   if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
   const { resume: _, ...others } = args
   const order: RunOrder = {
@@ -362,18 +362,12 @@ async function earlierCall(
  */
 function readKey(
   meta: Params,
-  { idempotencyKey: argument }: CheckedArguments,
   caller: Parameters<typeof isKeyEffective>[0],
 ): string | undefined | { readonly complaint: string } {
-  const { [`${IDEMPOTENCY}-key`]: key, idempotencyKey: alias } = meta
-  if (key === undefined) {
-    if (alias === undefined || isText(alias, MAX_KEY_CHARS)) return argument ?? alias
-    return {
-      complaint: `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`,
-    }
-  }
-  const name = `_meta["${IDEMPOTENCY}-key"]`
-  if (!isText(key, 255) || !/^[\x21-\x7e]+$/.test(key)) {
+  const key = meta[KEY]
+  if (key === undefined) return undefined
+  const name = `_meta["${KEY}"]`
+  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key)) {
     return { complaint: `${name} must be a text of 1 to 255 visible ASCII characters` }
   }
   if (isKeyEffective(caller, key)) return key
@@ -384,11 +378,7 @@ function readKey(
 
 /** Returns whether a client sent an idempotency key beside the arguments. It may be invalid. */
 export function hasKey(meta: Params): boolean {
-  return meta[`${IDEMPOTENCY}-key`] !== undefined || meta['idempotencyKey'] !== undefined
-}
-
-function isText(value: unknown, maxLength: number): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= maxLength
+  return meta[KEY] !== undefined
 }
 
 export function clientOf({ client }: RequestContext): RunClient {

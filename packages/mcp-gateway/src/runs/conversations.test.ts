@@ -56,24 +56,23 @@ test('gives the calls of one caller one thread, in all processes, and other call
   await callRuns(world.a, tool, requestOf('Hello'))
   await callRuns(world.b, tool, requestOf('Again'))
   await callRuns(world.a, tool, requestOf('Hello', { principal: principalNamed('bob') }))
-  await callRuns(world.a, tool, requestOf('Hello', { scope: 'other' }))
   const [first, second, ...others] = world.threads()
   expect(first).toMatch(UUID)
   expect(second).toBe(first)
-  expect(new Set([first, ...others]).size).toBe(3)
+  expect(new Set([first, ...others]).size).toBe(2)
 })
 
-test('gives callers without a name a thread only if they have a scope that cannot be guessed', async () => {
+test('gives callers without a name a thread only if they have a session', async () => {
   await using world = replicas(done)
   const principal = { ...principalNamed('mcp_user'), isAnonymous: true }
-  const scope = 'a'.repeat(26)
-  for (const given of [undefined, 'guess', scope, scope]) {
-    await callRuns(world.a, tool, requestOf('Hello', { principal, scope: given }))
+  for (const scope of [undefined, 'one', 'one', 'another']) {
+    await callRuns(world.a, tool, requestOf('Hello', { principal, scope }))
   }
-  const [none, guessed, first, second] = world.threads()
-  expect([none, guessed]).toEqual([undefined, undefined])
+  const [none, first, second, other] = world.threads()
+  expect(none).toBeUndefined()
   expect(first).toMatch(UUID)
   expect(second).toBe(first)
+  expect(other).not.toBe(first)
 })
 
 test('gives calls no thread in mode `run`', async () => {

@@ -55,10 +55,8 @@ export interface RunOrder {
   /** URIs of the files of the input. They may not exist. */
   readonly files: readonly string[]
   readonly principal: Principal
-  /** Scope of the files. `undefined`: the first file makes one. */
-  readonly scope: string | undefined
   /** Scope of the session, for callers without a name. */
-  readonly sessionScope: string | undefined
+  readonly scope: string | undefined
   /** IP address of the client. Files and slots of callers without a name are counted by it. */
   readonly address: string | undefined
   readonly client: RunClient
@@ -198,7 +196,6 @@ export const StoredOrder: z.ZodType<RunOrder> = z.object({
     claims: jsonObject,
   }),
   scope: optional(z.string()),
-  sessionScope: optional(z.string()),
   address: optional(z.string()),
   client: z.object({
     name: optional(z.string()),
@@ -224,32 +221,29 @@ export function isRunId(value: unknown): value is string {
 /** Name of idempotency keys in capabilities of a server, and in `_meta` of results. */
 export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
 
-/** Length of the scopes that the gateway makes. Text of this length cannot be guessed. */
-const MIN_SCOPE_CHARS = 26
+/** A text of this length, such as the id of a scope, cannot be guessed. */
+const UNGUESSABLE_CHARS = 26
 
 /**
- * Returns the namespace of a caller, within its principal: the scope that the call names, else the scope of its session.
- * `null`: the principal has one namespace. `undefined`: the caller has no name, and no scope that is hard to guess. Then two
- * of its calls cannot be distinguished from calls of other callers.
+ * Returns the namespace of a caller, within its principal: the scope of its session. `null`: the principal has one
+ * namespace. `undefined`: the caller has no name and no session. Then two of its calls cannot be distinguished from calls
+ * of other callers.
  */
 export function namespaceOf({
   principal,
   scope,
-  sessionScope,
-}: Pick<RunOrder, 'principal' | 'scope' | 'sessionScope'>): string | null | undefined {
-  const given = scope ?? sessionScope
-  if (!principal.isAnonymous) return given ?? null
-  return given !== undefined && given.length >= MIN_SCOPE_CHARS ? given : undefined
+}: Pick<RunOrder, 'principal' | 'scope'>): string | null | undefined {
+  return principal.isAnonymous ? scope : null
 }
 
 /** Returns the caller of a call as the owner of files. */
-export function artifactCallerOf({ principal, sessionScope, address }: RunOrder): ArtifactCaller {
-  return { principal, scope: sessionScope, address }
+export function artifactCallerOf({ principal, scope, address }: RunOrder): ArtifactCaller {
+  return { principal, scope, address }
 }
 
 /** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */
 export function isKeyEffective(order: Parameters<typeof namespaceOf>[0], key: string): boolean {
-  return namespaceOf(order) !== undefined || key.length >= MIN_SCOPE_CHARS
+  return namespaceOf(order) !== undefined || key.length >= UNGUESSABLE_CHARS
 }
 
 /** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */

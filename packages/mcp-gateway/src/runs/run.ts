@@ -85,7 +85,6 @@ export class ActiveRun {
       runId: order.runId,
       agentId: tool.agent.id,
       caller: artifactCallerOf(order),
-      scope: order.scope,
       clientName: order.client.name,
       earlier: earlier?.files,
       signal: this.signal,
@@ -253,15 +252,7 @@ export class ActiveRun {
 
   /** Files for the agent. Throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`, and `CLOSED` after the run. */
   readonly #artifacts: AgentArtifacts = {
-    write: async (file) => {
-      try {
-        return await this.#write(file)
-      } catch (error) {
-        if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
-        // The caller named a scope of somebody else. The agent cannot change that.
-        throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
-      }
-    },
+    write: (file) => this.#write(file),
     read: async (name, version) => {
       this.#assertOpen()
       return this.files.read(name, version)

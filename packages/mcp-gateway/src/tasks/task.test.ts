@@ -19,7 +19,6 @@ const order: Task['order'] = {
   files: [],
   principal: { id: 'ada', scopes: [], isAnonymous: false, claims: {} },
   scope: undefined,
-  sessionScope: undefined,
   address: undefined,
   client: { name: 'test', canAsk: true, canVisit: false, knowsChoices: true },
   idempotencyKey: undefined,

@@ -13,15 +13,14 @@ const city: JsonSchema = {
   required: ['city'],
   additionalProperties: false,
 }
-const allExtras = { files: true, resume: true, scope: true, idempotencyKey: true }
 
 function parametersWith(
   inputSchema: unknown,
-  { extras = { resume: false }, ...options }: Pick<GivenPlan, 'parameters' | 'extras'> = {},
-  over: Partial<Agent> = {},
+  options: Pick<GivenPlan, 'parameters' | 'takesFiles'> = {},
+  over: Partial<Agent> = { canAsk: false },
 ): ToolParameters {
   const skill = { id: 's', name: 'S', description: '', inputSchema } as Skill
-  const parameters = parametersOf({ ...agent, ...over }, skill, planOptions({ ...options, extras }))
+  const parameters = parametersOf({ ...agent, ...over }, skill, planOptions(options))
   if ('defect' in parameters) throw new Error(parameters.defect)
   return parameters
 }
@@ -173,44 +172,40 @@ test.each([
 })
 
 describe('the parameters that the gateway adds', () => {
-  const options = { extras: allExtras } as const
+  const options = { takesFiles: true }
+  const asking = { canAsk: true }
 
   test('depend on the configuration, and on whether the agent can ask', () => {
-    const namesWith = (extras: GivenPlan['extras'], over: Partial<Agent> = {}) =>
-      Object.keys(parametersWith(undefined, { extras }, over).inputSchema['properties'] as object)
-    expect(namesWith({})).toEqual(['message', 'resume'])
-    expect(namesWith({ resume: false })).toEqual(['message'])
-    expect(namesWith(allExtras)).toEqual(['message', 'files', 'resume', 'scope', 'idempotencyKey'])
-    expect(namesWith(allExtras, { canAsk: false })).not.toContain('resume')
+    const namesWith = (takesFiles: boolean, over: Partial<Agent> = {}) =>
+      Object.keys(
+        parametersWith(undefined, { takesFiles }, over).inputSchema['properties'] as object,
+      )
+    expect(namesWith(false)).toEqual(['message', 'resume'])
+    expect(namesWith(true)).toEqual(['message', 'files', 'resume'])
+    expect(namesWith(true, { canAsk: false })).toEqual(['message', 'files'])
   })
 
   test('are not passed to the agent, also if its schema allows no more properties', () => {
     const { check } = parametersWith(city, { ...options, parameters: 'schema' })
-    expect(
-      check({ city: 'Paris', files: ['artifact://s/a'], scope: 's', idempotencyKey: 'k' }),
-    ).toEqual({
+    const value = { city: 'Paris' }
+    expect(check({ ...value, files: ['artifact://s/a'] })).toEqual({
       ok: true,
-      arguments: {
-        files: ['artifact://s/a'],
-        scope: 's',
-        idempotencyKey: 'k',
-        input: { kind: 'arguments', value: { city: 'Paris' } },
-      },
+      arguments: { files: ['artifact://s/a'], input: { kind: 'arguments', value } },
     })
   })
 
   test('are not added if the skill has a property of that name', () => {
-    const own = { type: 'object', properties: { files: { type: 'integer' } }, required: ['scope'] }
-    const { check, inputSchema } = parametersWith(own, { ...options, parameters: 'schema' })
-    expect(inputSchema['properties']).toMatchObject({ files: { type: 'integer' } })
-    expect(inputSchema['properties']).not.toHaveProperty('scope')
-    expect(check({ files: 3, scope: 'mine' })).toMatchObject({
-      arguments: { files: [], input: { value: { files: 3, scope: 'mine' } } },
+    const own = { type: 'object', properties: { files: { type: 'integer' } }, required: ['resume'] }
+    const given = { ...options, parameters: 'schema' } as const
+    const { check, inputSchema } = parametersWith(own, given, asking)
+    expect(inputSchema['properties']).toEqual({ files: { type: 'integer' } })
+    expect(check({ files: 3, resume: 'mine' })).toMatchObject({
+      arguments: { files: [], input: { value: { files: 3, resume: 'mine' } } },
     })
   })
 
   test('answer a run without the other arguments', () => {
-    const { check } = parametersWith(undefined, options)
+    const { check } = parametersWith(undefined, options, asking)
     const resume = { run: 'run_1', answers: { i0: 'yes' } }
     expect(check({ resume })).toEqual({ ok: true, arguments: { files: [], resume } })
     expect(check({ resume, message: 'Hi' })).toMatchObject({
@@ -221,12 +216,10 @@ describe('the parameters that the gateway adds', () => {
   test.each([
     [{ files: 'artifact://a' }, '/files must be'],
     [{ files: Array.from({ length: 65 }, () => 'a') }, '/files must be'],
-    [{ scope: '' }, '/scope must be'],
-    [{ idempotencyKey: 'x'.repeat(129) }, '/idempotencyKey must be'],
     [{ resume: { run: 'r' } }, '/resume must have'],
     [{ resume: null }, '/resume must have'],
   ])('are checked: %j', (args, complaint) => {
-    const { check } = parametersWith(undefined, options)
+    const { check } = parametersWith(undefined, options, asking)
     expect(complaintOf(check({ message: 'Hi', ...args }))).toContain(complaint)
   })
 })

@@ -3,8 +3,7 @@ import { z } from 'zod'
 import { messageFieldOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
 import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/schemas.ts'
-import type { ExtraSettings, ToolSettings } from '../options.ts'
-import type { ArgumentCheck, CheckedArguments } from './plan.ts'
+import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
 
 /** An object schema, as `tools/list` needs it. */
 type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
@@ -23,10 +22,12 @@ export interface ToolParameters {
 export function parametersOf(
   agent: Agent,
   skill: Skill,
-  options: Pick<ToolSettings, 'parameters' | 'extras'>,
+  { parameters, takesFiles }: Pick<PlanOptions, 'parameters' | 'takesFiles'>,
 ): ToolParameters | { readonly defect: string } {
-  const { parameters, extras: wanted } = options
-  const canAsk = agent.canAsk !== false
+  const added: readonly ExtraName[] = [
+    ...(takesFiles ? (['files'] as const) : []),
+    ...(agent.canAsk === false ? [] : (['resume'] as const)),
+  ]
   const own = skill.inputSchema
   if (own === undefined) return takingMessage()
   const needsArguments = skill.startsFrom === 'arguments'
@@ -41,16 +42,16 @@ export function parametersOf(
   return takingArguments(own)
 
   function takingMessage(): ToolParameters {
-    const extras = extrasFor(wanted, canAsk, new Set(['message']))
     return {
       kind: 'message',
-      inputSchema: withExtras(MESSAGE, extras),
-      check: (args) => checked(args, extras, messageFrom),
+      inputSchema: withExtras(MESSAGE, added),
+      check: (args) => checked(args, added, messageFrom),
     }
   }
 
   function takingArguments(schema: JsonSchema): ToolParameters {
-    const extras = extrasFor(wanted, canAsk, namesIn(schema))
+    const taken = namesIn(schema)
+    const extras = added.filter((name) => !taken.has(name))
     const fits = validatorFor(schema)
     return {
       kind: 'schema',
@@ -194,15 +195,15 @@ function isPlain({ type, enum: values, const: value, anyOf }: JsonSchema): boole
   return Array.isArray(values) || (value !== undefined && !(value instanceof Object))
 }
 
-/** Parameters that the gateway adds to a tool. */
-type ExtraName = keyof ExtraSettings
-
-const EXTRA_NAMES: readonly ExtraName[] = ['files', 'resume', 'scope', 'idempotencyKey']
+/**
+ * Parameters that the gateway adds, unless the skill has one of that name. They depend on the configuration and the agent
+ * only: a list must not vary by connection (specification 2026-07-28, "Tools").
+ */
+type ExtraName = 'files' | 'resume'
 
 const MAX_FILES = 64
 const MAX_URI = 2048
 const MAX_HANDLE = 4096
-const MAX_KEY = 128
 
 /** Schemas of the added parameters. None is required. */
 const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, unknown>>>> = {
@@ -221,32 +222,6 @@ const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, unknown>
     required: ['run', 'answers'],
     description: 'Only to answer the questions of an earlier call that needs input.',
   },
-  scope: {
-    type: 'string',
-    maxLength: MAX_KEY,
-    description: 'Scope of an earlier call, where files are kept. Leave it out to get a new one.',
-  },
-  idempotencyKey: {
-    type: 'string',
-    maxLength: MAX_KEY,
-    description: 'The same key and arguments again join the earlier call instead of repeating it.',
-  },
-}
-
-/**
- * Returns the parameters that are added to a tool.
- *
- * @param canAsk `true` for an agent that can ask questions
- * @param taken properties of the skill's schema, which win over added parameters
- */
-function extrasFor(
-  wanted: ExtraSettings,
-  canAsk: boolean,
-  taken: ReadonlySet<string>,
-): readonly ExtraName[] {
-  return EXTRA_NAMES.filter(
-    (name) => wanted[name] === true && !taken.has(name) && (name !== 'resume' || canAsk),
-  )
 }
 
 const text = (max: number): z.ZodString => z.string().min(1).max(max)
@@ -256,16 +231,11 @@ const extrasShape = z.object({
   resume: z
     .object({ run: text(MAX_HANDLE), answers: z.record(z.string(), z.unknown()) })
     .optional(),
-  scope: text(MAX_KEY).optional(),
-  idempotencyKey: text(MAX_KEY).optional(),
 })
 
-const KEY_RULE = `must be a text of 1 to ${MAX_KEY} characters`
 const EXTRA_RULES: Readonly<Record<ExtraName, string>> = {
   files: `must be a list of at most ${MAX_FILES} artifact URIs`,
   resume: 'must have "run", a text, and "answers", an object',
-  scope: KEY_RULE,
-  idempotencyKey: KEY_RULE,
 }
 
 /** Reads the added parameters, or returns why they are wrong. */

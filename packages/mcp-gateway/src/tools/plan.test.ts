@@ -197,7 +197,7 @@ describe('a schema from examples', () => {
     planOf([agentOf('weather', [{ id: 'get', examples: given }])], options).byName('weather_get')
 
   test('has the properties of all examples, and requires those that each of them has', () => {
-    const tool = toolOf(examples, { schemaFromExamples: true, extras: { resume: false } })
+    const tool = toolOf(examples)
     expect(tool?.definition).toMatchObject({
       inputSchema: {
         type: 'object',

@@ -105,9 +105,6 @@ export interface CheckedArguments {
   /** URIs of artifacts. They may not exist. */
   readonly files: readonly string[]
   readonly resume?: ResumeArgument | undefined
-  /** Where artifacts go: a handle of an earlier call. */
-  readonly scope?: string | undefined
-  readonly idempotencyKey?: string | undefined
 }
 
 /** Continues a run that asked a question, for clients that cannot be asked directly. */
@@ -121,6 +118,8 @@ export interface ResumeArgument {
 export interface PlanOptions extends ToolSettings {
   /** Time for which files of a run are kept, for descriptions of tools that make files. `undefined`: it is not mentioned. */
   readonly artifactTtlMs: number | undefined
+  /** Tools take files of the caller. */
+  readonly takesFiles: boolean
 }
 
 /** A skill that becomes a tool, before it has its name. */
