@@ -67,9 +67,7 @@ test('tells the model about a changed tool, which then calls it with the new par
     (await agent.invoke({ messages: [{ role: 'user', content }] }, thread)).messages.at(-1)?.text ??
     ''
 
-  await expect(say('call counter_add {"amount":"2"}')).resolves.toMatch(
-    /not executed.*"amount" no longer exists.*are now: by/,
-  )
+  await expect(say('call counter_add {"amount":"2"}')).resolves.toMatch(/not executed.*are now: by/)
   expect(server.executions('counter_add')).toBe(0)
   await expect(say('call counter_add {"by":2}')).resolves.toBe('counter is 2')
   expect(model.told[0]).toEqual([counterAsItWas.inputSchema])

@@ -116,10 +116,7 @@ describe('a breaking change', () => {
     const message = await call({ item: 'apple' })
     expect(message).toMatchObject({ status: 'error', tool_call_id: 'c1' })
     expect(message.content).toMatch(
-      /"add_item".*not executed.*"item" no longer exists.*"sku" is now required/,
-    )
-    expect(message.content).toMatch(
-      /are now: sku \(string\), count \(integer, optional\)\. Call it again/,
+      /"add_item".*not executed.*are now: sku \(string\), count \(integer, optional\)\. Call it again/,
     )
     expect(server.calls).toEqual([])
     expect(tool.schema).toEqual(renamed.inputSchema)
@@ -259,15 +256,6 @@ test('requests no list if refreshSchemaBeforeCall is false', async () => {
   server.list = [renamed]
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ content: 'added' })
   expect(server.lists).toBe(0)
-})
-
-test('checks results against the newest output schema', async () => {
-  const { server, call } = subject({
-    definition: { ...stored, outputSchema: { type: 'object', additionalProperties: false } },
-  })
-  server.list = [{ ...stored, outputSchema: { type: 'object' } }]
-  server.result = { content: [], structuredContent: { added: 'field' } }
-  await expect(call({ item: 'apple' })).resolves.toMatchObject({ status: 'success' })
 })
 
 test('reports an unreachable server only by the call', async () => {

@@ -12,8 +12,8 @@ import {
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
-import { breakingChanges, parameterText } from '../schema/definition-drift.ts'
-import { linesOf, SchemaCheck, withinTimeLimit } from '@x/internal/schema-check'
+import { breaksCalls, parameterText } from '../schema/definition-drift.ts'
+import { linesOf, SchemaCheck } from '@x/internal/schema-check'
 import { schemaDefectOf } from '../schema/json-schema.ts'
 import { projectedSchema, type ProjectedSchema } from '../schema/schema-projection.ts'
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
@@ -50,17 +50,6 @@ const FAILS_ALIKE: ReadonlySet<McpToolErrorCode | undefined> = new Set<McpToolEr
   'CONFIG',
   'CLOSED',
 ])
-
-/** Change of a tool since its definition was stored. */
-type Drift =
-  /** Calls still fit. `live` is the server's definition, if it is known and can be used. */
-  | { readonly kind: 'none'; readonly live: ToolDefinition | undefined }
-  | {
-      readonly kind: 'breaking'
-      readonly live: ToolDefinition
-      readonly changes: readonly string[]
-    }
-  | { readonly kind: 'removed' }
 
 /**
  * The current state of a tool: its definition, the schema for its arguments, and the schema that the model
@@ -163,37 +152,40 @@ export class ToolBinding {
     return { name, args: accepted, redacted: visible, secrets, refusal }
   }
 
-  /** Two concurrent calls both report a change, but the definition is replaced once. */
+  /**
+   * Compares the definition that the model saw with the server's list. Returns why the call must not be sent. Two
+   * concurrent calls both report a change, but the definition is replaced once.
+   *
+   * @throws the reason of the run's signal, and interrupts of the graph
+   */
   async #refusal(name: string, config: ToolRunnableConfig): Promise<McpToolError | undefined> {
     const bound = this.definition
-    const drift = await this.#drift(bound, config)
-    if (drift.kind === 'none') return undefined
-    if (drift.kind === 'removed') {
+    const list = await this.#list(config)
+    if (list === undefined) return undefined // the stored definition counts
+    const live = list.find((tool) => tool.name === this.origin.toolName)
+    if (live === undefined) {
+      const message = `${this.#title} is no longer offered: it was not called`
+      this.#report('TOOL_REMOVED', { message, level: 'warning' })
       const server = serverTitle(this.origin.server)
       return this.#notRun(
         'TOOL_REMOVED',
         `Tool "${name}" no longer exists on server "${server}", so it was not executed. Do not call it again: use another tool, or tell the user.`,
       )
     }
-    if (this.definition === bound) this.#heal(drift.live, drift.changes)
+    if (this.#fits(bound, live)) return undefined
+    if (this.definition === bound) this.#replaceBy(live)
     return this.#notRun(
       'SCHEMA_CHANGED',
-      `The parameters of tool "${name}" have changed since you saw them, so it was not executed: ${drift.changes.join('; ')}. Its parameters are now: ${parameterText(this.modelSchema.schema)}. Call it again with these.`,
+      `The parameters of tool "${name}" have changed since you saw them, so it was not executed. Its parameters are now: ${parameterText(this.modelSchema.schema)}. Call it again with these.`,
     )
   }
 
-  /**
-   * Compares the definition that a model saw with the server's list. Without a list, the stored definition
-   * counts.
-   *
-   * @throws the reason of the run's signal, and interrupts of the graph
-   */
-  async #drift(bound: ToolDefinition, config: ToolRunnableConfig): Promise<Drift> {
+  /** Returns undefined, with a log entry, if the server gives no list. */
+  async #list(config: ToolRunnableConfig): Promise<readonly ToolDefinition[] | undefined> {
     const { signal } = config
     const timeoutMs = Math.min(this.options.timeoutMs ?? LIST_MS, LIST_MS)
-    let list: readonly ToolDefinition[]
     try {
-      list = await this.source.listTools({ signal, config, timeoutMs })
+      return await this.source.listTools({ signal, config, timeoutMs })
     } catch (error) {
       signal?.throwIfAborted()
       if (isInterrupt(error)) throw error
@@ -203,42 +195,35 @@ export class ToolBinding {
         // The call will fail in the same way and report it, so one warning is enough.
         level: FAILS_ALIKE.has(toolErrorFrom(error, this.origin)?.code) ? 'info' : 'warning',
       })
-      return { kind: 'none', live: undefined }
+      return undefined
     }
-    const live = list.find(({ name }) => name === this.origin.toolName)
-    if (live === undefined) {
-      const message = `${this.#title} is no longer offered: it was not called`
-      this.#report('TOOL_REMOVED', { message, level: 'warning' })
-      return { kind: 'removed' }
-    }
-    const { inputSchema } = bound
-    if (live.inputSchema === inputSchema || FITS.get(bound) === live) return { kind: 'none', live }
-    // Only the server can check the arguments of a schema with a defect.
-    if (inputSchema !== undefined && schemaDefectOf(inputSchema) !== undefined) {
-      return { kind: 'none', live }
-    }
-    const defect = live.inputSchema === undefined ? undefined : schemaDefectOf(live.inputSchema)
-    const changes =
-      defect === undefined ? withinTimeLimit(() => breakingChanges(bound, live)) : undefined
-    if (defect !== undefined || changes === undefined) {
-      const reason = defect ?? 'it takes too long to compare'
-      const message = `${this.#title} has a schema now that cannot be used: ${reason}`
-      this.#report('TOOL_QUARANTINED', { message, level: 'warning' })
-      return { kind: 'none', live: undefined }
-    }
-    if (changes.length > 0) return { kind: 'breaking', live, changes }
-    FITS.set(bound, live)
-    return { kind: 'none', live }
   }
 
-  #heal(live: ToolDefinition, changes: readonly string[]): void {
+  #fits(bound: ToolDefinition, live: ToolDefinition): boolean {
+    const { inputSchema = NO_PARAMETERS } = live
+    const older = bound.inputSchema ?? NO_PARAMETERS
+    if (inputSchema === older || FITS.get(bound) === live) return true
+    // Only the server can check the arguments of a schema with a defect.
+    if (schemaDefectOf(older) !== undefined) return true
+    const defect = schemaDefectOf(inputSchema)
+    if (defect !== undefined) {
+      const message = `${this.#title} has a schema now that cannot be used: ${defect}`
+      this.#report('TOOL_QUARANTINED', { message, level: 'warning' })
+      return true
+    }
+    if (breaksCalls(older, inputSchema)) return false
+    FITS.set(bound, live)
+    return true
+  }
+
+  #replaceBy(live: ToolDefinition): void {
     const { description } = this.definition
     this.definition = {
       ...live,
       description: live.description?.trim() ? live.description : description,
     }
     this.#input = new SchemaCheck(this.inputSchema)
-    const message = `${this.#title} uses the server's definition from now on: ${changes.join('; ')}`
+    const message = `${this.#title} uses the server's definition from now on, because its parameters have changed`
     this.#report('SCHEMA_CHANGED', { message, level: 'info' })
   }
 
