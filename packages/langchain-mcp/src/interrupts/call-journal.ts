@@ -3,7 +3,7 @@ import type { McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
 import { isElicitationInterrupt, isTaskInterrupt } from './interrupt-value.ts'
-import { tasksIn, type CheckpointReader, type GraphPlace } from './langgraph.ts'
+import { startOf, tasksIn, type GraphPlace } from './langgraph.ts'
 
 /** A round of a call that is about to be sent. */
 interface Sending {
@@ -13,65 +13,34 @@ interface Sending {
   readonly number: number
 }
 
-/**
- * The place of a round's outcome in LangGraph's checkpoints. A record is obsolete when a checkpoint has the
- * outcome.
- */
-interface RecordPlace {
-  readonly thread: string
-  readonly task: string
-  readonly graph: string
-  /** Ids of the checkpoints from which the task was started: of the root graph, and of its own graph. */
-  readonly root: string | undefined
-  readonly checkpoint: string | undefined
-}
-
-/** The record of one round in the store: it was about to be sent (`sent`), or its outcome (`done`). */
+/** Place of the record of one round in the store: it was about to be sent (`sent`), or its outcome (`done`). */
 interface RoundRecord {
   readonly store: GraphStore
   readonly namespace: string[]
   readonly key: string
-  readonly place: RecordPlace
 }
 
 /** Sends a round. `sentAt`: when an earlier process sent it, in milliseconds since 1970. */
 type Send = (sentAt?: number) => Promise<CallOutcome>
 
-/** Limit of remembered rounds and threads in one process. */
+/** Limit of remembered rounds in one process. */
 const MAX_REMEMBERED = 10_000
-/**
- * Delays until this process checks its records again. After the last one, the next run of the thread does
- * it.
- */
-const SWEEP_MS = [5_000, 60_000, 600_000]
-/** Age at which a record loses its result, if no checkpoint is known to contain it. */
-const MAX_AGE_MS = 24 * 3_600_000
-const AGE_CHECK_MS = 3_600_000
+/** A thread that a killed process left is continued within this time, or the outcome of its call is unknown. */
+const RECORD_TTL_MS = 30 * 24 * 3_600_000
+/** Time between two searches for expired records. */
+const CLEAN_MS = 3_600_000
 const PAGE = 100
 
 /**
  * Sends each round of a call only once. It remembers rounds in this process, and in the store of the graph
  * if there is one. After a process is killed, LangGraph executes the task again, and only the store knows
- * that the round was sent.
- *
- * A record is deleted when a checkpoint contains the outcome: by this process after a few seconds or at its
- * end, or by the next process that makes a call in the thread.
+ * that the round was sent. Records have a time to live.
  */
 export class CallJournal {
   /** Rounds of this process: the outcome while a request is open, then only that it was sent. */
   readonly #sent: Map<string, Promise<CallOutcome> | 'sent'> = new BoundedMap(MAX_REMEMBERED)
-  /** Records that this process wrote, with the checkpointers of their graphs. */
-  readonly #written = new Map<RoundRecord, CheckpointReader>()
-  readonly #seenThreads: Map<string, true> = new BoundedMap(MAX_REMEMBERED)
-  readonly #background = new Set<Promise<unknown>>()
-  readonly #sweepMs: readonly number[]
-  #timer: NodeJS.Timeout | undefined
-  #sweeps = 0
-  #agesCheckedAt = 0
-
-  constructor(sweepMs: readonly number[] = SWEEP_MS) {
-    this.#sweepMs = sweepMs
-  }
+  #cleanedAt = 0
+  #cleaning: Promise<void> = Promise.resolve()
 
   /**
    * Sends a round that was not sent before. Two runs that continue one call at the same time share the
@@ -84,7 +53,7 @@ export class CallJournal {
     const key = JSON.stringify([thread, task, call, sending.number])
     const known = this.#sent.get(key)
     if (known !== undefined && known !== 'sent') return known
-    const outcome = known === 'sent' ? this.#repeated(sending) : this.#recorded(sending, send)
+    const outcome = known === 'sent' ? repeated(sending) : this.#recorded(sending, send)
     this.#sent.set(key, outcome)
     let isExecuted = true
     try {
@@ -112,54 +81,31 @@ export class CallJournal {
     return isTaskInterrupt(interrupt) || isElicitationInterrupt(interrupt)
   }
 
-  /** Deletes the records of this process that checkpoints contain. Takes at most 2 s. Never rejects. */
+  /** Waits until expired records are deleted, for at most 2 s. Never rejects. */
   async settle(): Promise<void> {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    await within(Promise.allSettled([this.#sweep(), ...this.#background]), 2000, () => {})
+    await within(this.#cleaning, 2000, () => {})
   }
 
   /** Deletes all records of a thread. @throws the error of the store */
   async deleteThread(thread: string, store: GraphStore): Promise<void> {
     const start = `[${JSON.stringify(thread)},`
     for (const key of this.#sent.keys()) if (key.startsWith(start)) this.#sent.delete(key)
-    for (const record of this.#written.keys()) {
-      if (record.place.thread === thread) this.#written.delete(record)
-    }
     await deleteItems(store, threadNamespace('call', thread))
-  }
-
-  /** Returns the stored outcome of a round that this process has sent before. */
-  async #repeated(sending: Sending): Promise<CallOutcome> {
-    const record = recordOf(sending)
-    const stored = record && (await this.#stored(record, sending))
-    return stored?.outcome ?? unknownOutcome(sending.origin)
-  }
-
-  /** Returns the outcome of a round that has been sent; if there is none, the time when it was sent. */
-  async #stored(
-    record: RoundRecord,
-    { origin, place: { saver } }: Sending,
-  ): Promise<StoredRound | undefined> {
-    const { store, namespace, key } = record
-    const value = (await store.get(namespace, key))?.value
-    if (!isRecord(value)) return undefined
-    this.#clean(record, saver)
-    const { state, outcome, sentAt } = value
-    if (state === 'done') return { outcome: callOutcomeFrom(outcome) }
-    // An unreadable record does not prove that nothing was sent.
-    return typeof sentAt === 'number' ? { sentAt } : { outcome: unknownOutcome(origin) }
   }
 
   async #recorded(sending: Sending, send: Send): Promise<CallOutcome> {
     const record = recordOf(sending)
     if (record === undefined) return send()
-    const stored = await this.#stored(record, sending)
+    const { store, namespace, key } = record
+    this.#clean(store)
+    const stored = await storedRound(record, sending.origin)
     if (stored?.outcome !== undefined) return stored.outcome
-    const { store, namespace, key, place } = record
+    // An earlier process may have sent the call, and its record has expired.
+    const isOlderThanRecords = startOf(sending.place) < Date.now() - RECORD_TTL_MS
+    if (stored === undefined && isOlderThanRecords) return unknownOutcome(sending.origin)
     const remove = (): Promise<unknown> => store.delete(namespace, key)
     const write = (entry: Record<string, unknown>): Promise<unknown> =>
-      store.put(namespace, key, { ...place, ...entry, at: Date.now() }, false)
+      store.put(namespace, key, { ...entry, expiresAt: Date.now() + RECORD_TTL_MS }, false)
     if (stored === undefined) await write({ state: 'sent', sentAt: Date.now() })
     let outcome: CallOutcome
     try {
@@ -173,57 +119,14 @@ export class CallJournal {
     } catch {
       // The checkpoint will contain the outcome. If the process ends before, the outcome counts as unknown.
     }
-    if (!mayRepeat(outcome)) this.#clean(record, sending.place.saver)
     return outcome
   }
 
-  /** Schedules the deletion of a record, and deletes records that other processes left. */
-  #clean(record: RoundRecord, saver: CheckpointReader | undefined): void {
-    if (saver === undefined) return
-    this.#written.set(record, saver)
-    this.#sweeps = 0
-    this.#schedule()
-    const { store, namespace, place } = record
-    if (!this.#seenThreads.has(place.thread)) {
-      this.#seenThreads.set(place.thread, true)
-      this.#inBackground(cleanStore(store, saver, { namespace }))
-    }
-    if (Date.now() - this.#agesCheckedAt < AGE_CHECK_MS) return
-    this.#agesCheckedAt = Date.now()
-    const filter = { state: 'done', at: { $lt: Date.now() - MAX_AGE_MS } }
-    this.#inBackground(cleanStore(store, saver, { namespace: ['mcp', 'call'], filter }))
-  }
-
-  #schedule(): void {
-    const delay = this.#sweepMs[this.#sweeps]
-    if (this.#timer !== undefined || delay === undefined || this.#written.size === 0) return
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined
-      this.#sweeps += 1
-      this.#inBackground(this.#sweep().then(() => this.#schedule()))
-    }, delay)
-    this.#timer.unref()
-  }
-
-  async #sweep(): Promise<void> {
-    const check = containedCheck()
-    for (const [record, saver] of this.#written) {
-      const isContained = await check(record.place, saver).catch(() => false)
-      const isTooMany = this.#written.size > MAX_REMEMBERED
-      if (isContained || isTooMany) this.#written.delete(record)
-      // If this fails, the next process deletes it.
-      if (isContained) await record.store.delete(record.namespace, record.key).catch(() => {})
-    }
-  }
-
-  /** If the store or the checkpointer fails, the next process deletes the records. */
-  #inBackground(work: Promise<unknown>): void {
-    const done = work
-      .catch(() => {})
-      .finally(() => {
-        this.#background.delete(done)
-      })
-    this.#background.add(done)
+  /** Deletes expired records of all threads, at most once an hour. After a failure, another process does it. */
+  #clean(store: GraphStore): void {
+    if (Date.now() - this.#cleanedAt < CLEAN_MS) return
+    this.#cleanedAt = Date.now()
+    this.#cleaning = deleteExpired(store).catch(() => {})
   }
 }
 
@@ -232,92 +135,43 @@ type StoredRound =
   | { readonly outcome: CallOutcome; readonly sentAt?: undefined }
   | { readonly sentAt: number; readonly outcome?: undefined }
 
+/** Returns the stored outcome of a round that this process has sent before. */
+async function repeated(sending: Sending): Promise<CallOutcome> {
+  const record = recordOf(sending)
+  const stored = record && (await storedRound(record, sending.origin))
+  return stored?.outcome ?? unknownOutcome(sending.origin)
+}
+
+/** Returns the outcome of a round that has been sent; if there is none, the time when it was sent. */
+async function storedRound(
+  { store, namespace, key }: RoundRecord,
+  origin: McpToolOrigin,
+): Promise<StoredRound | undefined> {
+  const value = (await store.get(namespace, key))?.value
+  if (!isRecord(value)) return undefined
+  const { state, outcome, sentAt } = value
+  if (state === 'done') return { outcome: callOutcomeFrom(outcome) }
+  // An unreadable record does not prove that nothing was sent.
+  return typeof sentAt === 'number' ? { sentAt } : { outcome: unknownOutcome(origin) }
+}
+
 /** Returns undefined if the graph has no store. */
 function recordOf({ place, number }: Pick<Sending, 'place' | 'number'>): RoundRecord | undefined {
-  const { store, thread, task, call, graph, checkpoints } = place
+  const { store, thread, task, call } = place
   if (store === undefined) return undefined
-  return {
-    store,
-    namespace: threadNamespace('call', thread),
-    key: digest([task, call, number]),
-    place: { thread, task, graph, root: checkpoints[''], checkpoint: checkpoints[graph] },
+  return { store, namespace: threadNamespace('call', thread), key: digest([task, call, number]) }
+}
+
+async function deleteExpired(store: GraphStore): Promise<void> {
+  const now = Date.now()
+  for (;;) {
+    const options = { filter: { expiresAt: { $lt: now } }, limit: PAGE }
+    const items = (await store.search?.(['mcp', 'call'], options)) ?? []
+    // A store may ignore the filter.
+    const expired = items.filter(({ value }) => isRecord(value) && Number(value['expiresAt']) < now)
+    await Promise.all(expired.map((item) => store.delete(item.namespace, item.key)))
+    if (expired.length < PAGE) return
   }
-}
-
-/**
- * Deletes obsolete records of earlier processes, and the results of old records. It must stay known that a
- * call was sent.
- */
-async function cleanStore(
-  store: GraphStore,
-  saver: CheckpointReader,
-  {
-    namespace,
-    ...options
-  }: { readonly namespace: string[]; readonly filter?: Record<string, unknown> },
-): Promise<void> {
-  const items = (await store.search?.(namespace, { ...options, limit: PAGE })) ?? []
-  const check = containedCheck()
-  for (const item of items) {
-    const { value } = item
-    const place = recordPlaceFrom(value)
-    if (place === undefined) continue
-    if (await check(place, saver)) await store.delete(item.namespace, item.key)
-    else if (isOld(value)) {
-      const entry = { ...place, state: 'sent', at: Date.now() }
-      await store.put(item.namespace, item.key, entry, false)
-    }
-  }
-}
-
-/**
- * Returns a function that checks if a stored checkpoint contains the outcome of a round: the graph has
- * continued, or its task is finished. Reads each checkpoint once.
- */
-function containedCheck(): (place: RecordPlace, saver: CheckpointReader) => Promise<boolean> {
-  const read = new Map<string, ReturnType<CheckpointReader['getTuple']>>()
-  const latest = (
-    saver: CheckpointReader,
-    [thread, graph]: readonly [string, string],
-  ): ReturnType<CheckpointReader['getTuple']> => {
-    const key = JSON.stringify([thread, graph])
-    const tuple =
-      read.get(key) ?? saver.getTuple({ configurable: { thread_id: thread, checkpoint_ns: graph } })
-    read.set(key, tuple)
-    return tuple
-  }
-  return async ({ thread, task, graph, root, checkpoint }, saver) => {
-    const outer = await latest(saver, [thread, ''])
-    if (isNewer(outer?.checkpoint?.id, root)) return true
-    const own = graph === '' ? outer : await latest(saver, [thread, graph])
-    if (isNewer(own?.checkpoint?.id, checkpoint)) return true
-    if (own?.checkpoint?.id !== checkpoint) return false
-    return tasksIn(own?.pendingWrites).get(task)?.isFinished === true
-  }
-}
-
-/** Ids of checkpoints sort by time. */
-function isNewer(stored: string | undefined, known: string | undefined): boolean {
-  return stored !== undefined && known !== undefined && stored > known
-}
-
-function recordPlaceFrom(value: unknown): RecordPlace | undefined {
-  if (!isRecord(value)) return undefined
-  const { thread, task, graph, root, checkpoint } = value
-  if (typeof thread !== 'string' || typeof task !== 'string' || typeof graph !== 'string') {
-    return undefined
-  }
-  return { thread, task, graph, root: textOrNone(root), checkpoint: textOrNone(checkpoint) }
-}
-
-function textOrNone(id: unknown): string | undefined {
-  return typeof id === 'string' ? id : undefined
-}
-
-/** Checks the filter again, because a store may ignore it. */
-function isOld(value: unknown): boolean {
-  if (!isRecord(value) || value['state'] !== 'done') return false
-  return typeof value['at'] === 'number' && value['at'] < Date.now() - MAX_AGE_MS
 }
 
 /** Returns true if nothing was executed. A tool that reports an error (`isError`) was executed. */

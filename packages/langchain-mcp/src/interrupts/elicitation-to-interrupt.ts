@@ -120,7 +120,7 @@ export class ElicitationToInterrupt {
     return place !== undefined && (await this.#shared.journal.wasSent(place))
   }
 
-  /** Deletes obsolete call records from the store of the graph. Takes at most 2 s. Never rejects. */
+  /** Waits until expired call records are deleted, for at most 2 s. Never rejects. */
   settle(): Promise<void> {
     return this.#shared.journal.settle()
   }

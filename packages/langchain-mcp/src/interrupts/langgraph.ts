@@ -148,6 +148,20 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   }
 }
 
+/** Milliseconds from the start of UUIDs (1582) to 1970. */
+const UUID_EPOCH_MS = 12_219_292_800_000n
+
+/**
+ * Returns when the task of a call was started, in milliseconds since 1970: the time in the id of its checkpoint, a
+ * UUID of version 6. NaN if it is unknown.
+ */
+export function startOf({ checkpoints, graph }: GraphPlace): number {
+  const hex = checkpoints[graph]?.replaceAll('-', '') ?? ''
+  if (!/^[0-9a-f]{12}6[0-9a-f]{19}$/.test(hex)) return Number.NaN
+  const time = BigInt(`0x${hex.slice(0, 12)}${hex.slice(13, 16)}`) // in 100 ns
+  return Number(time / 10_000n - UUID_EPOCH_MS)
+}
+
 /**
  * LangGraph's `task()`, which also works in subgraphs and sub-agents. There, LangGraph 1.4 executes a finished
  * task again when the graph is resumed, although the checkpoint contains its outcome. So the task looks there
@@ -209,7 +223,6 @@ function callsOf(message: unknown): readonly unknown[] {
 export interface CheckpointReader {
   getTuple(config: { readonly configurable: Readonly<Record<string, unknown>> }): Promise<
     | {
-        readonly checkpoint?: { readonly id?: string }
         readonly pendingWrites?: readonly unknown[]
       }
     | undefined
