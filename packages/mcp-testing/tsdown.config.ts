@@ -4,7 +4,6 @@ export default defineConfig({
   entry: {
     index: 'src/index.ts',
     'runtime-check': 'src/runtime-check.ts',
-    matchers: 'src/matchers.ts',
   },
   fixedExtension: false,
   sourcemap: true, // with the text of the sources, which are not published

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import * as surface from './index.ts'
-import * as matchers from './matchers.ts'
 
 test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
@@ -20,15 +19,6 @@ test('exports exactly these names', () => {
     'startTaskServer',
     'startTestServer',
     'toolFailures',
-  ])
-})
-
-test('exports exactly these matchers', () => {
-  expect(Object.keys(matchers)).toEqual(['matchers'])
-  expect(Object.keys(matchers.matchers)).toEqual([
-    'toHaveExecuted',
-    'toHaveExecutedOnce',
-    'toHaveInitialized',
   ])
 })
 
