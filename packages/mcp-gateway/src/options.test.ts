@@ -77,14 +77,6 @@ test.each([
   ],
   [{ streaming: { channel: 'logs' } }, `Did you mean 'log'?`],
   [{ inline: { imageMaxByte: 5 } }, 'Did you mean "inline.imageMaxBytes"?'],
-  [
-    { inline: { clientProfiles: [{ mach: 'x' }] } },
-    'Did you mean "inline.clientProfiles[0].match"?',
-  ],
-  [
-    { inline: { clientProfiles: [{ match: 'x', textMaxChars: NaN }] } },
-    '"inline.clientProfiles[0].textMaxChars" must be a whole number of 0 or more, not NaN',
-  ],
   [{ limits: { requestPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinute"'],
   [{ secrets: { statekey: 'x' } }, 'Did you mean "secrets.stateKey"?'],
   [

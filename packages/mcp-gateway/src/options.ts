@@ -308,18 +308,6 @@ export interface InlineSettings {
    * a link. Clients of the Python SDK refuse 1 MiB.
    */
   readonly resultMaxBytes: number
-  /** Lower limits for single clients. The first profile that matches counts. */
-  readonly clientProfiles: readonly ClientProfile[]
-}
-
-/** Limits for clients with a certain name. What is left out is as for all clients. */
-export interface ClientProfile {
-  /** Regular expression, searched in the name that the client gives itself. */
-  readonly match: string
-  /** Size of a whole result. */
-  readonly resultMaxBytes?: number | undefined
-  /** Characters of all text files of one result. */
-  readonly textMaxChars?: number | undefined
 }
 
 export interface ArtifactSettings {

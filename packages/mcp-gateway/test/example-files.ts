@@ -20,7 +20,7 @@ const painter: AgentSource = {
 }
 const gateway = createGateway({
   sources: [painter],
-  inline: { clientProfiles: [{ match: '^small-', resultMaxBytes: 20_000 }] },
+  inline: { resultMaxBytes: 200_000 },
   artifacts: { ttlMs: 3_600_000, quota: 50_000_000 },
 })
 const { url } = await gateway.listen({ port: 0 })

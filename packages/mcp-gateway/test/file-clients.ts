@@ -44,7 +44,6 @@ export interface FileClient extends AsyncDisposable {
 
 export interface FileHooks {
   readonly token?: string
-  readonly name?: string
   readonly onUpdated?: (uri: string) => void
   readonly onListChanged?: () => void
 }
@@ -74,8 +73,8 @@ export function connectPipe(
 }
 
 async function fileClientV1(transport: TransportV1, hooks: FileHooks): Promise<FileClient> {
-  const { name = 'test', onUpdated, onListChanged } = hooks
-  const client = new ClientV1({ name, version: '1.0.0' }, { capabilities: {} })
+  const { onUpdated, onListChanged } = hooks
+  const client = new ClientV1({ name: 'test', version: '1.0.0' }, { capabilities: {} })
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => {
     onUpdated?.(params.uri)
   })
@@ -104,11 +103,11 @@ async function fileClientV1(transport: TransportV1, hooks: FileHooks): Promise<F
 
 async function fileClientV2(
   transport: Transport,
-  { name = 'test', onUpdated, onListChanged }: FileHooks,
+  { onUpdated, onListChanged }: FileHooks,
   mode: 'legacy' | { readonly pin: string },
 ): Promise<FileClient> {
   const client = new ClientV2(
-    { name, version: '1.0.0' },
+    { name: 'test', version: '1.0.0' },
     {
       versionNegotiation: { mode },
       capabilities: {},

@@ -225,18 +225,6 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     const again = await client.call('give', { message: 'There is room again' })
     expect(again.content.filter(({ type }) => type === 'resource')).toHaveLength(2)
   })
-
-  test('gets less in one result if its profile has lower limits', async () => {
-    const files = [textFile('a.txt', 'x'.repeat(9000)), textFile('b.txt', 'y'.repeat(9000))]
-    const inline = { clientProfiles: [{ match: '^small', resultMaxBytes: 16_384 }] }
-    await using at = await serve({ give: giving(...files) }, { store: STORES[store](), inline })
-    const kinds = async (name: string): Promise<readonly string[]> => {
-      await using client = await connectForFiles(kind, at.url, { name })
-      return (await client.call('give', { message: 'Go' })).content.map(({ type }) => type)
-    }
-    expect(await kinds('large client')).toEqual(['text', 'resource', 'resource'])
-    expect(await kinds('small client')).toEqual(['text', 'resource', 'resource_link', 'text'])
-  })
 })
 
 test('gives a run a reason of its own if its agent cannot store a file', async () => {

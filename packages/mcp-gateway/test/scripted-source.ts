@@ -96,7 +96,6 @@ export function requestOf(text: string, over: Partial<CallRequest> = {}): CallRe
     idempotencyKey: undefined,
     resume: undefined,
     trace: undefined,
-    name: undefined,
     canAsk: false,
     canVisit: false,
     knowsChoices: true,
@@ -112,7 +111,7 @@ export function callRuns(
   runTool: RunTool,
   request: CallRequest,
 ): Promise<ToolOutcome> {
-  const { name, canAsk, canVisit, knowsChoices, signal, progress, ...order } = request
-  const client = { name, canAsk, canVisit, knowsChoices }
+  const { canAsk, canVisit, knowsChoices, signal, progress, ...order } = request
+  const client = { canAsk, canVisit, knowsChoices }
   return runs.call(runTool, { ...order, runId: newRunId(), client }, { signal, progress })
 }

@@ -32,11 +32,11 @@ test('names the place of a wrong card', async () => {
 
 test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
-inline: { imageMaxBytes: 0, clientProfiles: [{ match: ^small, textMaxChars: 10 }] }
+inline: { imageMaxBytes: 0 }
 artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: { maxBytes: 7 } }
 tools: { schemaFromExamples: true }`)
   expect(configured.options).toMatchObject({
-    inline: { imageMaxBytes: 0, clientProfiles: [{ match: '^small', textMaxChars: 10 }] },
+    inline: { imageMaxBytes: 0 },
     artifacts: {
       ttlMs: 5000,
       uriScheme: 'file-of',

@@ -1,5 +1,4 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
-import { GatewayError } from '../errors.ts'
 import { previewFrom, textFrom } from './media-types.ts'
 import type { FileKind } from './media-types.ts'
 import type { InlineSettings } from '../options.ts'
@@ -35,8 +34,7 @@ export function inlineBlock(
 ): ContentBlock | undefined {
   const text = kind === 'text' ? textFrom(bytes) : undefined
   const shownAs = kind === 'text' && text === undefined ? 'binary' : kind
-  const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
-  if (!budget.spend(shownAs, size)) return undefined
+  if (!budget.spend(shownAs, bytes.byteLength)) return undefined
   if (text !== undefined) return { type: 'resource', resource: { uri, mimeType, text } }
   const data = Buffer.from(bytes).toString('base64')
   if (shownAs === 'image' || shownAs === 'audio') {
@@ -55,115 +53,63 @@ export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): Re
 export function previewBlock(
   name: string,
   head: Uint8Array,
-  { bytes, chars }: ShownSize,
+  { bytes }: InlineBudget,
 ): ContentBlock | undefined {
-  const preview = previewFrom(head.subarray(0, bytes), Math.min(PREVIEW_CHARS, chars))
+  const preview = previewFrom(head.subarray(0, bytes), PREVIEW_CHARS)
   return preview ? { type: 'text', text: `${name} begins:\n${preview}` } : undefined
 }
 
 /** Room that is left in one result, for files and texts. */
-export class InlineBudget implements ShownSize {
-  readonly #limits: InlineLimits
+export class InlineBudget {
+  readonly #maxBytes: Readonly<Record<FileKind, number>>
+  /** Bytes of files, not of their base64, and of texts. */
   bytes: number
-  chars: number
 
-  constructor(limits: InlineLimits) {
-    this.#limits = limits
+  constructor(settings: InlineSettings) {
+    this.#maxBytes = {
+      image: settings.imageMaxBytes,
+      audio: settings.audioMaxBytes,
+      text: settings.textMaxBytes,
+      binary: settings.binaryMaxBytes,
+    }
     // Bytes that do not fit into any result are not kept in memory.
-    this.bytes = limits.resultMaxBytes
-    this.chars = limits.textMaxChars
+    this.bytes = settings.resultMaxBytes
   }
 
   /** Bytes of the largest file that still fits. */
   get largest(): number {
-    return Math.min(this.bytes, Math.max(...Object.values(this.#limits.maxBytes)))
+    return Math.min(this.bytes, Math.max(...Object.values(this.#maxBytes)))
   }
 
   /** Takes the room of a file if there is enough. Returns whether there was. */
-  spend(kind: FileKind, size: ShownSize): boolean {
-    const maxBytes = Math.min(this.#limits.maxBytes[kind], this.bytes)
-    if (size.bytes > maxBytes || size.chars > this.chars) return false
-    this.take(size)
+  spend(kind: FileKind, bytes: number): boolean {
+    if (bytes > Math.min(this.#maxBytes[kind], this.bytes)) return false
+    this.take(bytes)
     return true
   }
 
   /** Takes the room of a block that is shown in any case. */
-  take({ bytes, chars }: ShownSize): void {
+  take(bytes: number): void {
     this.bytes = Math.max(0, this.bytes - bytes)
-    this.chars = Math.max(0, this.chars - chars)
   }
 }
 
-/** Limits of one result. */
-export interface InlineLimits {
-  readonly maxBytes: Readonly<Record<FileKind, number>>
-  readonly resultMaxBytes: number
-  readonly textMaxChars: number
-}
-
-/** A client chooses its name: expressions are tried on this many characters of it. */
-const MAX_NAME_CHARS = 128
-
-/**
- * Returns a function that finds the limits for the name of a client.
- *
- * @throws GatewayError `CONFIG` for an invalid expression
- */
-export function inlineLimitsFrom(settings: InlineSettings): (clientName?: string) => InlineLimits {
-  const { resultMaxBytes } = settings
-  const maxBytes = {
-    image: settings.imageMaxBytes,
-    audio: settings.audioMaxBytes,
-    text: settings.textMaxBytes,
-    binary: settings.binaryMaxBytes,
-  }
-  const profiles = settings.clientProfiles.map((profile, index) => ({
-    ...profile,
-    expression: expressionFrom(profile.match, `inline.clientProfiles[${index}].match`),
-  }))
-  return (clientName = '') => {
-    const name = clientName.slice(0, MAX_NAME_CHARS)
-    const profile = profiles.find(({ expression }) => expression.test(name))
-    return {
-      maxBytes,
-      resultMaxBytes: Math.min(resultMaxBytes, profile?.resultMaxBytes ?? resultMaxBytes),
-      textMaxChars: profile?.textMaxChars ?? Number.POSITIVE_INFINITY,
-    }
-  }
-}
-
-function expressionFrom(source: string, path: string): RegExp {
-  try {
-    return new RegExp(source)
-  } catch (cause) {
-    const message = `${path} must be a regular expression: ${JSON.stringify(source.slice(0, 100))} is not valid`
-    throw new GatewayError('CONFIG', message, { cause, path })
-  }
-}
-
-/** Size of a block in a result. */
-export interface ShownSize {
-  /** Bytes of the file, not of its base64. */
-  readonly bytes: number
-  /** Characters of the text. */
-  readonly chars: number
-}
-
-/** Returns the size of a block. A link has none. */
-export function sizeOfBlock(block: ContentBlock): ShownSize {
+/** Returns the bytes of the text or file of a block. A link has none. */
+export function sizeOfBlock(block: ContentBlock): number {
   switch (block.type) {
     case 'text':
-      return textSize(block.text)
+      return Buffer.byteLength(block.text)
     case 'image':
     case 'audio':
-      return { bytes: Buffer.byteLength(block.data, 'base64'), chars: 0 }
+      return Buffer.byteLength(block.data, 'base64')
     case 'resource': {
       const { resource } = block
-      if ('text' in resource) return textSize(resource.text)
-      return { bytes: Buffer.byteLength(resource.blob, 'base64'), chars: 0 }
+      return 'text' in resource
+        ? Buffer.byteLength(resource.text)
+        : Buffer.byteLength(resource.blob, 'base64')
     }
     case 'resource_link':
-      return { bytes: 0, chars: 0 }
+      return 0
   }
 }
 
@@ -178,10 +124,6 @@ export function jsonBytesOf(block: ContentBlock): number {
   const { blob } = block.resource
   const rest = { ...block, resource: { ...block.resource, blob: '' } }
   return blob.length + Buffer.byteLength(JSON.stringify(rest))
-}
-
-function textSize(text: string): ShownSize {
-  return { bytes: Buffer.byteLength(text), chars: text.length }
 }
 
 /** Bytes kept of every file, for its type and the preview of a large text: 2,000 characters of up to four bytes. */

@@ -14,7 +14,6 @@ export interface ResultFilesContext {
   readonly runId: string
   readonly agentId: string
   readonly caller: ArtifactCaller
-  readonly clientName: string | undefined
   /** Files of the same run from before it was paused. */
   readonly earlier: EarlierFiles | undefined
   readonly signal: AbortSignal

@@ -23,7 +23,6 @@ interface World extends AsyncDisposable {
 
 interface WorldOptions extends Partial<Omit<GatewayFilesOptions, 'inline'>> {
   readonly inline?: Partial<InlineSettings>
-  readonly clientName?: string
   readonly earlier?: EarlierFiles
   readonly principal?: Principal
 }
@@ -32,7 +31,7 @@ function world(options: WorldOptions = {}): World {
   const store = new MemoryGatewayStore()
   const own = new Artifacts(artifactsOptions({ store }))
   const stop = new AbortController()
-  const { clientName, earlier, principal = ada, artifacts = own } = options
+  const { earlier, principal = ada, artifacts = own } = options
   const files = gatewayFiles({
     maxBytes: 1_000_000,
     ...options,
@@ -42,7 +41,6 @@ function world(options: WorldOptions = {}): World {
     runId: 'run_0123456789abcdef',
     agentId: 'a',
     caller: { principal },
-    clientName,
     earlier,
     signal: stop.signal,
   })
@@ -98,9 +96,8 @@ test('links files that do not fit into a result, and counts those for which ther
   ])
 })
 
-test('gives a client with a low limit a link and the beginning of the text', async () => {
-  const inline = { clientProfiles: [{ match: '^tiny$', textMaxChars: 4 }] }
-  await using it = world({ inline, clientName: 'tiny' })
+test('shows a link and the beginning of a text that is too large', async () => {
+  await using it = world({ inline: { resultMaxBytes: 4 } })
   await it.files.write({ name: 'a.txt', data: Buffer.from('abcdefgh') })
   expect(await it.files.blocks()).toMatchObject([
     { type: 'resource_link', size: 8 },
@@ -108,10 +105,9 @@ test('gives a client with a low limit a link and the beginning of the text', asy
   ])
 })
 
-test('counts the beginnings of large texts towards the limit of a client', async () => {
-  const inline = { resultMaxBytes: 3000, clientProfiles: [{ match: '^tiny$', textMaxChars: 2500 }] }
-  const lengthsFor = async (clientName: string, text: string): Promise<readonly number[]> => {
-    await using it = world({ inline, clientName })
+test('counts the beginnings of large texts towards the limit of a result', async () => {
+  const lengthsFor = async (text: string): Promise<readonly number[]> => {
+    await using it = world({ inline: { resultMaxBytes: 3000 } })
     for (const name of ['a', 'b', 'c']) {
       await it.files.write({ name: `${name}.txt`, data: Buffer.from(text) })
     }
@@ -120,9 +116,8 @@ test('counts the beginnings of large texts towards the limit of a client', async
     )
   }
   const header = 'a.txt begins:\n'.length
-  expect(await lengthsFor('tiny', 'x'.repeat(5000))).toEqual([2000, 500 - header])
-  expect(await lengthsFor('large', 'x'.repeat(5000))).toEqual([2000, 1000 - header])
-  expect(await lengthsFor('large', 'é'.repeat(5000))).toEqual([1500])
+  expect(await lengthsFor('x'.repeat(5000))).toEqual([2000, 1000 - header])
+  expect(await lengthsFor('é'.repeat(5000))).toEqual([1500])
 })
 
 test('shows each file of a paused run once, within one limit for all rounds', async () => {

@@ -6,13 +6,11 @@ import {
   HeldBytes,
   InlineBudget,
   inlineBlock,
-  inlineLimitsFrom,
   jsonBytesOf,
   linkBlock,
   previewBlock,
   sizeOfBlock,
 } from './blocks.ts'
-import type { InlineLimits } from './blocks.ts'
 import { fileTypeOf, namedTypeOf } from './media-types.ts'
 import type {
   EarlierFiles,
@@ -46,7 +44,6 @@ export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes'> 
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const { artifacts, inline, maxBytes, fetch = createGuardedFetch({ maxBytes }) } = options
-  const limitsOf = inlineLimitsFrom(inline)
   const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
     if (!artifacts) {
       const message = 'This gateway stores no files, so an agent cannot get any'
@@ -61,7 +58,7 @@ export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
     }
   }
   return {
-    open: (run) => new GatewayRunFiles({ ...options, fetch }, run, limitsOf(run.clientName)),
+    open: (run) => new GatewayRunFiles({ ...options, fetch }, run),
     input: (caller, uris) => Promise.all(uris.map((uri, index) => open(caller, uri, index))),
   }
 }
@@ -83,12 +80,13 @@ class GatewayRunFiles implements RunFiles {
   #scope: string | undefined
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(options: FilesOptions, run: ResultFilesContext, limits: InlineLimits) {
+  constructor(options: FilesOptions, run: ResultFilesContext) {
     const { earlier } = run
-    this.resultMaxBytes = limits.resultMaxBytes
+    const { inline } = options
+    this.resultMaxBytes = inline.resultMaxBytes
     this.#options = options
     this.#run = run
-    this.#budget = new InlineBudget(limits)
+    this.#budget = new InlineBudget(inline)
     this.#scope = earlier?.scope
     this.#shown = new Set(earlier?.shown)
     for (const block of earlier?.blocks ?? []) this.#add([block])

@@ -4,13 +4,7 @@
 import { z } from 'zod'
 
 import { GatewayError } from '../errors.ts'
-import type {
-  ClientProfile,
-  GatewaySettings,
-  Given,
-  RegistrySettings,
-  ToolOverride,
-} from '../options.ts'
+import type { GatewaySettings, Given, RegistrySettings, ToolOverride } from '../options.ts'
 import { packageVersion } from '../version.ts'
 import {
   bytes,
@@ -68,12 +62,6 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
       openWorldHint: flag.optional(),
     })
     .optional(),
-})
-
-const profile: z.ZodType<ClientProfile> = z.strictObject({
-  match: text,
-  resultMaxBytes: whole(16_384).optional(),
-  textMaxChars: whole(0).optional(),
 })
 
 export const registryShape: Shape<RegistrySettings> = {
@@ -173,7 +161,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     textMaxBytes: whole(0).default(1_048_576),
     binaryMaxBytes: whole(0).default(524_288),
     resultMaxBytes: whole(16_384).default(1_000_000),
-    clientProfiles: z.array(profile, { error: 'a list of profiles' }).default([]),
   }),
   artifacts: section({
     enabled: flag.default(true),

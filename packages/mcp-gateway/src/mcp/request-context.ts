@@ -29,7 +29,6 @@ export type Answers = Readonly<Record<string, InputResponse>>
 
 /** How a client describes itself. It proves nothing. */
 export interface ClientInfo {
-  readonly name: string | undefined
   /** Negotiated revision, such as `2025-11-25`. */
   readonly protocolVersion: string
   readonly capabilities: Params
@@ -152,14 +151,6 @@ function traceOf(meta: Params, headers: ReceivedRequest['headers']): TraceCarrie
 }
 
 /** Returns how a client describes itself in `initialize`, or in `_meta` of a request of 2026-07-28. */
-export function toClientInfo(
-  info: unknown,
-  capabilities: unknown,
-  protocolVersion: string,
-): ClientInfo {
-  return {
-    name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
-    protocolVersion,
-    capabilities: isRecord(capabilities) ? capabilities : {},
-  }
+export function toClientInfo(capabilities: unknown, protocolVersion: string): ClientInfo {
+  return { protocolVersion, capabilities: isRecord(capabilities) ? capabilities : {} }
 }

@@ -110,11 +110,7 @@ export class LiveSession {
     this.principalId = names.principalId
     this.record = record
     const { handshake } = record
-    this.client = toClientInfo(
-      handshake.clientInfo,
-      handshake.capabilities,
-      handshake.protocolVersion,
-    )
+    this.client = toClientInfo(handshake.capabilities, handshake.protocolVersion)
     this.#clock = clock
     this.seenAt = clock.now()
     this.touchedAt = this.seenAt

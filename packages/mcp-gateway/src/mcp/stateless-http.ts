@@ -1,7 +1,6 @@
 import {
   classifyInboundRequest,
   CLIENT_CAPABILITIES_META_KEY,
-  CLIENT_INFO_META_KEY,
   createMcpHandler,
   LOG_LEVEL_META_KEY,
   ProtocolError,
@@ -355,8 +354,7 @@ class StatelessContext extends RequestContext {
 
   constructor({ id: requestId, meta }: ValidCall, { headers }: CallRequest, caller: Caller) {
     super({ requestId, meta, caller, headers })
-    const { [CLIENT_INFO_META_KEY]: info, [CLIENT_CAPABILITIES_META_KEY]: capabilities } = meta
-    this.client = toClientInfo(info, capabilities, MODERN_REVISION)
+    this.client = toClientInfo(meta[CLIENT_CAPABILITIES_META_KEY], MODERN_REVISION)
     this.signal = this.stop.signal
     const { progressToken } = meta
     if (progressToken === undefined) return

@@ -142,7 +142,7 @@ export async function tasksToFollow(
   const taskIds = isRecord(notifications) ? notifications['taskIds'] : undefined
   if (taskIds === undefined) return undefined
   const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
-  assertDeclared(toClientInfo(undefined, capabilities, MODERN_REVISION))
+  assertDeclared(toClientInfo(capabilities, MODERN_REVISION))
   if (!Array.isArray(taskIds) || !taskIds.every((id) => typeof id === 'string')) {
     throw invalidParams('"taskIds" must be a list of texts')
   }

@@ -382,12 +382,11 @@ export function hasKey(meta: Params): boolean {
 }
 
 export function clientOf({ client }: RequestContext): RunClient {
-  const { capabilities, name, protocolVersion } = client
+  const { capabilities, protocolVersion } = client
   const { elicitation } = capabilities
   const modes = isRecord(elicitation) ? elicitation : undefined
   const { form, url } = modes ?? {}
   return {
-    name,
     // Clients of before the modes declare `{}`, and mean forms.
     canAsk: modes !== undefined && (form !== undefined || url === undefined),
     canVisit: url !== undefined,
@@ -465,5 +464,5 @@ function outcomeOf(result: CallToolResult | Questions): string {
 /** Returns the bytes of texts and files, without the JSON around them: a result is not serialized to be counted. */
 function bytesOf(result: CallToolResult | Questions | undefined): number {
   if (!result || !('content' in result)) return 0
-  return result.content.reduce((sum, block) => sum + sizeOfBlock(block).bytes, 0)
+  return result.content.reduce((sum, block) => sum + sizeOfBlock(block), 0)
 }

@@ -77,8 +77,6 @@ export interface RunOrder {
 
 /** The client of a call, and the questions that it can show to its user. */
 export interface RunClient {
-  /** Limits of files in results depend on it. */
-  readonly name: string | undefined
   /** The client can show a form (`elicitation`). */
   readonly canAsk: boolean
   /** The client can send its user to a page (`elicitation.url`). */
@@ -198,7 +196,6 @@ export const StoredOrder: z.ZodType<RunOrder> = z.object({
   scope: optional(z.string()),
   address: optional(z.string()),
   client: z.object({
-    name: optional(z.string()),
     canAsk: z.boolean(),
     canVisit: z.boolean(),
     knowsChoices: z.boolean(),

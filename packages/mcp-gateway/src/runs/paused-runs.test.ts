@@ -476,8 +476,8 @@ test('the next attempt of an engine takes a question and its answers over from a
     else if (++continued === 1) yield await frozen.promise
     else yield { type: 'done', text: 'Second' }
   })
-  const { name, canAsk, canVisit, knowsChoices, signal, progress, ...first } = asked
-  const order = { ...first, client: { name, canAsk, canVisit, knowsChoices } }
+  const { canAsk, canVisit, knowsChoices, signal, progress, ...first } = asked
+  const order = { ...first, client: { canAsk, canVisit, knowsChoices } }
   const attempt = (runs: Runs, over: Partial<RunOrder>) =>
     runs.call(tool, { ...order, ...over }, { signal, progress })
   const lost = await attempt(world.a, { attempt: 1 })
@@ -518,8 +518,8 @@ function loseWrites(store: MemoryGatewayStore, count: number): void {
 
 test('a run of an engine waits for a store that is away, with its question and with its answers', async () => {
   await using world = replicas(asking([question]))
-  const { name, canAsk, canVisit, knowsChoices, signal, progress, ...first } = asked
-  const order = { ...first, client: { name, canAsk, canVisit, knowsChoices }, attempt: 1 }
+  const { canAsk, canVisit, knowsChoices, signal, progress, ...first } = asked
+  const order = { ...first, client: { canAsk, canVisit, knowsChoices }, attempt: 1 }
   const stopping = new AbortController()
   const attempt = (over: Partial<RunOrder>, by = signal) =>
     world.a.call(tool, { ...order, ...over }, { signal: by, progress })

@@ -85,7 +85,6 @@ export class ActiveRun {
       runId: order.runId,
       agentId: tool.agent.id,
       caller: artifactCallerOf(order),
-      clientName: order.client.name,
       earlier: earlier?.files,
       signal: this.signal,
     })

@@ -20,7 +20,7 @@ const order: Task['order'] = {
   principal: { id: 'ada', scopes: [], isAnonymous: false, claims: {} },
   scope: undefined,
   address: undefined,
-  client: { name: 'test', canAsk: true, canVisit: false, knowsChoices: true },
+  client: { canAsk: true, canVisit: false, knowsChoices: true },
   idempotencyKey: undefined,
   resume: undefined,
   trace: undefined,
