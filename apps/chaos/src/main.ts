@@ -18,16 +18,11 @@ const HELP = `Calls MCP tools under injected faults, and checks the outcome of e
   --short            three fixed seeds, then three of killed-tasks: about 2 minutes
   --scenario <name>  only the scenario killed-tasks
   --seeds <n>        seeds of the scenario, from --seed on (default 1)
-  --peers            our clients and those of other projects under the same faults, one after the
-                     other; --minutes is the time for each client (default 0.25)
   --json             print one JSON object as the last line
   --help             print this text
 
 Exit codes: 0 all checks hold, 1 there are violations, 2 the command line is wrong, 130 ended by a signal.
-With --peers, 1 means that a client failed without any fault, so that the comparison is not valid.
 `
-/** Outside of the workspace: it installs the clients of other projects first. */
-const PEERS = new URL('../../bench/src/chaos/command.ts', import.meta.url)
 const SHORT_SEEDS = [1, 2, 3]
 const SHORT_MINUTES = 0.2
 /** In these seeds of `killed-tasks`, each kind of process is killed, and two agents continue one thread. */
@@ -47,11 +42,7 @@ async function main(): Promise<boolean> {
   const era = parseEra(values.era)
   const seed = parseWholeNumber('seed', values.seed ?? Math.floor(Math.random() * 1e6) + 1)
   const concurrency = parseWholeNumber('concurrency', values.concurrency ?? 24)
-  const minutes = parseNumber('minutes', values.minutes ?? (values.peers ? 0.25 : 2))
-  if (values.peers) {
-    const { comparePeers } = await import(String(PEERS))
-    return comparePeers({ seed, minutes, era, json: values.json })
-  }
+  const minutes = parseNumber('minutes', values.minutes ?? 2)
   if (chosen !== undefined && chosen !== KILLED_TASKS) {
     throw new UsageError(`--scenario must be ${KILLED_TASKS}, not "${chosen}"`)
   }
@@ -116,7 +107,7 @@ function parseCommandLine() {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
   const texts = { minutes: text, seed: text, seeds: text, concurrency: text, era: text }
-  const flags = { short: flag, peers: flag, json: flag, help: flag }
+  const flags = { short: flag, json: flag, help: flag }
   const args = process.argv.slice(2).filter((arg) => arg !== '--') // pnpm passes it on
   try {
     return parseArgs({ args, options: { ...texts, scenario: text, ...flags } }).values
@@ -156,6 +147,5 @@ try {
   process.exitCode = (await main()) ? 0 : 1
 } catch (error) {
   if (error instanceof UsageError) end(`${error.message}. See pnpm chaos --help`, 2)
-  // A `UserError` of apps/bench says what to do: it needs no stack.
-  end(error instanceof Error && error.name === 'UserError' ? error.message : inspect(error), 1)
+  end(inspect(error), 1)
 }
