@@ -71,10 +71,6 @@ test.each([
     '"runs.maxConcurrent" must be a whole number of 1 or more, not 0',
   ],
   [{ runs: { maxConcurrentPerPrincipal: 0 } }, 'must be a whole number of 1 or more, not 0'],
-  [
-    { runs: { idleTimeoutMs: -1 } },
-    '"runs.idleTimeoutMs" must be a whole number from 0 to 2147483647, not -1',
-  ],
   [{ streaming: { channel: 'logs' } }, `Did you mean 'log'?`],
   [{ inline: { imageMaxByte: 5 } }, 'Did you mean "inline.imageMaxBytes"?'],
   [{ limits: { requestPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinute"'],
@@ -109,7 +105,7 @@ test('names the place of a wrong option', () => {
 
 test('accepts Infinity as no limit', async () => {
   const limits = { argumentBytes: Infinity, requestsPerMinute: undefined }
-  await using gateway = createGateway({ limits, runs: { idleTimeoutMs: 0, maxQueued: 0 } })
+  await using gateway = createGateway({ limits, runs: { maxConcurrent: Infinity } })
   expect((await gateway.fetch(new Request('http://localhost/healthz'))).status).toBe(200)
 })
 

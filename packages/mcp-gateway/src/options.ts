@@ -221,8 +221,6 @@ export interface ToolOverride {
   readonly examples?: readonly string[] | undefined
   /** Time that a whole run may take. */
   readonly timeoutMs?: number | undefined
-  /** Time that the agent may be silent. 0: no limit. */
-  readonly idleTimeoutMs?: number | undefined
   /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
   readonly scopes?: readonly string[] | undefined
   /** Answers the same arguments with the same result for some time. */
@@ -245,18 +243,12 @@ export interface RunSettings {
   readonly threadTtlMs: number
   /** Time that a whole run may take. */
   readonly timeoutMs: number
-  /** Time that an agent may be silent. 0: no limit. */
-  readonly idleTimeoutMs: number
   /** Time that a cancelled agent has to end. */
   readonly stopGraceMs: number
-  /** Number of runs at a time. Further calls wait. */
+  /** Number of runs at a time. Further calls wait for at most 30 s: 64 of all callers, and 32 of one caller. */
   readonly maxConcurrent: number
   /** Number of runs of one principal at a time; of one address for callers without a name. */
   readonly maxConcurrentPerPrincipal: number
-  /** Number of calls that wait. Beyond it, a call of the caller with the most waiting calls fails with `busy`. */
-  readonly maxQueued: number
-  /** Time that a call waits before it fails with `busy`. */
-  readonly queueTimeoutMs: number
   /** Time that a paused run waits for its answer. */
   readonly needsInputTtlMs: number
   /** Time that a person has to answer an elicitation in a session. */

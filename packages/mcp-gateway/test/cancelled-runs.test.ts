@@ -37,7 +37,6 @@ function worldOf(options: GatewayOptions = {}): World {
       maxConcurrent: many,
       maxConcurrentPerPrincipal: many,
       timeoutMs: 1e9,
-      idleTimeoutMs: 0,
     },
     limits: { requestsPerMinute: many },
     http: { shutdownGraceMs: 0 },

@@ -151,7 +151,7 @@ test('continues a task once, whichever replicas get the last answer', async () =
 })
 
 test('keeps answers until there is room to continue the call', async () => {
-  await using world = twoReplicas({ runs: { maxConcurrent: 1, maxQueued: 0 } })
+  await using world = twoReplicas({ runs: { maxConcurrent: 1 } })
   world.agents.join('asking', asking)
   const { result } = await call(world.a, 'asking')
   const taskId = result?.['taskId']

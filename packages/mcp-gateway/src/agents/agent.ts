@@ -302,6 +302,4 @@ export interface RunTool {
   readonly checkOutput?: ((structured: unknown) => string | undefined) | undefined
   /** Milliseconds for the whole run. @default the setting of all runs */
   readonly timeoutMs?: number | undefined
-  /** Milliseconds that the agent may be silent. 0: no limit. @default the setting of all runs */
-  readonly idleTimeoutMs?: number | undefined
 }

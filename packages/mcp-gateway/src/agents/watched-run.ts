@@ -37,7 +37,7 @@ export async function* watchedRun(
 /** A time limit of the gateway counts like an error of the agent. All other aborts come from callers. */
 function endOfAborted(reason: unknown): RunEnd {
   if (!(reason instanceof RunFailure)) return 'unknown'
-  return reason.reason === 'timeout' || reason.reason === 'idle_timeout' ? 'failed' : 'unknown'
+  return reason.reason === 'timeout' ? 'failed' : 'unknown'
 }
 
 /** Statuses with which a remote agent refuses a request of the caller (RFC 9110, section 15.5; RFC 4918, section 11.2). */

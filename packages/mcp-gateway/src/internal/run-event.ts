@@ -33,7 +33,6 @@ export type RunFailureReason =
   | 'busy' // too many runs; `_meta.retryAfterMs` says when to come back
   | 'cancelled' // by the gateway, by the client, or by the server of the agent
   | 'expired' // the question expired, or was not a question to this caller
-  | 'idle_timeout' // the agent sent nothing for too long
   | 'invalid_arguments' // also: other arguments than those of the continued run
   | 'invalid_output' // the output does not match the schema of the agent
   | 'no_room' // for a file of the agent: its caller has too many files

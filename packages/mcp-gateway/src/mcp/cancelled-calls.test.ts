@@ -57,7 +57,7 @@ test.each([
   ['with events', {}],
   ['without events', { sessions: { eventStore: { enabled: false } } }],
 ])('ends the stream of a cancelled call at once, without an answer: %s', async (_, options) => {
-  await using w = twoReplicas({ ...options, runs: { idleTimeoutMs: 0, timeoutMs: 1e9 } })
+  await using w = twoReplicas({ ...options, runs: { timeoutMs: 1e9 } })
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
   const answer = await w.a(post(cancel(1), inSession(id)))

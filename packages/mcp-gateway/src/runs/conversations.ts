@@ -32,8 +32,6 @@ const ONE_AT_A_TIME: SlotSettings = {
   maxConcurrent: Number.POSITIVE_INFINITY,
   maxConcurrentPerPrincipal: 1,
   maxQueued: Number.POSITIVE_INFINITY,
-  /** Time that a call waits for the call before it. */
-  queueTimeoutMs: 30_000,
 }
 
 /**

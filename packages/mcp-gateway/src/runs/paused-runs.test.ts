@@ -203,7 +203,6 @@ test('asks only those questions again whose answers were not accepted', async ()
 test('keeps an accepted answer when the others find no free slot', async () => {
   await using world = replicas(asking([question, { ...question, id: 'r' }]), {
     maxConcurrent: 0,
-    maxQueued: 0,
   })
   const free = new Runs(
     runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
@@ -211,7 +210,10 @@ test('keeps an accepted answer when the others find no free slot', async () => {
   const first = await callRuns(free, tool, asked)
   const again = await callRuns(free, tool, answering(first, large))
   const rest = answering(again, { i1: 'small' })
-  expect(reasonOf(await callRuns(world.a, tool, rest))).toBe('busy')
+  const queued = callRuns(world.a, tool, rest)
+  await settled()
+  await world.clock.advance(30_000)
+  expect(reasonOf(await queued)).toBe('busy')
   expect(textOf(await callRuns(free, tool, rest))).toContain('large')
   await free.close()
 })
@@ -389,12 +391,15 @@ test('deletes a question that nobody answers, and the state of the agent', async
 })
 
 test('takes an answer again that found no free slot', async () => {
-  await using world = replicas(asking([question]), { maxConcurrent: 0, maxQueued: 0 })
+  await using world = replicas(asking([question]), { maxConcurrent: 0 })
   const free = new Runs(
     runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
   )
   const outcome = await callRuns(free, tool, asked)
-  expect(reasonOf(await callRuns(world.a, tool, answering(outcome, large)))).toBe('busy')
+  const queued = callRuns(world.a, tool, answering(outcome, large))
+  await settled()
+  await world.clock.advance(30_000)
+  expect(reasonOf(await queued)).toBe('busy')
   expect(textOf(await callRuns(free, tool, answering(outcome, large)))).toContain('large')
   await free.close()
 })

@@ -20,8 +20,6 @@ import { artifactCallerOf, type Execution, type RunStorage } from './order.ts'
 export interface RunStart {
   /** Time for the whole run, in milliseconds. */
   readonly timeoutMs: number
-  /** Time that the agent may be silent. 0: no limit. */
-  readonly idleTimeoutMs: number
   /** Files of the caller. */
   readonly inputFiles: readonly InputFile[]
 }
@@ -42,7 +40,7 @@ const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
   ['QUOTA', 'no_room'],
 ])
 
-/** One execution of an agent: how it is stopped, its time limits, and what the agent has sent so far. */
+/** One execution of an agent: how it is stopped, its time limit, and what the agent has sent so far. */
 export class ActiveRun {
   readonly execution: Execution
   readonly names: RunNames
@@ -63,7 +61,6 @@ export class ActiveRun {
   #isTextCut = false
   #lostFiles = 0
   #isClosed = false
-  #lastUpdateAt = 0
   #stopTimer: (() => void) | undefined
 
   constructor(
@@ -99,11 +96,12 @@ export class ActiveRun {
     this.#controller.abort(failure)
   }
 
-  /** Begins the time limits. */
-  begin({ inputFiles, ...limits }: RunStart): void {
+  /** Begins the time limit. */
+  begin({ inputFiles, timeoutMs }: RunStart): void {
     this.#inputFiles = inputFiles
-    this.#lastUpdateAt = this.#clock.now()
-    this.#watch(limits, limits.timeoutMs)
+    this.#stopTimer = this.#clock.after(timeoutMs, () => {
+      this.stop(new RunFailure('timeout', `It took longer than ${seconds(timeoutMs)}.`))
+    })
   }
 
   /**
@@ -169,15 +167,10 @@ export class ActiveRun {
         if (count % UPDATES_PER_TURN === 0) await setImmediate()
         if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
         this.signal.throwIfAborted()
-        this.#lastUpdateAt = this.#clock.now()
         if (isFinal(update)) return update
         if (update.type === 'text') this.#addText(update.text)
         else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
-        else {
-          await this.#keep(update.file)
-          // The time to store a large file does not count as silence.
-          this.#lastUpdateAt = this.#clock.now()
-        }
+        else await this.#keep(update.file)
       }
       throw new RunFailure('agent_failed', 'It ended without an answer.')
     } catch (error) {
@@ -217,26 +210,6 @@ export class ActiveRun {
     const { reason } = this.execution.sink.signal
     const isFailure = reason instanceof RunFailure
     this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
-  }
-
-  /**
-   * One timer for both limits, however often the agent sends something. The time for the whole run is counted by timers,
-   * not by the clock, which may be set back.
-   */
-  #watch(
-    { timeoutMs, idleTimeoutMs }: Pick<RunStart, 'timeoutMs' | 'idleTimeoutMs'>,
-    leftMs: number,
-  ): void {
-    const idleLeftMs = Math.max(0, this.#lastUpdateAt + idleTimeoutMs - this.#clock.now())
-    const ms = idleTimeoutMs > 0 ? Math.min(leftMs, idleLeftMs) : leftMs
-    this.#stopTimer = this.#clock.after(ms, () => {
-      if (leftMs <= ms) {
-        this.stop(new RunFailure('timeout', `It took longer than ${seconds(timeoutMs)}.`))
-      } else if (this.#lastUpdateAt + idleTimeoutMs <= this.#clock.now()) {
-        const text = `It was silent for ${seconds(idleTimeoutMs)}.`
-        this.stop(new RunFailure('idle_timeout', text))
-      } else this.#watch({ timeoutMs, idleTimeoutMs }, leftMs - ms)
-    })
   }
 
   #addText(text: string): void {

@@ -147,11 +147,7 @@ export class Runs {
       if (source === undefined)
         throw new RunFailure('agent_gone', 'It left the gateway. List the tools again.')
       this.#options.onEvent({ type: 'started', ...run.names })
-      run.begin({
-        timeoutMs: this.maxRunMs(tool),
-        idleTimeoutMs: tool.idleTimeoutMs ?? this.#options.idleTimeoutMs,
-        inputFiles,
-      })
+      run.begin({ timeoutMs: this.maxRunMs(tool), inputFiles })
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(

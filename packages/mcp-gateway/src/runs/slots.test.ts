@@ -18,63 +18,27 @@ const nobody = anonymousPrincipal()
 const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const bob: Principal = { ...ada, id: 'bob' }
 
-/** Notes how calls end, in order. */
-function callsOn(slots: RunSlots): {
-  readonly told: string[]
-  readonly call: (principal: string, name: string) => Promise<void>
-} {
-  const told: string[] = []
-  return {
-    told,
-    call: (principal, name) =>
-      slots.take(principal, forEver).then(
-        () => void told.push(`${name} runs`),
-        (error: unknown) => void told.push(`${name}: ${error instanceof Error ? error.name : ''}`),
-      ),
-  }
-}
-
-describe('a queue that is full', () => {
-  test('takes the call of an owner with fewer calls in place of the last call of the owner with the most', async () => {
-    const slots = new RunSlots(new ManualClock(), {
-      ...DEFAULTS.runs,
-      maxConcurrent: 1,
-      maxQueued: 3,
-    })
-    const { told, call } = callsOn(slots)
+describe('a queue', () => {
+  test('has 64 places, of which one owner gets half', async () => {
+    const slots = new RunSlots(new ManualClock(), { ...DEFAULTS.runs, maxConcurrent: 1 })
     await slots.take('ada', forEver)
-    const waiting = ['a1', 'a2', 'a3'].map((name) => call('ada', name))
-    waiting.push(call('bob', 'b1'))
-    await waiting[2]
-    expect(told).toEqual(['a3: RunFailure'])
-    expect(slots.size).toEqual({ taken: 1, queued: 3 })
-    slots.release('ada')
-    await waiting[0]
-    expect(told.at(-1)).toBe('a1 runs')
-  })
-
-  test('takes no call of the owner with the most calls, nor of an owner that would have as many', async () => {
-    const slots = new RunSlots(new ManualClock(), {
-      ...DEFAULTS.runs,
-      maxConcurrent: 0,
-      maxQueued: 2,
-    })
-    const { told, call } = callsOn(slots)
-    void call('ada', 'a1')
-    void call('bob', 'b1')
-    await call('ada', 'a2')
-    await call('eve', 'e1')
-    expect(told).toEqual(['a2: RunFailure', 'e1: RunFailure'])
-    expect(slots.size).toEqual({ taken: 0, queued: 2 })
-  })
-
-  test('takes no call if it has no places', async () => {
-    const slots = new RunSlots(new ManualClock(), {
-      ...DEFAULTS.runs,
-      maxConcurrent: 0,
-      maxQueued: 0,
-    })
+    const [first] = Array.from({ length: 32 }, () => slots.take('ada', forEver))
     await expect(slots.take('ada', forEver)).rejects.toMatchObject({ reason: 'busy' })
+    for (let n = 0; n < 32; n++) void slots.take('bob', forEver)
+    await expect(slots.take('eve', forEver)).rejects.toMatchObject({ reason: 'busy' })
+    expect(slots.size).toEqual({ taken: 1, queued: 64 })
+    slots.release('ada')
+    await first
+    expect(slots.size).toEqual({ taken: 1, queued: 63 })
+  })
+
+  test('rejects a call that waits too long, and keeps nothing of it', async () => {
+    const clock = new ManualClock()
+    const slots = new RunSlots(clock, { ...DEFAULTS.runs, maxConcurrent: 0 })
+    const calling = slots.take('ada', forEver)
+    void clock.advance(30_000)
+    await expect(calling).rejects.toMatchObject({ reason: 'busy' })
+    expect(slots.size).toEqual({ taken: 0, queued: 0 })
   })
 })
 
@@ -88,22 +52,13 @@ test('counts slots by principal, and by network for callers without a name', () 
   expect(of(nobody)).toBe(of(nobody))
 })
 
-test('rejects a call that waits too long, and keeps nothing of it', async () => {
-  const clock = new ManualClock()
-  const slots = new RunSlots(clock, { ...DEFAULTS.runs, maxConcurrent: 0, queueTimeoutMs: 100 })
-  const { told, call } = callsOn(slots)
-  const calling = call('ada', 'a1')
-  await clock.advance(100)
-  await calling
-  expect(told).toEqual(['a1: RunFailure'])
-  expect(slots.size).toEqual({ taken: 0, queued: 0 })
-})
-
 test('queues calls over the limit of runs, and answers `busy` over the limit of the queue', async () => {
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, maxQueued: 1 })
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
   const caller = new AbortController()
   const first = callRuns(world.runs, tool, requestOf('1', { signal: caller.signal }))
-  const second = callRuns(world.runs, tool, requestOf('2'))
+  const [second, ...others] = Array.from({ length: 32 }, () =>
+    callRuns(world.runs, tool, requestOf('2')),
+  )
   await settled()
   expect(await callRuns(world.runs, tool, requestOf('3'))).toMatchObject({
     result: { isError: true, _meta: { reason: 'busy', retryAfterMs: 5000 } },
@@ -113,7 +68,9 @@ test('queues calls over the limit of runs, and answers `busy` over the limit of 
   await settled()
   expect(world.source.calls).toHaveLength(2)
   await world.runs.close()
-  expect(metaOf(await second)).toMatchObject({ reason: 'cancelled' })
+  for (const each of await Promise.all([second!, ...others])) {
+    expect(metaOf(each)).toMatchObject({ reason: 'cancelled' })
+  }
 })
 
 test('runs the call of another caller when one caller has reached its limit', async () => {
@@ -129,7 +86,7 @@ test('runs the call of another caller when one caller has reached its limit', as
 
 test('sends heartbeats to a call that waits in the queue', async () => {
   const messages: string[] = []
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
   const first = callRuns(world.runs, tool, requestOf('1'))
   const progress = ({ message }: { readonly message: string }) => void messages.push(message)
   const second = callRuns(world.runs, tool, requestOf('2', { progress }))
@@ -143,7 +100,7 @@ test('sends heartbeats to a call that waits in the queue', async () => {
 })
 
 test('answers `busy` to a call that waited in the queue for too long', async () => {
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
   const first = callRuns(world.runs, tool, requestOf('1'))
   const second = callRuns(world.runs, tool, requestOf('2'))
   await settled()
@@ -157,7 +114,7 @@ test('leaves slots to callers without a name at another address', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo, endless })],
     http: { clientAddress: { header: 'x-forwarded-for' }, shutdownGraceMs: 0 },
-    runs: { maxConcurrentPerPrincipal: 1, maxQueued: 0 },
+    runs: { maxConcurrentPerPrincipal: 1 },
   })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
   const call = async (address: string, name: string): Promise<Response> => {
@@ -167,9 +124,14 @@ test('leaves slots to callers without a name at another address', async () => {
   }
   const running = eventsOf(await call('192.0.2.1', 'endless'))
   await running.next()
-  expect(await (await call('192.0.2.1', 'echo')).text()).toContain('"reason":"busy"')
+  let isOver = false
+  const waiting = call('192.0.2.1', 'echo').then(async (answer) => answer.text())
+  void waiting.then(() => (isOver = true))
   expect(await (await call('192.0.2.2', 'echo')).text()).toContain('"text":"Hello"')
+  expect(isOver).toBe(false)
   await running.return(undefined)
+  await gateway.close()
+  expect(await waiting).toContain('"reason":"cancelled"')
 })
 
 const asking: Behaviour = function* ask({ resume }) {
@@ -177,13 +139,13 @@ const asking: Behaviour = function* ask({ resume }) {
   else yield { type: 'asked', questions: [{ id: 'q', message: 'Which size?' }], state: {} }
 }
 
-test('gives no slot to a run that waits for an answer, and stops its time limits', async () => {
+test('gives no slot to a run that waits for an answer, and stops its time limit', async () => {
   const clock = new ManualClock()
   await using store = new MemoryGatewayStore({ now: () => clock.now() })
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ asking, echo })],
     auth: bearerAuth('token-of-ada-0123456789'),
-    runs: { maxConcurrent: 1, maxQueued: 0, timeoutMs: 1000, idleTimeoutMs: 500 },
+    runs: { maxConcurrent: 1, timeoutMs: 1000 },
     clock,
     store,
   })

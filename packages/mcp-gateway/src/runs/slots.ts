@@ -4,10 +4,13 @@ import type { RunSettings } from '../options.ts'
 import { busy } from './order.ts'
 
 /** Limits of runs at a time, and of calls that wait. */
-export type SlotSettings = Pick<
+export interface SlotSettings extends Pick<
   RunSettings,
-  'maxConcurrent' | 'maxConcurrentPerPrincipal' | 'maxQueued' | 'queueTimeoutMs'
->
+  'maxConcurrent' | 'maxConcurrentPerPrincipal'
+> {
+  /** Number of calls that wait. Half of them may be of one owner. @default 64 */
+  readonly maxQueued?: number
+}
 
 interface Waiter {
   readonly owner: string
@@ -15,12 +18,14 @@ interface Waiter {
   readonly end: (error?: unknown) => void
 }
 
+const MAX_QUEUED = 64
+/** Time that a call waits before it fails with `busy`. */
+const QUEUE_MS = 30_000
 const TOO_MANY = 'Too many agents are running. Call again after 5 seconds.'
 
 /**
  * Limits the runs at a time, of all callers and of each owner (see `slotOwnerOf`). The first that waits enters first, if
- * the limit of its owner allows it. When no more calls may wait, the owner with the most waiting calls loses its last
- * one to an owner with fewer, so that no owner can fill the queue.
+ * the limit of its owner allows it. No owner can fill the queue.
  */
 export class RunSlots {
   readonly #clock: Clock
@@ -50,7 +55,9 @@ export class RunSlots {
   async take(owner: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.#isFree(owner)) return void this.#taken.push(owner)
-    if (this.#queue.length >= this.#limits.maxQueued) this.#makeRoomFor(owner)
+    const { maxQueued = MAX_QUEUED } = this.#limits
+    const own = this.#queue.filter((waiter) => waiter.owner === owner).length
+    if (this.#queue.length >= maxQueued || own >= maxQueued / 2) throw busy(this.#busyText)
     return this.#wait(owner, signal)
   }
 
@@ -72,20 +79,10 @@ export class RunSlots {
       const waiter: Waiter = { owner, end }
       const onAbort = (): void => end(signal.reason)
       const onLate = (): void => end(busy(this.#busyText))
-      const undoTimer = this.#clock.after(this.#limits.queueTimeoutMs, onLate)
+      const undoTimer = this.#clock.after(QUEUE_MS, onLate)
       signal.addEventListener('abort', onAbort)
       this.#queue.push(waiter)
     })
-  }
-
-  /** @throws RunFailure `busy` if no owner has more waiting calls than this one would have */
-  #makeRoomFor(owner: string): void {
-    const counts = new Map<string, number>()
-    for (const waiter of this.#queue) counts.set(waiter.owner, (counts.get(waiter.owner) ?? 0) + 1)
-    const own = counts.get(owner) ?? 0
-    const [greediest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [owner, own])
-    if (most <= own + 1) throw busy(this.#busyText)
-    this.#queue.findLast((waiter) => waiter.owner === greediest)?.end(busy(this.#busyText))
   }
 
   #isFree(owner: string): boolean {

@@ -254,7 +254,6 @@ export class ToolPlanner {
       skill,
       parameters: parameters.kind,
       timeoutMs: settings.timeoutMs,
-      idleTimeoutMs: settings.idleTimeoutMs,
       scopes: settings.scopes ?? [scopeOf(agent)],
       cache: settings.cache,
       tasks: settings.tasks ?? this.#options.tasks,
