@@ -211,22 +211,24 @@ describe('a workload identity', () => {
 })
 
 describe('sends a refused token request only once', () => {
-  const codes = ['invalid_client', 'unauthorized_client', 'invalid_grant', 'invalid_dpop_proof']
-
-  test.each(codes)('for a program with %s', async (error) => {
+  test('for a program', async () => {
     await using server = await startProtectedServer()
-    server.behaviour.token = () => ({ status: 400, body: { error } })
+    server.behaviour.token = () => ({ status: 400, body: { error: 'invalid_client' } })
     const provider = clientCredentials({ clientId: 'c', clientSecret: 's' })
     await expect(connect(server.url, provider)).rejects.toMatchObject({
-      data: { code: 'UNAUTHORIZED', cause: { code: 'TOKEN_REFUSED', oauthError: error } },
+      data: {
+        code: 'UNAUTHORIZED',
+        cause: { code: 'TOKEN_REFUSED', oauthError: 'invalid_client' },
+      },
     })
     expect(server.of('/token')).toHaveLength(1)
   })
 
-  test.each([...codes, 'bad_verification_code'])('for a user with %s', async (error) => {
+  test.each([
+    [400, 'invalid_grant'],
+    [200, 'bad_verification_code'], // some servers report errors with status 200
+  ])('for a user with HTTP %i %s', async (status, error) => {
     await using server = await startProtectedServer()
-    // Some servers report errors with status 200.
-    const status = error === 'bad_verification_code' ? 200 : 400
     server.behaviour.token = () => ({ status, body: { error } })
     const redirectUrl = 'http://127.0.0.1:9/callback'
     const provider = createAuthProvider({ redirectUrl, redirect: browse })

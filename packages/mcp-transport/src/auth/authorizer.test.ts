@@ -42,12 +42,6 @@ describe('authorizer', () => {
     return { renewals, state, fetched }
   }
 
-  test('renews a token once for ten refusals', async () => {
-    const { renewals, state } = credential()
-    await Promise.all(Array.from({ length: 10 }, () => renewals.renew({ refused: 't0', signal })))
-    expect(state).toEqual({ token: 't1', obtained: 1 })
-  })
-
   test('returns the current token without a renewal when an older token is refused', async () => {
     const { renewals, state } = credential()
     await renewals.renew({ refused: 'older', signal })
