@@ -8,7 +8,7 @@ import {
 import { afterEach, describe, expect, test } from 'vitest'
 import { deferred } from '@x/mcp-testing'
 import { bearer, createAuthProvider } from '../src/auth/index.ts'
-import type { AuthProvider, OAuthClientProvider } from '../src/auth/index.ts'
+import type { OAuthClientProvider } from '../src/auth/index.ts'
 import { StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
 import { browse, startProtectedServer } from './protected-server.ts'
@@ -62,7 +62,8 @@ async function failureOf(promise: Promise<unknown>): Promise<TransportError> {
 }
 
 test('D3: sends two GETs and one refresh, and reports one error, for a stream that is always refused', async () => {
-  await using server = await startProtectedServer({ refuses: ({ method }) => method === 'GET' })
+  await using server = await startProtectedServer()
+  server.behaviour.pages['/mcp'] = ({ method }) => (method === 'GET' ? { status: 401 } : undefined)
   const authProvider = await authorizedProvider(server)
   const notified = deferred<Error>()
   const transport = new StreamableHttpTransport(server.url, { era: 'legacy', authProvider })
@@ -198,7 +199,7 @@ describe('a provider on a transport', () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const { client } = await connect(server, { authProvider })
-    server.behaviour.refuses = () => true
+    server.behaviour.pages['/mcp'] = { status: 401 }
     server.seen.length = 0
     const failure = await failureOf(call(client))
     expect(failure).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })

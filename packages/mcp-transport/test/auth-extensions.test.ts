@@ -1,14 +1,13 @@
 // Features of the OAuth library: tokens bound to a key, signed client assertions, workload identities.
 import { createHash, generateKeyPairSync } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import { DpopSession, PrivateKeyJwtProvider } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { afterEach, describe, expect, test } from 'vitest'
-import { startTestServer } from '@x/mcp-testing'
 import { clientCredentials, createAuthProvider } from '../src/auth/index.ts'
 import type { AuthProvider } from '../src/auth/index.ts'
 import { StreamableHttpTransport } from '../src/index.ts'
 import { browse, startProtectedServer } from './protected-server.ts'
+import type { ProtectedServer } from './protected-server.ts'
 
 const open: AsyncDisposable[] = []
 afterEach(async () => {
@@ -34,137 +33,106 @@ function claimsOf(jwt: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString())
 }
 
-interface BoundServer extends AsyncDisposable {
-  readonly url: string
-  readonly origin: string
-  /** Claims of the proofs that were accepted, with the status of their requests. */
+/** Binds the tokens of a server to a key, and requires a nonce for the token endpoint. */
+function bindTokens(server: ProtectedServer): {
+  /** Claims of the proofs that were accepted, and the statuses of the MCP endpoint. */
   readonly proofs: Record<string, unknown>[]
   readonly statuses: number[]
-  /** Nonce that the MCP endpoint requires; undefined for none. */
+  /** Nonce that the MCP endpoint requires. @default none */
   nonce: string | undefined
-  /** Nonce in the next responses. */
+  /** Nonce in the next responses, which is required then. */
   nextNonce: string | undefined
-}
-
-/** An MCP server whose tokens are bound to a key, and which can require nonces. */
-async function startBoundServer(): Promise<BoundServer> {
-  const json = (response: ServerResponse, status: number, body: unknown): void =>
-    void response
-      .writeHead(status, { 'content-type': 'application/json' })
-      .end(JSON.stringify(body))
-  const answer = (request: IncomingMessage, body: string, response: ServerResponse): void => {
-    const path = request.url ?? ''
-    const proof = typeof request.headers['dpop'] === 'string' ? request.headers['dpop'] : ''
-    if (path.startsWith('/.well-known/oauth-protected-resource')) {
-      return json(response, 200, { resource: server.url, authorization_servers: [server.origin] })
-    }
-    if (path.startsWith('/.well-known/')) {
-      return json(response, 200, {
-        issuer: server.origin,
-        authorization_endpoint: `${server.origin}/authorize`,
-        token_endpoint: `${server.origin}/token`,
-        response_types_supported: ['code'],
-        code_challenge_methods_supported: ['S256'],
-        token_endpoint_auth_methods_supported: ['client_secret_basic'],
-      })
-    }
-    const claims = proof.includes('.') ? claimsOf(proof) : {}
-    if (path === '/token') {
-      response.setHeader('dpop-nonce', 'as-1')
-      if (claims['nonce'] !== 'as-1') return json(response, 400, { error: 'use_dpop_nonce' })
-      server.proofs.push(claims)
-      return json(response, 200, { access_token: 'bound', token_type: 'DPoP' })
-    }
-    const { nonce } = server
-    const isProven =
-      request.headers.authorization === 'DPoP bound' &&
-      (nonce === undefined || claims['nonce'] === nonce)
-    if (server.nextNonce !== undefined) server.nonce = server.nextNonce
-    if (server.nonce !== undefined) response.setHeader('dpop-nonce', server.nonce)
-    const error =
-      request.headers.authorization === 'DPoP bound' ? 'use_dpop_nonce' : 'invalid_token'
-    response.setHeader('www-authenticate', `DPoP error="${error}"`)
-    server.statuses.push(isProven ? 200 : 401)
-    if (!isProven) return json(response, 401, {})
-    server.proofs.push(claims)
-    if (request.method !== 'POST') return void response.writeHead(405).end()
-    const message = JSON.parse(body)
-    if (message.id === undefined) return void response.writeHead(202).end()
-    const result =
-      message.method === 'initialize'
-        ? {
-            protocolVersion: '2025-11-25',
-            capabilities: {},
-            serverInfo: { name: 's', version: '1' },
-          }
-        : {}
-    json(response, 200, { jsonrpc: '2.0', id: message.id, result })
-  }
-  const base = await startTestServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => answer(request, Buffer.concat(chunks).toString(), response))
-  })
-  const server: BoundServer = {
-    url: base.url,
-    origin: new URL(base.url).origin,
+} {
+  const { behaviour } = server
+  const bound: ReturnType<typeof bindTokens> = {
     proofs: [],
     statuses: [],
     nonce: undefined,
     nextNonce: undefined,
-    [Symbol.asyncDispose]: () => base[Symbol.asyncDispose](),
   }
-  return server
+  behaviour.pages['/token'] = ({ headers }) => {
+    const claims = claimsOf(String(headers['dpop']))
+    const nonce = { 'dpop-nonce': 'as-1' }
+    if (claims['nonce'] !== 'as-1') {
+      return { status: 400, headers: nonce, body: { error: 'use_dpop_nonce' } }
+    }
+    bound.proofs.push(claims)
+    return { status: 200, headers: nonce, body: { ...server.issue(), token_type: 'DPoP' } }
+  }
+  behaviour.pages['/mcp'] = ({ headers }) => {
+    const hasToken = headers.authorization?.startsWith('DPoP ') === true
+    const claims = hasToken ? claimsOf(String(headers['dpop'])) : {}
+    const { nonce } = bound
+    const isProven = hasToken && (nonce === undefined || claims['nonce'] === nonce)
+    if (bound.nextNonce !== undefined) bound.nonce = bound.nextNonce
+    behaviour.headers = bound.nonce === undefined ? {} : { 'dpop-nonce': bound.nonce }
+    bound.statuses.push(isProven ? 200 : 401)
+    if (isProven) {
+      bound.proofs.push(claims)
+      return undefined
+    }
+    const challenge = `DPoP error="${hasToken ? 'use_dpop_nonce' : 'invalid_token'}"`
+    return { status: 401, headers: { ...behaviour.headers, 'www-authenticate': challenge } }
+  }
+  return bound
 }
 
 describe('DPoP', () => {
-  const bound = async (): Promise<AuthProvider> => {
+  const call = (client: Client): Promise<unknown> => client.callTool({ name: 'any' })
+
+  async function connectBound(server: ProtectedServer, listen?: boolean): Promise<Client> {
     const session = await DpopSession.create()
-    return clientCredentials({ clientId: 'c', clientSecret: 's', dpop: () => session })
+    const secret = { clientId: 'c', clientSecret: 's' }
+    return connect(server.url, clientCredentials({ ...secret, dpop: () => session }), listen)
   }
 
   test('adds an own proof to every request, which a user header cannot replace', async () => {
-    await using server = await startBoundServer()
-    const client = await connect(server.url, await bound(), true)
-    await client.ping()
-    await expect.poll(() => server.proofs.map(({ htm }) => htm)).toContain('GET')
-    const [token, ...requests] = server.proofs
+    await using server = await startProtectedServer()
+    const { proofs } = bindTokens(server)
+    await call(await connectBound(server, true))
+    await expect.poll(() => proofs.map(({ htm }) => htm)).toContain('GET')
+    const [token, ...requests] = proofs
     expect(token).toMatchObject({ htm: 'POST', htu: `${server.origin}/token`, nonce: 'as-1' })
     expect(token).not.toHaveProperty('ath')
-    const ath = createHash('sha256').update('bound').digest('base64url')
+    const ath = createHash('sha256').update('access-1').digest('base64url')
     for (const claims of requests) expect(claims).toMatchObject({ htu: server.url, ath })
-    expect(new Set(server.proofs.map(({ jti }) => jti)).size).toBe(server.proofs.length)
+    expect(new Set(proofs.map(({ jti }) => jti)).size).toBe(proofs.length)
   })
 
   test('sends a required nonce immediately, without another token', async () => {
-    await using server = await startBoundServer()
-    const client = await connect(server.url, await bound())
-    server.nonce = 'rs-1'
-    server.proofs.length = 0
-    server.statuses.length = 0
-    await client.ping()
-    expect(server.statuses).toEqual([401, 200])
-    expect(server.proofs).toMatchObject([{ nonce: 'rs-1', htu: server.url }])
+    await using server = await startProtectedServer()
+    const bound = bindTokens(server)
+    const client = await connectBound(server)
+    bound.nonce = 'rs-1'
+    bound.proofs.length = 0
+    bound.statuses.length = 0
+    await call(client)
+    expect(bound.statuses).toEqual([401, 200])
+    expect(bound.proofs).toMatchObject([{ nonce: 'rs-1', htu: server.url }])
   })
 
   test('uses the nonce of any response for the next request', async () => {
-    await using server = await startBoundServer()
-    const client = await connect(server.url, await bound())
-    server.nextNonce = 'rs-2' // in the next response
-    await client.ping()
-    server.statuses.length = 0
-    await client.ping()
-    expect(server.statuses).toEqual([200])
+    await using server = await startProtectedServer()
+    const bound = bindTokens(server)
+    const client = await connectBound(server)
+    bound.nextNonce = 'rs-2' // in the next response
+    await call(client)
+    bound.statuses.length = 0
+    await call(client)
+    expect(bound.statuses).toEqual([200])
   })
 
   test('sends three requests and one renewal to a server that refuses every nonce', async () => {
-    await using server = await startBoundServer()
-    const client = await connect(server.url, await bound())
+    await using server = await startProtectedServer()
+    const bound = bindTokens(server)
+    const client = await connectBound(server)
     let count = 0
-    Object.defineProperty(server, 'nonce', { get: () => `never-${(count += 1)}`, set: () => {} })
-    server.statuses.length = 0
-    await expect(client.ping()).rejects.toMatchObject({ data: { code: 'UNAUTHORIZED' } })
-    expect(server.statuses).toEqual([401, 401, 401])
+    Object.defineProperty(bound, 'nonce', { get: () => `never-${(count += 1)}`, set: () => {} })
+    bound.statuses.length = 0
+    bound.proofs.length = 0
+    await expect(call(client)).rejects.toMatchObject({ data: { code: 'UNAUTHORIZED' } })
+    expect(bound.statuses).toEqual([401, 401, 401])
+    expect(bound.proofs).toMatchObject([{ htu: `${server.origin}/token` }])
   })
 })
 
@@ -193,7 +161,7 @@ describe('a workload identity', () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     let read = 0
     const assertion = async (): Promise<string> => `jwt-${(read += 1)}`
-    server.behaviour.token = () => ({ status: 200, body: server.issue() })
+    server.behaviour.pages['/token'] = () => ({ status: 200, body: server.issue() })
     const client = await connect(server.url, clientCredentials({ clientId: 'c', assertion }))
     server.revoke()
     await client.callTool({ name: 'any' })
@@ -213,7 +181,7 @@ describe('a workload identity', () => {
 describe('sends a refused token request only once', () => {
   test('for a program', async () => {
     await using server = await startProtectedServer()
-    server.behaviour.token = () => ({ status: 400, body: { error: 'invalid_client' } })
+    server.behaviour.pages['/token'] = () => ({ status: 400, body: { error: 'invalid_client' } })
     const provider = clientCredentials({ clientId: 'c', clientSecret: 's' })
     await expect(connect(server.url, provider)).rejects.toMatchObject({
       data: {
@@ -229,7 +197,7 @@ describe('sends a refused token request only once', () => {
     [200, 'bad_verification_code'], // some servers report errors with status 200
   ])('for a user with HTTP %i %s', async (status, error) => {
     await using server = await startProtectedServer()
-    server.behaviour.token = () => ({ status, body: { error } })
+    server.behaviour.pages['/token'] = () => ({ status, body: { error } })
     const redirectUrl = 'http://127.0.0.1:9/callback'
     const provider = createAuthProvider({ redirectUrl, redirect: browse })
     await expect(connect(server.url, provider)).rejects.toMatchObject({

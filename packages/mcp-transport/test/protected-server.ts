@@ -23,14 +23,12 @@ export interface ProtectedBehaviour {
   scopesSupported: readonly string[] | undefined
   /** Merged into the metadata of the authorization server; undefined removes a field. */
   metadata: Record<string, unknown>
-  /** Other responses, by path. */
-  pages: Record<string, Page>
-  /** Other answer of the token endpoint; undefined for the usual one. */
-  token: (() => { status: number; body: unknown } | undefined) | undefined
+  /** Other responses, by path. A function may return undefined for the usual response. */
+  pages: Record<string, Page | ((request: SeenRequest) => Page | undefined)>
   /** The token endpoint answers after this. */
   tokenGate: Promise<unknown> | undefined
-  /** Requests of the MCP endpoint that get a 401, whatever their token. */
-  refuses: (request: SeenRequest) => boolean
+  /** More headers of the answers of the MCP endpoint. */
+  headers: Record<string, string>
   /** Answers with a stream whose event has this id. */
   eventId: string | undefined
 }
@@ -57,9 +55,8 @@ export async function startProtectedServer(
     scopesSupported: undefined,
     metadata: {},
     pages: {},
-    token: undefined,
     tokenGate: undefined,
-    refuses: () => false,
+    headers: {},
     eventId: undefined,
     ...options,
   }
@@ -104,9 +101,9 @@ export async function startProtectedServer(
     const metadataUrl = `${origin}/.well-known/oauth-protected-resource/mcp`
     const challenge = (rest: string): string =>
       `Bearer resource_metadata="${metadataUrl}"${rest === '' ? '' : `, ${rest}`}`
-    const token = (request.headers.authorization ?? '').replace(/^Bearer /, '')
+    const token = (request.headers.authorization ?? '').replace(/^(?:Bearer|DPoP) /, '')
     const scope = live.get(token)
-    if (scope === undefined || behaviour.refuses(request)) {
+    if (scope === undefined) {
       return send(response, 401, { headers: { 'www-authenticate': challenge('') } })
     }
     const message = request.body === '' ? undefined : JSON.parse(request.body)
@@ -130,13 +127,15 @@ export async function startProtectedServer(
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       return void response.end(`id: ${behaviour.eventId}\ndata: ${JSON.stringify(body)}\n\n`)
     }
-    send(response, 200, { body, headers: { 'mcp-session-id': 'session' } })
+    send(response, 200, { body, headers: { 'mcp-session-id': 'session', ...behaviour.headers } })
   }
 
   const answer = async (request: SeenRequest, response: ServerResponse): Promise<void> => {
     const [path = '', query = ''] = request.path.split('?')
     const asked = new URLSearchParams(query)
-    const page = behaviour.pages[path]
+    if (path === '/token') await behaviour.tokenGate
+    const other = behaviour.pages[path]
+    const page = typeof other === 'function' ? other(request) : other
     if (page !== undefined) return send(response, page.status, page)
     switch (path) {
       case '/.well-known/oauth-protected-resource/mcp':
@@ -176,8 +175,7 @@ export async function startProtectedServer(
         return send(response, 302, { headers: { location: back.href } })
       }
       case '/token': {
-        await behaviour.tokenGate
-        const { status, body } = behaviour.token?.() ?? grant(request.form)
+        const { status, body } = grant(request.form)
         return send(response, status, { body })
       }
       case '/mcp':

@@ -100,8 +100,8 @@ function moveTo(other: ProtectedServer, server: ProtectedServer): void {
 
 /** Refuses the next token request. */
 function refuseOnce(server: ProtectedServer, error: string): void {
-  server.behaviour.token = () => {
-    server.behaviour.token = undefined
+  server.behaviour.pages['/token'] = () => {
+    delete server.behaviour.pages['/token']
     return { status: 400, body: { error } }
   }
 }
@@ -137,7 +137,7 @@ describe('an authorization by the user', () => {
   test('requests the old and the new scopes for a step-up, without a refresh', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     // The server does not repeat the scopes in its response.
-    server.behaviour.token = () => ({ status: 200, body: server.issue() })
+    server.behaviour.pages['/token'] = () => ({ status: 200, body: server.issue() })
     const provider = userWhoAgrees()
     await refuse(server, provider)
     await refuse(server, provider, 'Bearer error="insufficient_scope", scope="write"')
@@ -285,7 +285,7 @@ describe('a refresh', () => {
     await using server = await startProtectedServer()
     const store = memoryTokenStore()
     const provider = await authorized(server, { store })
-    server.behaviour.token = () => {
+    server.behaviour.pages['/token'] = () => {
       const stored = { v: 1, tokens: { ...server.issue(), issuer: server.origin } } as const
       void store.write(stored) // by the other process, just before this one
       return { status: 400, body: { error: 'invalid_grant' } }
@@ -417,7 +417,7 @@ test.each([
   '"a-secret',
 ])('puts no secret of the response %j into errors', async (body) => {
   await using server = await startProtectedServer()
-  server.behaviour.token = () => ({ status: 200, body })
+  server.behaviour.pages['/token'] = () => ({ status: 200, body })
   const error = await refuse(server, userWhoAgrees()).catch((cause: unknown) => cause)
   expect(error).toMatchObject({ name: 'AuthError' })
   expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('secret')
