@@ -61,6 +61,8 @@ export interface ConnectOptions {
   readonly config: McpServerConfig
   readonly options: McpClientOptions
   readonly era: EraOption | undefined
+  /** The store of a session to continue. Undefined: the factory creates one. */
+  readonly kept: SessionInfo | undefined
   readonly owner: ConnectionOwner
 }
 
@@ -258,9 +260,10 @@ class ObservedOptions implements StreamableHttpTransportOptions {
 
 async function sessionInfoFor(
   server: McpServer,
-  { options, owner }: ConnectOptions,
+  { options, kept, owner }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<SessionInfo> {
+  if (kept !== undefined) return kept
   const { sessionInfoFactory = new SessionInfoFactory() } = options
   const created = sessionInfoFactory.createSession(server, owner.scope)
   if (!(created instanceof Promise)) return created

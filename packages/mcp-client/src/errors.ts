@@ -13,7 +13,7 @@ export type McpClientErrorCode =
   | 'CONFIG' // a config, a URL or a directory entry cannot be used; nothing was sent
   | 'NOT_FOUND' // the directory does not have the server
   | 'REENTRANT' // the client was called from inside its own handshake
-  | 'NO_RUN' // a client of a `SessionPool` was called outside a run, or after its end
+  | 'NO_RUN' // a client with `scope: 'run'` was called outside a run, or after its end
   | 'INVALID_LIST' // a paginated list does not end
   | 'TASK_FAILED' // a call became a task, and the task ended with an error of the protocol
   | 'TASK_CANCELLED' // the task was cancelled

@@ -24,7 +24,7 @@ import type {
 import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
-import type { AroundOperation, CallOptions, CallToolOptions, McpClientOptions } from './options.ts'
+import type { CallOptions, CallToolOptions, McpClientOptions } from './options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import { ClientEvents } from './events.ts'
 import type { McpClientEvents } from './events.ts'
@@ -40,6 +40,7 @@ import { toInputRequired } from './input-required.ts'
 import type { InputRequired, TaskReference } from './input-required.ts'
 import { IDEMPOTENCY_KEY, recoveryDelayMs, retryDelayMs, systemTiming } from './retry.ts'
 import type { RetryRules } from './retry.ts'
+import { inOwnRun } from './run-scope.ts'
 import {
   assertServerConfig,
   isSlugConfig,
@@ -77,13 +78,6 @@ interface Lease {
   readonly options: CallToolOptions
 }
 
-/** For `SessionPool`. Creates a client whose every operation, including the call of its scope function, runs inside a function. */
-export let createWrappedClient: (
-  config: McpServerConfig,
-  options: McpClientOptions,
-  around: AroundOperation,
-) => McpClient
-
 /**
  * A client of one MCP server. Opens nothing until the first call. Then it finds the server (phase 1), opens a session
  * (phase 2) and uses it for all calls. When the server has lost the session, the client opens a new one on the same
@@ -98,16 +92,7 @@ export class McpClient implements AsyncDisposable {
   readonly #events = new ClientEvents()
   readonly #sessions: SessionManager
   readonly #options: SessionSetup['options']
-  #around: AroundOperation | undefined
   #lastError: LastError | undefined
-
-  static {
-    createWrappedClient = (config, options, around) => {
-      const client = new McpClient(config, options)
-      client.#around = around
-      return client
-    }
-  }
 
   /**
    * @param config a URL is short for `{ url }`
@@ -130,7 +115,7 @@ export class McpClient implements AsyncDisposable {
       events: this.#events,
       knownEra: undefined,
       lastDeclined: undefined,
-      scope: typeof scope === 'function' ? scope : scope && { ...scope },
+      scope: typeof scope === 'object' ? { ...scope } : scope,
       idleScopes,
     })
   }
@@ -550,10 +535,10 @@ export class McpClient implements AsyncDisposable {
     use: (lease: Lease) => Promise<T>,
   ): Promise<T> {
     try {
-      if (this.#around === undefined) return await this.#useSession(call, options, use)
-      const operation = (also?: { readonly signal: AbortSignal }): Promise<T> =>
-        this.#useSession(call, withSignal(options, also?.signal), use)
-      return await this.#around(operation, { method: call.method, server: this.#label })
+      const useSession = (): Promise<T> => this.#useSession(call, options, use)
+      // A list needs no state of a session, and is read while agents are built.
+      const isAlone = call.method.endsWith('/list') && this.#sessions.needsRun
+      return await (isAlone ? inOwnRun(useSession) : useSession())
     } catch (error) {
       if (McpClientError.is(error)) this.#lastError = { code: error.code, at: new Date() }
       throw error
@@ -566,10 +551,10 @@ export class McpClient implements AsyncDisposable {
     use: (lease: Lease) => Promise<T>,
   ): Promise<T> {
     const asking = QUIET_METHODS.test(call.method) ? undefined : call
-    const entry = this.#sessions.acquire()
+    const { entry, signal } = this.#sessions.acquire()
     const { session } = entry
     const tracked = asking && session.calls?.start(asking)
-    const lease: Lease = { session, call: tracked, options }
+    const lease: Lease = { session, call: tracked, options: withSignal(options, signal) }
     try {
       return await (tracked === undefined ? use(lease) : tracked.run(() => use(lease)))
     } catch (error) {

@@ -35,9 +35,11 @@ export interface McpClientOptions extends Pick<
   readonly sessionInfoFactory?: SessionInfoSource | undefined
   /**
    * Owner of the session. A function is called at each call; each scope has its own session, list of tools and
-   * connections. If the function throws, the call rejects with that error.
+   * connections. If the function throws, the call rejects with that error. `run: 'current'` in a scope stands for the
+   * run in which the call is made (`runInSessionScope()`), and `'run'` is short for `{ run: 'current' }`: each run has a
+   * session, which ends with it. Outside a run, calls reject with `NO_RUN`, and a list gets a session for itself.
    */
-  readonly scope?: SessionScope | (() => SessionScope) | undefined
+  readonly scope?: SessionScope | 'run' | (() => SessionScope) | undefined
   /** Which unused sessions are kept. Only with a scope function. */
   readonly idleScopes?: IdleScopeOptions | undefined
   /** Limit for one operation with lookup, handshake and retries, in milliseconds. @default 600_000 */
@@ -98,7 +100,7 @@ export type PerServerOptions = Pick<
 const { authProvider, era, dispatcher, timeouts, limits, reconnect, traceContext } =
   transportOptionChecks
 
-export const scopeChecks: Checks<SessionScope> = {
+const scopeChecks: Checks<SessionScope> = {
   principal: check.string,
   thread: check.string,
   run: check.string,
@@ -124,7 +126,7 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   },
   sessionInfoFactory: { ...check.methods('createSession'), takes: 'a SessionInfoFactory' },
   label: check.text,
-  scope: check.or(check.section(scopeChecks), check.func),
+  scope: check.or(check.oneOf('run'), check.section(scopeChecks), check.func),
   idleScopes: check.section(idleScopeChecks),
   timeoutMs: check.number(),
   timeout: {
@@ -154,12 +156,6 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   limits,
   reconnect,
 }
-
-/** Runs an operation. It may pass another signal; if that aborts, the operation rejects with its reason. */
-export type AroundOperation = <T>(
-  operation: (also?: { readonly signal: AbortSignal }) => Promise<T>,
-  about: { readonly method: string; readonly server: string },
-) => Promise<T>
 
 /** Options of one operation. `timeoutMs` overrides that of the client. */
 export interface CallOptions extends Pick<McpClientOptions, 'timeoutMs'> {

@@ -3,13 +3,7 @@ import type { ReadableStream } from 'node:stream/web'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { TransportErrorCode } from '@x/mcp-transport'
 import { describe, expectTypeOf, test } from 'vitest'
-import {
-  currentRun,
-  McpClient,
-  runInSessionScope,
-  SessionInfoFactory,
-  SessionPool,
-} from './index.ts'
+import { currentRun, McpClient, runInSessionScope, SessionInfoFactory } from './index.ts'
 import type {
   CurrentRun,
   StaticServerDirectory,
@@ -138,11 +132,6 @@ describe('a run', () => {
     expectTypeOf<CurrentRun>().toHaveProperty('signal').toEqualTypeOf<AbortSignal>()
     expectTypeOf<CurrentRun>().not.toHaveProperty('end')
     expectTypeOf<CurrentRun>().not.toHaveProperty('abort')
-  })
-
-  test('is not a part of the scope of a pool', () => {
-    // @ts-expect-error -- the pool adds it
-    void new SessionPool({ scope: { run: 'run_0123456789abcdef' } })
   })
 })
 

@@ -8,7 +8,6 @@ test('exports exactly these names', () => {
     'McpClient',
     'McpClientError',
     'SessionInfoFactory',
-    'SessionPool',
     'StaticServerDirectory',
     'clientOptionChecks',
     'currentRun',

@@ -49,12 +49,12 @@ type StreamInScope<T> = 0 extends 1 & T
       : T
 
 /**
- * Calls `fn`, such as the invocation of an agent, in a run. All code inside shares the sessions that a `SessionPool`
- * opens for the run. They are closed at its end, newest first, on success and on failure. Inside an open run, `fn`
+ * Calls `fn`, such as the invocation of an agent, in a run. All code inside shares the sessions that clients
+ * with `scope: 'run'` open for it. They are closed at its end, newest first, on success and on failure. Inside an open run, `fn`
  * joins that run, and nothing is closed.
  *
  * A stream that `fn` returns or resolves to keeps the run open until the stream ends, fails or is cancelled. A stream
- * that is neither read to its end nor cancelled keeps it open: see `runTtlMs` of `SessionPool`.
+ * that is neither read to its end nor cancelled keeps it open until `signal` aborts.
  *
  * @throws the error of `fn`, after everything is closed; errors of closing are warnings of the process. TypeError, at
  * once, for an invalid `id` and for an unknown or invalid option
@@ -81,7 +81,7 @@ export interface CurrentRun {
   readonly id: string
   /** False as soon as the run begins to end: from then on nothing is opened in it. */
   readonly isOpen: boolean
-  /** Aborts with the run, with the same reason: for calls that do not go through a `SessionPool`. */
+  /** Aborts with the run, with the same reason: for other calls. */
   readonly signal: AbortSignal
   /** Leaves the sessions of the run on their servers when it ends, so that it can be continued. */
   detach(): void
@@ -101,7 +101,7 @@ export function currentRun(): CurrentRun | undefined {
 
 /**
  * Crosses `await`, `Promise.all` and sub-agents; concurrent runs never see each other. All copies of this package share
- * it, so that a pool of one copy serves the runs of another.
+ * it, so that a client of one copy serves the runs of another.
  */
 const storage = sharedStorage<Run | undefined>('mcp-client.run.1')
 
@@ -110,8 +110,18 @@ export function contextRun(): Run | undefined {
   return storage.getStore()
 }
 
-export function insideRun<T>(run: Run, call: () => T): T {
+function insideRun<T>(run: Run, call: () => T): T {
   return storage.run(run, call)
+}
+
+/** Calls a function in a run that ends with it. */
+export async function inOwnRun<T>(call: () => Promise<T>): Promise<T> {
+  const run = new Run()
+  try {
+    return await insideRun(run, call)
+  } finally {
+    await run.end()
+  }
 }
 
 /**

@@ -1,5 +1,10 @@
+import { BoundedMap } from '@x/internal'
+import type { SessionInfo } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
-import { outsideRun } from './run-scope.ts'
+import { notExecuted } from './errors.ts'
+import type { McpClientError } from './errors.ts'
+import { contextRun, currentRun, outsideRun } from './run-scope.ts'
+import type { Run, RunEnd } from './run-scope.ts'
 import { Session } from './session.ts'
 import type { SessionSetup } from './session.ts'
 import { scopeKey } from './session-scope.ts'
@@ -28,19 +33,33 @@ interface Entry {
   inUse: number
   isClosing: boolean
   timer: NodeJS.Timeout | undefined
+  /** Runs that share the session. The last of them closes it. Undefined if it belongs to no run. */
+  runs: Set<Run> | undefined
+}
+
+/** The session that serves a call. */
+interface Use {
+  readonly entry: Entry
+  /** Aborts with the run that the call is made in. */
+  readonly signal: AbortSignal | undefined
 }
 
 export interface SessionManagerOptions extends SessionSetup {
-  readonly scope: SessionScope | (() => SessionScope) | undefined
+  readonly scope: SessionScope | 'run' | (() => SessionScope) | undefined
   readonly idleScopes: IdleScopeOptions | undefined
 }
 
 const IDLE_MAX = 1000
 const IDLE_MS = 1_800_000
+/** Beyond this number, the oldest detached session is removed; the server ends it after its own time limit. */
+const MAX_DETACHED = 1000
+/** `run` of a scope that gets the id of the run in which a call is made. */
+const CURRENT = 'current'
+const OF_CURRENT_RUN: SessionScope = { run: CURRENT }
 
 /**
  * Decides which session serves a call: one for each scope. The scope is determined at every call, before anything
- * else, and alone decides. Closes sessions that are not used.
+ * else, and alone decides. Closes sessions that are not used, and sessions of runs with their run.
  */
 export class SessionManager {
   readonly #setup: SessionManagerOptions
@@ -48,6 +67,8 @@ export class SessionManager {
   readonly #entries = new Map<string, Entry>()
   /** Disposals of sessions that could not be opened. */
   #failed: Set<Promise<void>> | undefined
+  /** Sessions of detached runs, until these are continued in this process. A durable store keeps its own. */
+  readonly #detached = new BoundedMap<string, SessionInfo>(MAX_DETACHED)
 
   constructor(setup: SessionManagerOptions) {
     this.#setup = setup
@@ -56,15 +77,23 @@ export class SessionManager {
   /**
    * Returns the session that serves a call; give it back with `release()`.
    *
-   * @throws the error of the scope function
+   * @throws the error of the scope function; McpClientError `NO_RUN` outside a run, if the scope is that of a run
    */
-  acquire(): Entry {
-    const scope = this.#scope()
+  acquire(): Use {
+    const { scope, run } = this.#current()
     const key = scopeKey(scope)
-    const entry = this.#entries.get(key) ?? this.#add(key, scope)
+    const entry = this.#entries.get(key) ?? this.#add(key, scope, run !== undefined)
     entry.inUse++
     clearTimeout(entry.timer)
-    return entry
+    if (run === undefined || entry.runs?.has(run) === true) return { entry, signal: run?.signal }
+    entry.runs = (entry.runs ?? new Set<Run>()).add(run)
+    run.defer((end) => this.#endRun(entry, run, end))
+    return { entry, signal: run.signal }
+  }
+
+  /** True if the scope is that of a run, and this code runs in none. @throws the error of the scope function */
+  get needsRun(): boolean {
+    return currentRun() === undefined && this.#given()?.run === CURRENT
   }
 
   /** Call this once for each `acquire()`. */
@@ -74,9 +103,9 @@ export class SessionManager {
     else this.#closeFailed(entry)
   }
 
-  /** Returns the session of the current scope, if there is one. @throws the error of the scope function */
+  /** Returns the session of the current scope, if there is one. @throws as `acquire()` */
   find(): Session | undefined {
-    return this.#entries.get(scopeKey(this.#scope()))?.session
+    return this.#entries.get(scopeKey(this.#current().scope))?.session
   }
 
   get lastDeclined(): DeclinedQuestion | undefined {
@@ -100,15 +129,27 @@ export class SessionManager {
     await Promise.all([...closing, ...(this.#failed ?? [])])
   }
 
-  #scope(): SessionScope | undefined {
+  #given(): SessionScope | undefined {
     const { scope } = this.#setup
+    if (scope === 'run') return OF_CURRENT_RUN
     return typeof scope === 'function' ? scope() : scope
   }
 
-  #add(key: string, scope: SessionScope | undefined): Entry {
+  #current(): { readonly scope: SessionScope | undefined; readonly run?: Run } {
+    const scope = this.#given()
+    if (scope?.run !== CURRENT) return { scope }
+    const run = contextRun()
+    if (run?.isOpen !== true) throw noRun(run, this.#setup.server)
+    return { scope: { ...scope, run: run.id }, run }
+  }
+
+  #add(key: string, scope: SessionScope | undefined, endsWithRun: boolean): Entry {
     const own = scope === undefined ? undefined : Object.freeze({ ...scope })
-    const session = new Session(this.#setup, own)
-    const entry: Entry = { key, session, inUse: 0, isClosing: false, timer: undefined }
+    const kept = this.#detached.get(key)
+    this.#detached.delete(key)
+    const session = new Session(this.#setup, own, { endsWithRun, kept })
+    const runs = endsWithRun ? new Set<Run>() : undefined
+    const entry: Entry = { key, session, inUse: 0, isClosing: false, timer: undefined, runs }
     this.#entries.set(key, entry)
     return entry
   }
@@ -116,7 +157,7 @@ export class SessionManager {
   /** Keeps an unused session for a while, and closes the least recently used ones if there are too many. */
   #keep(entry: Entry): void {
     const { scope, idleScopes } = this.#setup
-    if (typeof scope !== 'function') return
+    if (typeof scope !== 'function' || entry.runs !== undefined) return
     const { max = IDLE_MAX, ms = IDLE_MS } = idleScopes ?? {}
     this.#entries.delete(entry.key)
     this.#entries.set(entry.key, entry)
@@ -124,13 +165,25 @@ export class SessionManager {
       entry.timer = setTimeout(() => this.#evict(entry), Math.min(ms, LONGEST_MS)).unref()
     })
     if (this.#entries.size <= max) return
-    const idle = [...this.#entries.values()].filter((each) => each.inUse === 0 && !each.isClosing)
+    const idle = [...this.#entries.values()].filter(
+      (each) => each.inUse === 0 && !each.isClosing && each.runs === undefined,
+    )
     for (const oldest of idle.slice(0, Math.max(idle.length - max, 0))) this.#evict(oldest)
   }
 
   #evict(entry: Entry): void {
     this.#setup.events.log('info', 'The session of an unused scope is closed')
     void this.#close(entry)
+  }
+
+  /** Closes the session with the last of its runs. A detached session can be continued, also while it is closed. */
+  async #endRun(entry: Entry, run: Run, end: RunEnd): Promise<void> {
+    entry.runs?.delete(run)
+    if (entry.runs?.size !== 0 || this.#entries.get(entry.key) !== entry) return
+    if (end === 'ended') return this.#close(entry)
+    const kept = entry.session.keepInfo()
+    await this.#close(entry, false)
+    if (kept !== undefined && !this.#entries.has(entry.key)) this.#detached.set(entry.key, kept)
   }
 
   /** The entry stays until it is closed: a call that arrives before waits for that, and then opens a new session. */
@@ -153,4 +206,16 @@ export class SessionManager {
   #remove(entry: Entry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key)
   }
+}
+
+function noRun(run: Run | undefined, server: string): McpClientError {
+  const cause = run?.signal.aborted === true ? { cause: run.signal.reason } : {}
+  const where =
+    run === undefined
+      ? 'outside a run: call it inside runInSessionScope()'
+      : run.signal.aborted
+        ? `in ${run.id}, which was aborted`
+        : `in ${run.id}, which has ended: await what is started in a run`
+  const message = `MCP server "${server}" was called ${where}`
+  return notExecuted('NO_RUN', message, { server, ...cause })
 }

@@ -7,7 +7,7 @@ export interface SessionScope {
   readonly principal?: string | undefined
   /** A LangGraph thread. */
   readonly thread?: string | undefined
-  /** One root agent invocation. */
+  /** One root agent invocation. In the option `scope` of a client, `current` stands for the run of each call. */
   readonly run?: string | undefined
 }
 

@@ -7,7 +7,7 @@ import {
   ResultSchema as AnyResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
+import type { Era, ExchangeEvent, SessionInfo, TraceContext } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
 import { connect, storedSessionId } from './connection.ts'
@@ -51,6 +51,14 @@ export interface SessionSetup {
   lastDeclined: DeclinedQuestion | undefined
 }
 
+/** How a session belongs to a run. */
+export interface SessionOfRun {
+  /** A durable store does not keep the session after its run. */
+  readonly endsWithRun: boolean
+  /** The store of the session that the run continues. */
+  readonly kept: SessionInfo | undefined
+}
+
 /** A request that changes the state of a session. */
 type Setting = Pick<Operation<unknown>, 'method' | 'params'>
 
@@ -78,6 +86,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   readonly calls: SessionCalls | undefined
   readonly observer: SessionObserver
   readonly #setup: SessionSetup
+  readonly #endsWithRun: boolean
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
   readonly #gate = new RecoveryGate()
@@ -101,11 +110,19 @@ export class Session implements ConnectionOwner, ReceivingSession {
   /** Requests that are repeated in each new session: the log level, and subscriptions by URI. */
   #settings: Map<string, Setting> | undefined
   #waitingTasks = 0
+  /** Store of a detached session, to continue with. */
+  #kept: SessionInfo | undefined
 
-  constructor(setup: SessionSetup, scope: SessionScope | undefined) {
+  constructor(
+    setup: SessionSetup,
+    scope: SessionScope | undefined,
+    { endsWithRun, kept }: SessionOfRun,
+  ) {
     const { openTelemetry, handlers } = setup.options
     this.#setup = setup
     this.scope = scope
+    this.#endsWithRun = endsWithRun
+    this.#kept = kept
     this.events = setup.events.forScope(scope)
     this.tools = new ToolList(this.events)
     this.calls = handlers === undefined ? undefined : new SessionCalls()
@@ -430,6 +447,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
       config,
       options,
       era: era === 'auto' && knownEra === 'legacy' ? 'legacy-first' : era,
+      kept: this.#kept,
       owner: this,
     } as const
     return this.#handshake.run(() => connect(setup, signal))
@@ -553,7 +571,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #mustTerminate({ sessionId, isResumed }: SessionTransport): boolean {
     const { terminateOnClose } = this.#setup.options
     const terminate = this.#terminate ?? terminateOnClose
-    if (terminate !== undefined) return terminate
+    // The session of a run that is over cannot be continued, even from a durable store.
+    if (terminate !== undefined || this.#endsWithRun) return terminate ?? true
     const isOwn = !isResumed || sessionId === this.#ownSessionId
     return isOwn && this.#connection?.sessionInfo.durable !== true
   }
@@ -578,6 +597,13 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   // Disposal.
+
+  /** Returns the store of the session, to continue the session with it. Undefined if it outlives this process. */
+  keepInfo(): SessionInfo | undefined {
+    const info = this.#connection?.sessionInfo ?? this.#kept
+    this.#kept = info?.durable === true ? undefined : info
+    return this.#kept
+  }
 
   /** Never takes longer than 5 s. The first of several concurrent calls decides about `terminate`. */
   async dispose(terminate?: boolean): Promise<void> {

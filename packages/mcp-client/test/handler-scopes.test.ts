@@ -4,7 +4,7 @@ import { startEverythingServer } from '@x/internal/testing'
 import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { currentRun, McpClient, runInSessionScope, SessionPool } from '../src/index.ts'
+import { currentRun, McpClient, runInSessionScope } from '../src/index.ts'
 import type { ClientHandlers, ScopedRequest, SessionScope } from '../src/index.ts'
 
 const current = new AsyncLocalStorage<string>()
@@ -56,11 +56,12 @@ describe('handlers receive the scope of the session', () => {
     }
   }, 20_000)
 
-  test('on a stateless server, and with the run of a pool', async () => {
+  test('on a stateless server, and with a run', async () => {
     await using server = await startModernServer()
     const asked: unknown[] = []
-    await using pool = new SessionPool({ scope, handlers: handlersTelling(asked) })
-    const client = pool.acquire({ url: server.url })
+    const inRun = (): SessionScope => ({ ...scope(), run: 'current' })
+    const options = { scope: inRun, handlers: handlersTelling(asked) }
+    await using client = new McpClient({ url: server.url }, options)
     const runs = await both(async () =>
       runInSessionScope(async () => {
         const { structuredContent } = await client.callTool('roots')

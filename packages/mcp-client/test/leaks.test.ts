@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { McpClient, runInSessionScope, SessionPool } from '../src/index.ts'
+import { McpClient, runInSessionScope } from '../src/index.ts'
 import type { SessionScope } from '../src/index.ts'
 import { eras, NOTHING, remainsOf } from './remains-of.ts'
 
@@ -50,7 +50,6 @@ test('thirty servers on stdio leave no process, handle or listener', async () =>
 
 test('a thousand runs and a thousand scopes leave no object', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
-  await using pool = new SessionPool({ era: 'legacy' })
   let principal = ''
   const scope = (): SessionScope => ({ principal })
   const options = { era: 'legacy', scope, idleScopes: { max: 10 } } as const
@@ -58,9 +57,9 @@ test('a thousand runs and a thousand scopes leave no object', async () => {
   const clients: WeakRef<McpClient>[] = []
   await inTens(1000, async (n) => {
     await runInSessionScope(() => {
-      const pooled = pool.acquire({ url: server.url, headers: { 'x-n': String(n) } })
-      clients.push(new WeakRef(pooled))
-      return pooled.callTool('echo', { text: 'x' })
+      const own = new McpClient({ url: server.url }, { era: 'legacy', scope: 'run' })
+      clients.push(new WeakRef(own))
+      return own.callTool('echo', { text: 'x' })
     })
     principal = `p${n}`
     await client.callTool('echo', { text: 'x' })

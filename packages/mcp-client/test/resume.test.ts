@@ -4,7 +4,7 @@ import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { McpClient, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
+import { McpClient, runInSessionScope, SessionInfoFactory } from '../src/index.ts'
 import { SessionFileFactory } from './session-file.ts'
 import { rejectionOf, recordEvents } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
@@ -219,16 +219,16 @@ test.each([
   expect(observed).toMatchObject([{ event: 'log', payload: { level: 'warning' } }])
 })
 
-test('waits for an asynchronous createSession(), also in a pool, and rejects with its error', async () => {
+test('waits for an asynchronous createSession(), also in a run, and rejects with its error', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
   const sessionInfoFactory = { createSession: async () => new FileSessionInfo(file) }
   await using client = new McpClient({ url: proxy.url }, { sessionInfoFactory })
   await Promise.all([client.callTool('counter_add'), client.ping()])
   await client.dispose()
-  await using pool = new SessionPool({ sessionInfoFactory, terminateOnClose: false })
-  const pooled = pool.acquire({ url: proxy.url })
-  await runInSessionScope(() => pooled.callTool('counter_add'))
+  const inRun = { scope: 'run', sessionInfoFactory, terminateOnClose: false } as const
+  await using next = new McpClient({ url: proxy.url }, inRun)
+  await runInSessionScope(() => next.callTool('counter_add'))
   expect(server.count('initialize')).toBe(1)
   expect(server.sessions).toHaveLength(1)
 

@@ -16,11 +16,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   currentRun,
   runIdOf,
+  McpClient,
   runInSessionScope,
   SessionInfoFactory,
-  SessionPool,
 } from '../src/index.ts'
-import type { SessionScope } from '../src/index.ts'
+import type { McpClientOptions, SessionScope } from '../src/index.ts'
 import { rejectionOf } from './setting.ts'
 
 const State = Annotation.Root({
@@ -28,9 +28,30 @@ const State = Annotation.Root({
 })
 type Update = typeof State.Update
 
+/** Clients whose sessions belong to runs, one for each server. */
+class Clients implements AsyncDisposable {
+  readonly #options: McpClientOptions
+  readonly #byUrl = new Map<string, McpClient>()
+
+  constructor(options: McpClientOptions) {
+    this.#options = options
+  }
+
+  of(url: string): McpClient {
+    const client =
+      this.#byUrl.get(url) ?? new McpClient({ url }, { scope: 'run', ...this.#options })
+    this.#byUrl.set(url, client)
+    return client
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(Array.from(this.#byUrl.values(), (client) => client.dispose()))
+  }
+}
+
 /** Two servers behind proxies, and the sessions that were opened and terminated on them, in order. */
 class World implements AsyncDisposable {
-  readonly pool: SessionPool
+  readonly clients: Clients
   readonly wire: string[] = []
   readonly shop: LegacyServer
   readonly bank: LegacyServer
@@ -39,12 +60,12 @@ class World implements AsyncDisposable {
   constructor(
     servers: { readonly shop: LegacyServer; readonly bank: LegacyServer },
     proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>,
-    pool: SessionPool,
+    clients: Clients,
   ) {
     this.shop = servers.shop
     this.bank = servers.bank
     this.#proxies = proxies
-    this.pool = pool
+    this.clients = clients
     for (const name of ['shop', 'bank'] as const) {
       proxies[name].on(({ type, exchange: { rpcMethod, httpMethod } }) => {
         if (type === 'started' && rpcMethod === 'initialize') this.wire.push(`open ${name}`)
@@ -59,8 +80,8 @@ class World implements AsyncDisposable {
   }
 
   /** Adds one to the counter of the session. */
-  async add(name: 'shop' | 'bank', pool: SessionPool = this.pool): Promise<Update> {
-    const client = pool.acquire({ url: this.url(name) })
+  async add(name: 'shop' | 'bank', clients: Clients = this.clients): Promise<Update> {
+    const client = clients.of(this.url(name))
     const { structuredContent } = await client.callTool('counter_add')
     return { counts: [`${name} ${String(structuredContent?.['count'])}`] }
   }
@@ -70,7 +91,7 @@ class World implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.pool.dispose()
+    await this.clients[Symbol.asyncDispose]()
     for (const proxy of Object.values(this.#proxies)) await proxy.stop()
     await this.shop[Symbol.asyncDispose]()
     await this.bank[Symbol.asyncDispose]()
@@ -84,7 +105,7 @@ async function startWorld(): Promise<World> {
     shop: await startRecordingProxy(shop.url),
     bank: await startRecordingProxy(bank.url),
   }
-  return new World({ shop, bank }, proxies, new SessionPool({ era: 'legacy' }))
+  return new World({ shop, bank }, proxies, new Clients({ era: 'legacy' }))
 }
 
 let world: World
@@ -212,7 +233,7 @@ describe('invoke()', () => {
     const graph = new StateGraph(State)
       .addNode('a', bankNode)
       .addNode('b', async () => {
-        const call = world.pool.acquire({ url: world.url('shop') }).callTool('slow')
+        const call = world.clients.of(world.url('shop')).callTool('slow')
         seen.push(await rejectionOf(call))
         return shopNode()
       })
@@ -256,7 +277,7 @@ describe('stream()', () => {
     const graph = new StateGraph(State)
       .addNode('a', shopNode)
       .addNode('b', async (_state, { signal }) => {
-        const slow = world.pool.acquire({ url: world.url('shop') }).callTool('slow', {}, { signal })
+        const slow = world.clients.of(world.url('shop')).callTool('slow', {}, { signal })
         seen.push(await rejectionOf(slow), signal?.aborted)
         return {}
       })
@@ -326,14 +347,14 @@ describe('a graph that stops at an interrupt', () => {
   const checkpointer = new MemorySaver()
 
   /** Interrupts before it continues. `where` says which part interrupts. */
-  const asking = (pool: SessionPool, where: 'node' | 'sub-graph') => {
+  const asking = (clients: Clients, where: 'node' | 'sub-graph') => {
     const ask = (): Update => ({ counts: [interrupt('Really?')] })
     const sub = new StateGraph(State).addNode('ask', ask).addEdge(START, 'ask').compile()
     return new StateGraph(State)
-      .addNode('a', () => world.add('shop', pool))
-      .addNode('b', () => world.add('bank', pool))
+      .addNode('a', () => world.add('shop', clients))
+      .addNode('b', () => world.add('bank', clients))
       .addNode('ask', where === 'node' ? async () => ask() : async () => sub.invoke({}))
-      .addNode('c', () => world.add('shop', pool))
+      .addNode('c', () => world.add('shop', clients))
       .addEdge(START, 'a')
       .addEdge('a', 'b')
       .addEdge('b', 'ask')
@@ -394,8 +415,8 @@ describe('a graph that stops at an interrupt', () => {
       const config = { configurable: { thread_id } }
       const id = runIdOf(thread_id)
       {
-        await using pool = new SessionPool({ era: 'legacy', sessionInfoFactory })
-        const outcome = await runInSessionScope(() => start(asking(pool, where), config), { id })
+        await using clients = new Clients({ era: 'legacy', sessionInfoFactory })
+        const outcome = await runInSessionScope(() => start(asking(clients, where), config), { id })
         if (isStream(outcome)) await drained(outcome)
       }
       expect(world.wire).toEqual(['open shop', 'open bank'])
@@ -404,9 +425,9 @@ describe('a graph that stops at an interrupt', () => {
         expect(await info.getRecord()).toBeDefined()
       }
 
-      await using pool = new SessionPool({ era: 'legacy', sessionInfoFactory })
+      await using clients = new Clients({ era: 'legacy', sessionInfoFactory })
       const resume = (): Promise<typeof State.State> =>
-        asking(pool, where).invoke(new Command({ resume: 'yes' }), config)
+        asking(clients, where).invoke(new Command({ resume: 'yes' }), config)
       const { counts } = await runInSessionScope(
         async () => {
           const state = await resume()
@@ -421,10 +442,10 @@ describe('a graph that stops at an interrupt', () => {
     },
   )
 
-  test('continues in the same pool from memory; a run that is not continued keeps its session', async () => {
+  test('continues in the same client from memory; a run that is not continued keeps its session', async () => {
     const config = { configurable: { thread_id: 'in memory' } }
     const id = runIdOf('in memory')
-    const graph = asking(world.pool, 'node')
+    const graph = asking(world.clients, 'node')
     const stopped = await runInSessionScope(() => graph.invoke({}, config), { id })
     expect(stopped).toHaveProperty('__interrupt__')
     expect(world.live).toBe(2)
@@ -458,7 +479,7 @@ describe('a graph that stops at an interrupt', () => {
   })
 
   test('ends the run if the interrupt is answered within it', async () => {
-    const graph = asking(world.pool, 'node')
+    const graph = asking(world.clients, 'node')
     const config = { configurable: { thread_id: 'loop' } }
     await runInSessionScope(async () => {
       await graph.invoke({}, config)
@@ -474,13 +495,13 @@ function isStream(value: unknown): value is AsyncIterable<unknown> {
 
 test('a principal of the caller reaches the nodes', async () => {
   const user = new AsyncLocalStorage<string>()
-  await using pool = new SessionPool({
+  await using clients = new Clients({
     era: 'legacy',
-    scope: () => ({ principal: user.getStore() }),
+    scope: () => ({ principal: user.getStore(), run: 'current' }),
   })
   const graph = new StateGraph(State)
-    .addNode('a', () => world.add('shop', pool))
-    .addNode('b', () => world.add('shop', pool))
+    .addNode('a', () => world.add('shop', clients))
+    .addNode('b', () => world.add('shop', clients))
     .addEdge(START, 'a')
     .addEdge('a', 'b')
     .compile()

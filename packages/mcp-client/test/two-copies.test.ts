@@ -5,12 +5,12 @@ import * as first from '../src/index.ts'
 vi.resetModules()
 const second = await import('../src/index.ts')
 
-test('a pool of one copy of the package serves a run of another copy', async () => {
-  expect(second.SessionPool).not.toBe(first.SessionPool)
+test('a client of one copy of the package belongs to a run of another copy', async () => {
+  expect(second.McpClient).not.toBe(first.McpClient)
   await using server = await startLegacyServer()
-  await using pool = new second.SessionPool()
+  await using client = new second.McpClient(server.url, { scope: 'run' })
   const id = await first.runInSessionScope(async () => {
-    await pool.acquire(server.url).callTool('echo', { text: 'hi' })
+    await client.callTool('echo', { text: 'hi' })
     return second.currentRun()?.id
   })
   expect(id).toMatch(/^run_/)

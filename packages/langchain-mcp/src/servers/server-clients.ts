@@ -1,4 +1,4 @@
-import { clientOptionChecks, McpClient, McpClientError, SessionPool } from '@x/mcp-client'
+import { clientOptionChecks, McpClient, McpClientError } from '@x/mcp-client'
 import type {
   AuthProviderOf,
   ClientHandlers,
@@ -75,7 +75,6 @@ export class ServerClients {
   readonly #contexts: CallContexts
   readonly #log: ToolLog
   readonly #common: McpClientOptions
-  readonly #pool: SessionPool | undefined
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
   readonly #ownDispatcher: ReturnType<typeof createDispatcher> | undefined
   readonly #clients: McpClient[] = []
@@ -96,10 +95,6 @@ export class ServerClients {
       dispatcher: dispatcher ?? this.#ownDispatcher,
       sessionInfoFactory: this.#sessionInfoFactory(own.log),
       handlers: own.handlers,
-    }
-    if (contexts.mode === 'run') {
-      const { idleScopes: _, ...poolOptions } = this.#common // a run ends its own sessions
-      this.#pool = new SessionPool({ ...poolOptions, scope: currentScope })
     }
   }
 
@@ -127,10 +122,13 @@ export class ServerClients {
     )
     const config = withRunHeaders(server, addsHeaders)
     // One session for all calls needs no scope function, and is not closed when it is idle.
-    const scope = this.#contexts.isOneSession ? {} : { scope: currentScope }
-    const client =
-      this.#pool?.acquire(config, options) ??
-      new McpClient(config, { ...this.#common, ...options, ...scope })
+    const { isOneSession, mode } = this.#contexts
+    const scope = mode === 'run' ? scopeInRun : currentScope
+    const client = new McpClient(config, {
+      ...this.#common,
+      ...options,
+      ...(!isOneSession && { scope }),
+    })
     this.#clients.push(client)
     // Without a log of the user, the client itself shows its warnings.
     if (this.#log !== processWarnings) {
@@ -161,7 +159,7 @@ export class ServerClients {
   /** Disposes of all clients, and destroys the own dispatcher. Never rejects. */
   async disconnect(): Promise<void> {
     const disposals = this.#clients.map((client) => client.dispose())
-    await Promise.allSettled([this.#pool?.dispose(), ...disposals])
+    await Promise.allSettled(disposals)
     await this.#ownDispatcher?.destroy().catch(() => {})
   }
 
@@ -176,6 +174,10 @@ export class ServerClients {
 
 function currentScope(): SessionScope {
   return currentCall()?.scope ?? {}
+}
+
+function scopeInRun(): SessionScope {
+  return { ...currentScope(), run: 'current' }
 }
 
 /** Returns the options that a client takes, without the options of tools. */

@@ -4,16 +4,20 @@ import { SessionInfo } from '@x/mcp-transport'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   currentRun,
   runIdOf,
   runInSessionScope,
+  McpClient,
   SessionInfoFactory,
-  SessionPool,
 } from '../src/index.ts'
-import type { McpClient, SessionScope } from '../src/index.ts'
+import type { McpClientOptions, SessionScope } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
+
+/** A client whose sessions belong to runs. */
+const inRuns = (url: string, options: McpClientOptions = {}): McpClient =>
+  new McpClient({ url }, { scope: 'run', ...options })
 
 const add = async (client: McpClient): Promise<unknown> =>
   (await client.callTool('counter_add')).structuredContent
@@ -37,12 +41,11 @@ class DurableFactory extends SessionInfoFactory {
 describe('one session for each server, scope and run', () => {
   test('is opened by the first call and used for the rest of the run', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     await runInSessionScope(async () => {
       expect(server.received).toEqual([])
       expect(await add(client)).toEqual({ count: 1 })
-      expect(await add(pool.acquire({ url: server.url }))).toEqual({ count: 2 })
+      expect(await add(client)).toEqual({ count: 2 })
       expect(server.sessions).toEqual([await client.getSessionId()])
     })
     expect(server.sessions).toEqual([])
@@ -52,12 +55,10 @@ describe('one session for each server, scope and run', () => {
   test('differs for another server and for another run', async () => {
     await using shop = await startLegacyServer()
     await using bank = await startLegacyServer()
-    await using pool = new SessionPool()
+    await using shopping = inRuns(shop.url)
+    await using banking = inRuns(bank.url)
     const agent = (): Promise<unknown> =>
-      runInSessionScope(async () => [
-        await add(pool.acquire({ url: shop.url })),
-        await add(pool.acquire({ url: bank.url })),
-      ])
+      runInSessionScope(async () => [await add(shopping), await add(banking)])
     expect(await agent()).toEqual([{ count: 1 }, { count: 1 }])
     expect(await Promise.all([agent(), agent()])).toEqual([
       [{ count: 1 }, { count: 1 }],
@@ -67,25 +68,9 @@ describe('one session for each server, scope and run', () => {
     expect([...shop.sessions, ...bank.sessions]).toEqual([])
   })
 
-  test('differs for the same server with other headers', async () => {
-    await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    await runInSessionScope(async () => {
-      for (const key of ['a', 'b', 'a']) {
-        await add(pool.acquire({ url: server.url, headers: { 'x-key': key } }))
-      }
-      expect(server.sessions).toHaveLength(2)
-    })
-    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
-    expect(
-      new Set(calls.map((call) => `${String(call.headers['x-key'])} ${call.sessionId}`)).size,
-    ).toBe(2)
-  })
-
   test('is shared by sub-agents and parallel branches, none of which closes it', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     await runInSessionScope(async () => {
       await Promise.all(Array.from({ length: 20 }, () => add(client)))
       await runInSessionScope(() => add(client))
@@ -97,8 +82,7 @@ describe('one session for each server, scope and run', () => {
 
   test('is replaced when the server has lost it, which emits sessionReplaced', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const observed: unknown[] = []
     client.on('sessionReplaced', (_payload, scope) => observed.push(scope?.run))
     await runInSessionScope(async () => {
@@ -113,11 +97,10 @@ describe('one session for each server, scope and run', () => {
     const principal = new AsyncLocalStorage<string>()
     const sessionInfoFactory = new DurableFactory()
     await using server = await startLegacyServer()
-    await using pool = new SessionPool({
+    await using client = inRuns(server.url, {
       sessionInfoFactory,
-      scope: () => ({ principal: principal.getStore(), thread: 't1' }),
+      scope: () => ({ principal: principal.getStore(), thread: 't1', run: 'current' }),
     })
-    const client = pool.acquire({ url: server.url })
     await runInSessionScope(
       async () => {
         await principal.run('anna', () => add(client))
@@ -137,8 +120,7 @@ describe('one session for each server, scope and run', () => {
 describe('outside a run', () => {
   test('refuses a call, and sends nothing', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
     expect(error).toMatchObject({ code: 'NO_RUN', outcome: 'not-executed' })
     expect(String(error)).toContain('runInSessionScope')
@@ -149,8 +131,7 @@ describe('outside a run', () => {
 
   test('opens a session for a list, and closes it afterwards', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     expect(await client.listTools()).not.toEqual([])
     expect(server.sessions).toEqual([])
     await runInSessionScope(async () => {
@@ -161,19 +142,9 @@ describe('outside a run', () => {
     expect(server.count('initialize')).toBe(2)
   })
 
-  test('opens a session for each call with allowEphemeral', async () => {
-    await using server = await startLegacyServer()
-    await using pool = new SessionPool({ allowEphemeral: true })
-    const client = pool.acquire({ url: server.url })
-    expect(await Promise.all([add(client), add(client)])).toEqual([{ count: 1 }, { count: 1 }])
-    expect(server.count('initialize')).toBe(2)
-    expect(server.sessions).toEqual([])
-  })
-
   test('refuses a call of code that continues after its run', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const late = await runInSessionScope(async () => {
       await add(client)
       return { call: AsyncLocalStorage.bind(() => add(client)) }
@@ -189,8 +160,8 @@ describe('outside a run', () => {
 describe('the end of a run', () => {
   test('opens and closes nothing if nothing was used', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    await runInSessionScope(() => pool.acquire({ url: server.url }))
+    await using client = inRuns(server.url)
+    await runInSessionScope(() => client.isClientInitialized)
     expect([server.connections, server.received]).toEqual([0, []])
   })
 
@@ -209,10 +180,11 @@ describe('the end of a run', () => {
       }
       proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action })
     }
-    await using pool = new SessionPool()
+    await using firstClient = inRuns(a.url)
+    await using secondClient = inRuns(b.url)
     await runInSessionScope(async () => {
-      await add(pool.acquire({ url: a.url }))
-      await add(pool.acquire({ url: b.url }))
+      await add(firstClient)
+      await add(secondClient)
     })
     expect(ended).toEqual(['second', 'second is ended', 'first', 'first is ended'])
     expect([...first.sessions, ...second.sessions]).toEqual([])
@@ -222,9 +194,8 @@ describe('the end of a run', () => {
     await using good = await startLegacyServer()
     await using refusing = await startLegacyServer({ terminate: 'refuse-405' })
     const gone = await startLegacyServer()
-    await using pool = new SessionPool()
     const run = runInSessionScope(async () => {
-      for (const { url } of [good, refusing, gone]) await add(pool.acquire({ url }))
+      for (const { url } of [good, refusing, gone]) await add(inRuns(url))
       await gone[Symbol.asyncDispose]()
       throw new Error('the agent failed')
     })
@@ -235,8 +206,7 @@ describe('the end of a run', () => {
 
   test('closes only the sessions of that run', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     await runInSessionScope(async () => {
       await add(client)
       // Started outside of this run, like another request to the same process.
@@ -248,8 +218,7 @@ describe('the end of a run', () => {
 
   test('closes the sessions of an abandoned stream', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const graph = async function* (): AsyncGenerator {
       for (;;) yield await add(client)
     }
@@ -266,7 +235,6 @@ describe('the end of a run', () => {
   test('rejects calls in flight with the reason of an abort, cancels them, and closes', async () => {
     await using first = await startLegacyServer()
     await using second = await startLegacyServer()
-    await using pool = new SessionPool()
     const controller = new AbortController()
     const reason = new Error('the user has left')
     const calls: Promise<unknown>[] = []
@@ -274,9 +242,9 @@ describe('the end of a run', () => {
     const run = runInSessionScope(
       async () => {
         for (const { url } of [first, second]) {
-          calls.push(rejectionOf(pool.acquire({ url }).callTool('slow')))
+          calls.push(rejectionOf(inRuns(url).callTool('slow')))
         }
-        late = AsyncLocalStorage.bind(() => add(pool.acquire({ url: first.url })))
+        late = AsyncLocalStorage.bind(() => add(inRuns(first.url)))
         expect(currentRun()?.signal.aborted).toBe(false)
         await Promise.all(calls)
         throw reason
@@ -301,8 +269,7 @@ describe('the end of a run', () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
     await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const controller = new AbortController()
     const reason = new Error('the user has left')
     const own = new AbortController()
@@ -324,8 +291,7 @@ describe('the end of a run', () => {
 
   test('sends nothing in a run that was aborted before it began', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const signal = AbortSignal.abort(new Error('too late'))
     const run = runInSessionScope(() => add(client), { signal })
     expect(await rejectionOf(run)).toMatchObject({
@@ -340,8 +306,7 @@ describe('the end of a run', () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
     await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     let call: Promise<unknown> | undefined
     await runInSessionScope(async () => {
       call = rejectionOf(client.callTool('echo', { text: 'x' }))
@@ -357,11 +322,10 @@ describe('the end of a run', () => {
     await using server = await startLegacyServer({
       faults: [{ method: 'initialize', times: 1, instead: { status: 500, body: 'no' } }],
     })
-    await using pool = new SessionPool()
     await runInSessionScope(async () => {
-      const nowhere = pool.acquire({ url: `http://127.0.0.1:${port}/mcp` })
+      const nowhere = inRuns(`http://127.0.0.1:${port}/mcp`)
       expect(await rejectionOf(add(nowhere))).toMatchObject({ code: 'UNREACHABLE' })
-      const client = pool.acquire({ url: server.url })
+      const client = inRuns(server.url)
       expect(await rejectionOf(add(client))).toMatchObject({ code: 'REJECTED' })
       expect(await add(client)).toEqual({ count: 1 })
     })
@@ -370,23 +334,22 @@ describe('the end of a run', () => {
 })
 
 describe('an interrupt', () => {
-  test('leaves the session, and the run continues with it later in another pool', async () => {
+  test('leaves the session, and the run continues with it later in another client', async () => {
     const sessionInfoFactory = new DurableFactory()
     await using server = await startLegacyServer()
     let id: string | undefined
     {
-      await using pool = new SessionPool({ sessionInfoFactory })
+      await using client = inRuns(server.url, { sessionInfoFactory })
       await runInSessionScope(async () => {
         id = currentRun()?.id
-        await add(pool.acquire({ url: server.url }))
+        await add(client)
         return { __interrupt__: [{ value: 'Really?' }] }
       })
     }
     expect(server.count('DELETE')).toBe(0)
     expect(server.sessions).toHaveLength(1)
 
-    await using pool = new SessionPool({ sessionInfoFactory })
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url, { sessionInfoFactory })
     expect(await runInSessionScope(() => add(client), { id })).toEqual({ count: 2 })
     expect(server.count('initialize')).toBe(1)
     expect(server.sessions).toEqual([]) // now the run is over
@@ -396,10 +359,9 @@ describe('an interrupt', () => {
 describe('an interrupt, where sessions are kept in memory', () => {
   const stop = { __interrupt__: [{ value: 'Really?' }] }
 
-  test('leaves the session, and the same pool continues with it', async () => {
+  test('leaves the session, and the same client continues with it', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const id = runIdOf('thread-1')
     const turn = (result: unknown): Promise<unknown> =>
       runInSessionScope(async () => [await add(client), result], { id })
@@ -416,13 +378,15 @@ describe('an interrupt, where sessions are kept in memory', () => {
     const principal = new AsyncLocalStorage<string>()
     await using shop = await startLegacyServer()
     await using bank = await startLegacyServer()
-    await using pool = new SessionPool({ scope: () => ({ principal: principal.getStore() }) })
+    const scope = (): SessionScope => ({ principal: principal.getStore(), run: 'current' })
+    await using shopping = inRuns(shop.url, { scope })
+    await using banking = inRuns(bank.url, { scope })
     const turn = (who: string, result: unknown): Promise<unknown> =>
       principal.run(who, () =>
         runInSessionScope(
           async () => {
-            await add(pool.acquire({ url: shop.url }))
-            if (who === 'anna') await add(pool.acquire({ url: bank.url }))
+            await add(shopping)
+            if (who === 'anna') await add(banking)
             return result
           },
           { id: runIdOf('thread-1') },
@@ -437,58 +401,71 @@ describe('an interrupt, where sessions are kept in memory', () => {
   })
 })
 
-/** A client in a pool that cannot reach its server, and the runs for which a session store was created. */
-function unreachable(durable: boolean): { pool: SessionPool; created: unknown[] } {
-  const created: unknown[] = []
-  const sessionInfoFactory = {
-    createSession(_server: unknown, scope: SessionScope = {}) {
-      created.push(scope.run)
-      return new (class extends SessionInfo {
-        override readonly durable: boolean = durable
-      })()
-    },
-  }
-  const dispatcher = handlerDispatcher(() => Promise.reject(new Error('no network')))
-  const pool = new SessionPool({ sessionInfoFactory, dispatcher, maxRetries: 0 })
-  return { pool, created }
-}
-
 describe('detached sessions', () => {
   const stop = { __interrupt__: [] }
-  const turn = async (pool: SessionPool, id: string): Promise<void> => {
-    await runInSessionScope(
-      async () => {
-        await rejectionOf(pool.acquire('http://shop.test/mcp').ping())
-        return stop
-      },
-      { id },
-    )
-  }
   const idOf = (n: number): string => `run_${String(n).padStart(16, '0')}`
+  const answers: Readonly<Record<string, object>> = {
+    initialize: {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      serverInfo: { name: 'shop', version: '1' },
+    },
+    ping: {},
+  }
+  const dispatcher = handlerDispatcher(async (request) => {
+    if (request.method !== 'POST') return new Response(null, { status: 405 })
+    const { id, method } = JSON.parse(await request.text()) as {
+      readonly id?: number
+      readonly method?: string
+    }
+    const result = answers[method ?? '']
+    if (result === undefined) return new Response(null, { status: 202 })
+    const headers = { 'content-type': 'application/json', 'mcp-session-id': 'one' }
+    return new Response(JSON.stringify({ jsonrpc: '2.0', id, result }), { headers })
+  })
+
+  /** A client, and the runs for which it created a session store. */
+  function client(durable: boolean) {
+    const created: unknown[] = []
+    const sessionInfoFactory = {
+      createSession(_server: unknown, scope: SessionScope = {}) {
+        created.push(scope.run)
+        return new (class extends SessionInfo {
+          override readonly durable: boolean = durable
+        })()
+      },
+    }
+    const shop = inRuns('http://shop.test/mcp', { sessionInfoFactory, dispatcher, era: 'legacy' })
+    const ping = async (n: number): Promise<void> => {
+      const run = async (): Promise<object> => {
+        await shop.ping()
+        return stop
+      }
+      await runInSessionScope(run, { id: idOf(n) })
+    }
+    return { ping, created }
+  }
 
   test('are used in the run with their id only, and again after each interrupt', async () => {
-    const { pool, created } = unreachable(false)
-    await turn(pool, idOf(1))
-    await turn(pool, idOf(2))
-    await turn(pool, idOf(1))
-    await turn(pool, idOf(1))
+    const { ping, created } = client(false)
+    for (const n of [1, 2, 1, 1]) await ping(n)
     expect(created).toEqual([idOf(1), idOf(2)])
   })
 
-  test('are not kept by the pool if the store outlives the process', async () => {
-    const { pool, created } = unreachable(true)
-    await turn(pool, idOf(1))
-    await turn(pool, idOf(1))
+  test('are not kept in memory if the store outlives the process', async () => {
+    const { ping, created } = client(true)
+    for (const n of [1, 1]) await ping(n)
     expect(created).toEqual([idOf(1), idOf(1)])
   })
 
   test('are at most a thousand: the oldest is forgotten', async () => {
-    const { pool, created } = unreachable(false)
-    for (let n = 0; n <= 1000; n++) await turn(pool, idOf(n))
+    const { ping, created } = client(false)
+    await ping(0)
+    await Promise.all(Array.from({ length: 1000 }, (_, n) => ping(n + 1)))
     created.length = 0
-    await turn(pool, idOf(1))
+    await ping(1)
     expect(created).toEqual([])
-    await turn(pool, idOf(0))
+    await ping(0)
     expect(created).toEqual([idOf(0)])
   })
 })
@@ -496,8 +473,7 @@ describe('detached sessions', () => {
 describe('two runs with one id', () => {
   test('share the session, which the last one closes', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const id = runIdOf('thread-1')
     expect(id).toMatch(/^run_[0-9a-f]{16}$/)
     expect(runIdOf('thread-2')).not.toBe(id)
@@ -519,20 +495,18 @@ describe('two runs with one id', () => {
 describe('status()', () => {
   test('contains the sessions of all runs, inside and outside a run', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool({ scope: { principal: 'anna' } })
-    const client = pool.acquire({ url: server.url })
-    expect(pool.status()).toMatchObject([{ server: server.url, state: 'created', sessions: [] }])
+    await using client = inRuns(server.url, { scope: { principal: 'anna', run: 'current' } })
     await runInSessionScope(async () => {
       await add(client)
       await outside(() =>
         runInSessionScope(async () => {
           await add(client)
-          const [status] = pool.status()
-          expect(status?.sessions.map(({ state }) => state)).toEqual(['active', 'active'])
-          const runs = status?.sessions.map(({ scope }) => scope?.run) ?? []
+          const status = client.status()
+          expect(status.sessions.map(({ state }) => state)).toEqual(['active', 'active'])
+          const runs = status.sessions.map(({ scope }) => scope?.run) ?? []
           expect(runs[1]).toBe(currentRun()?.id)
           expect(new Set(runs).size).toBe(2)
-          expect(status?.sessions.map(({ scope }) => scope?.principal)).toEqual(['anna', 'anna'])
+          expect(status.sessions.map(({ scope }) => scope?.principal)).toEqual(['anna', 'anna'])
           for (const id of server.sessions) expect(JSON.stringify(status)).not.toContain(id)
         }),
       )
@@ -542,63 +516,28 @@ describe('status()', () => {
   })
 })
 
-describe('a leaked run', () => {
-  test('is ended after its time limit', async () => {
-    await using server = await startLegacyServer()
-    await using pool = new SessionPool({ runTtlMs: 12_345_000 })
-    const client = pool.acquire({ url: server.url })
-    const stream = runInSessionScope(async function* () {
-      for (;;) yield await add(client)
-    })
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    onTestFinished(() => void vi.useRealTimers())
-    await stream.next()
-    const timers = vi.getTimerCount()
-    await stream.next()
-    expect(vi.getTimerCount()).toBe(timers) // one for the run, not one for each call
-    vi.advanceTimersByTime(12_344_000)
-    await stream.next()
-    vi.advanceTimersByTime(1000)
-    await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
-    expect(await rejectionOf(stream.next())).toMatchObject({ code: 'NO_RUN' })
-    expect(server.sessions).toEqual([])
-
-    const before = vi.getTimerCount()
-    await runInSessionScope(() => add(client))
-    expect(vi.getTimerCount()).toBeLessThanOrEqual(before)
+test('dispose() closes the sessions of all runs', async () => {
+  await using server = await startLegacyServer()
+  await using client = inRuns(server.url)
+  await runInSessionScope(async () => {
+    await add(client)
+    await outside(() =>
+      runInSessionScope(async () => {
+        await add(client)
+        await client.dispose()
+        expect(server.sessions).toEqual([])
+      }),
+    )
+    expect(await add(client)).toEqual({ count: 1 })
   })
-})
-
-describe('dispose()', () => {
-  test('closes the sessions of all runs, and refuses later calls', async () => {
-    await using server = await startLegacyServer()
-    const pool = new SessionPool({ allowEphemeral: true })
-    const client = pool.acquire({ url: server.url })
-    await runInSessionScope(async () => {
-      await add(client)
-      await outside(() =>
-        runInSessionScope(async () => {
-          await add(client)
-          await pool.dispose()
-          await pool.dispose()
-          expect(server.sessions).toEqual([])
-        }),
-      )
-      expect(await rejectionOf(add(client))).toMatchObject({ code: 'CLOSED' })
-    })
-    expect(await rejectionOf(client.listTools())).toMatchObject({ code: 'CLOSED' })
-    expect(() => pool.acquire({ url: server.url })).toThrow('was called after its pool')
-    expect(server.count('initialize')).toBe(2)
-  })
+  expect(server.sessions).toEqual([])
 })
 
 describe('the context of a run', () => {
   test('is not kept by a shared client or a shared dispatcher that the run opened', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
-    const client = pool.acquire({ url: server.url })
+    await using client = inRuns(server.url)
     const seen: unknown[] = []
-    const { McpClient } = await import('../src/index.ts')
     await using shared = new McpClient({ url: server.url })
     shared.on('promptsChanged', () => seen.push(currentRun()))
     await runInSessionScope(async () => {
@@ -611,11 +550,10 @@ describe('the context of a run', () => {
     expect(seen).toEqual([undefined])
   })
 
-  test('contains the header function of a pooled client', async () => {
+  test('contains the header function of a client', async () => {
     await using server = await startLegacyServer()
-    await using pool = new SessionPool()
     const headers = (): Record<string, string> => ({ 'x-run': currentRun()?.id ?? 'none' })
-    const client = pool.acquire({ url: server.url, headers })
+    await using client = new McpClient({ url: server.url, headers }, { scope: 'run' })
     const id = await runInSessionScope(async () => {
       expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
       return currentRun()?.id

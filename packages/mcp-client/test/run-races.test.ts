@@ -1,19 +1,19 @@
 import { seededRandom, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { McpClientError, runInSessionScope, SessionPool } from '../src/index.ts'
+import { McpClient, McpClientError, runInSessionScope } from '../src/index.ts'
 import { jitter } from './jitter.ts'
 
 const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
 test('shares one session among concurrent callers and none between two runs: 200 times', async () => {
   await using server = await startLegacyServer()
-  await using pool = new SessionPool({ era: 'legacy' })
+  await using client = new McpClient({ url: server.url }, { era: 'legacy', scope: 'run' })
   for (const seed of seeds) {
     const random = seededRandom(seed)
     const before = server.count('initialize')
     const caller = async (): Promise<unknown> => {
       await jitter(random)
-      const { structuredContent } = await pool.acquire({ url: server.url }).callTool('counter_add')
+      const { structuredContent } = await client.callTool('counter_add')
       return structuredContent?.['count']
     }
     const agent = (): Promise<unknown[]> =>
@@ -28,8 +28,7 @@ test('shares one session among concurrent callers and none between two runs: 200
 
 test('answers or refuses calls while their run ends, and terminates its session: 200 times', async () => {
   await using server = await startLegacyServer()
-  await using pool = new SessionPool({ era: 'legacy' })
-  const client = pool.acquire({ url: server.url })
+  await using client = new McpClient({ url: server.url }, { era: 'legacy', scope: 'run' })
   for (const seed of seeds) {
     const random = seededRandom(seed)
     const calls: Promise<PromiseSettledResult<void>[]>[] = []
@@ -57,8 +56,7 @@ test('answers or refuses calls while their run ends, and terminates its session:
 
 test('answers calls or rejects them with the reason while their run is aborted: 200 times', async () => {
   await using server = await startLegacyServer()
-  await using pool = new SessionPool({ era: 'legacy' })
-  const client = pool.acquire({ url: server.url })
+  await using client = new McpClient({ url: server.url }, { era: 'legacy', scope: 'run' })
   for (const seed of seeds) {
     const random = seededRandom(seed)
     const controller = new AbortController()

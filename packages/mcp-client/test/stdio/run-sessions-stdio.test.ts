@@ -3,8 +3,8 @@ import { setImmediate } from 'node:timers/promises'
 import { everythingStdioCommand } from '@x/internal/testing'
 import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { McpClientError, runInSessionScope, SessionPool } from '../../src/index.ts'
-import type { CommandConfig, McpClient } from '../../src/index.ts'
+import { McpClient, McpClientError, runInSessionScope } from '../../src/index.ts'
+import type { CommandConfig } from '../../src/index.ts'
 import { jitter } from '../jitter.ts'
 import { rejectionOf, textOf } from '../setting.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
@@ -33,15 +33,14 @@ const echo = async (client: McpClient): Promise<string> =>
 /** Calls outside of any run. */
 const outside = AsyncLocalStorage.snapshot()
 
-describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
+describe('a server on stdio in runs', { timeout: 30_000 }, () => {
   test('starts one process for each run and server, and ends it with the run', async () => {
-    await using pool = new SessionPool()
-    const client = pool.acquire(everything)
+    await using client = new McpClient(everything, { scope: 'run' })
     const pids = processesOf(client)
-    await runInSessionScope(() => pool.acquire(everything))
+    await runInSessionScope(() => client.isClientInitialized)
     expect(pids).toEqual([]) // before the first call
     await runInSessionScope(async () => {
-      await Promise.all([echo(client), echo(pool.acquire(everything)), client.listTools()])
+      await Promise.all([echo(client), echo(client), client.listTools()])
       await runInSessionScope(() => echo(client))
       await client.ping()
       expect(pids).toHaveLength(1)
@@ -54,9 +53,9 @@ describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
   })
 
   test('ends two servers one after the other, the newest first', async () => {
-    await using pool = new SessionPool()
-    const first = pool.acquire(everything)
-    const second = pool.acquire(telling(misbehaving('linger'))) // exits only after a signal
+    await using first = new McpClient(everything, { scope: 'run' })
+    // exits only after a signal
+    await using second = new McpClient(telling(misbehaving('linger')), { scope: 'run' })
     const [firsts, seconds] = [processesOf(first), processesOf(second)]
     const order: [string, ...boolean[]][] = []
     const watch = (name: string, client: McpClient): void => {
@@ -83,8 +82,7 @@ describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
   })
 
   test('rejects calls in flight with the reason of an abort, and ends the process', async () => {
-    await using pool = new SessionPool()
-    const client = pool.acquire(telling(misbehaving()))
+    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const controller = new AbortController()
     const hangs = new Promise<void>((resolve) => {
@@ -101,8 +99,7 @@ describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
   })
 
   test('replaces a process that exits during the run, and emits sessionReplaced', async () => {
-    await using pool = new SessionPool()
-    const client = pool.acquire(telling(misbehaving()))
+    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const replaced: unknown[] = []
     client.on('sessionReplaced', (event, scope) => replaced.push([event.reason, scope?.run]))
@@ -122,8 +119,7 @@ describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
   })
 
   test('ends the process at an interrupt with a log message, because no process can continue it', async () => {
-    await using pool = new SessionPool()
-    const client = pool.acquire(telling(misbehaving()))
+    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const warnings: string[] = []
     client.on('log', ({ level, message }) => {
@@ -138,8 +134,7 @@ describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
   })
 
   test('starts one process for concurrent first calls, 20 times', async () => {
-    await using pool = new SessionPool()
-    const client = pool.acquire(telling(misbehaving()))
+    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const pid = async (): Promise<string> => textOf(await client.callTool('pid'))
     for (let seed = 1; seed <= 20; seed++) {
@@ -159,8 +154,7 @@ describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
   })
 
   test('leaves no process of a run that ends while the process starts, 20 times', async () => {
-    await using pool = new SessionPool()
-    const client = pool.acquire(telling(misbehaving()))
+    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const outcomes = new Set<unknown>()
     for (let seed = 1; seed <= 20; seed++) {
