@@ -99,8 +99,7 @@ export { bearerAuth } from './http/auth/bearer.ts'
 export type { BearerAuthOptions, StaticToken } from './http/auth/bearer.ts'
 export { jwtAuth } from './http/auth/jwt.ts'
 export type { JwtAuthOptions, JwtIssuerOptions } from './http/auth/jwt.ts'
-export { anyAuth, devModeAuth } from './http/auth/combine.ts'
-export type { DevModeOptions } from './http/auth/combine.ts'
+export { anyAuth } from './http/auth/combine.ts'
 export { createGuardedFetch } from './internal/guarded-fetch.ts'
 export type {
   GuardedFetch,

@@ -15,7 +15,6 @@ test('exports exactly this', () => {
     'callSpans',
     'createGateway',
     'createGuardedFetch',
-    'devModeAuth',
     'isAllowed',
     'isFinal',
     'jwtAuth',

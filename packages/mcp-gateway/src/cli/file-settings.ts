@@ -12,7 +12,6 @@ import { GatewayError } from '../errors.ts'
 import { HEALTH_PATH, READY_PATH } from '../gateway/health-routes.ts'
 import type { SettingPath } from '../gateway/setting-paths.ts'
 import {
-  flag,
   headers,
   matching,
   ms,
@@ -71,8 +70,6 @@ interface AuthSettings {
   readonly resource: string | undefined
   /** Scopes that clients should ask for. */
   readonly scopesSupported: readonly string[]
-  /** Accepts every caller, for development. Works at loopback addresses only. */
-  readonly devMode: boolean
   /** Settings of the package of `mode: facade`. */
   readonly facade: unknown
 }
@@ -181,7 +178,6 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
           principalClaim: text.default('sub'),
           resource: unset(url),
           scopesSupported: texts.default([]),
-          devMode: flag.default(false),
           facade: auth ? section(auth.schema.shape) : z.unknown().optional(),
         }),
         store: section({
@@ -345,10 +341,6 @@ async function makeAuth(
   const { mode, issuers, principalClaim, scopesSupported, tokens } = auth
   const endpoint = http.publicUrl && new URL(http.path, http.publicUrl).href
   const resource = auth.resource ?? endpoint
-  if (auth.devMode) {
-    const { devModeAuth } = await import('../http/auth/combine.ts')
-    return devModeAuth({ principal: auth.anonymousPrincipal, onWarning })
-  }
   if (mode === 'none') return undefined
   const { bearerAuth } = await import('../http/auth/bearer.ts')
   if (mode === 'bearer') return bearerAuth(tokens)

@@ -153,7 +153,6 @@ describe('check of mistakes that only matter when clients are served', () => {
   const shared = 'store: { type: redis, url: "redis://127.0.0.1:1" }\n'
   test.each([
     ['http: { host: 0.0.0.0 }\n', /:4: Without auth, everybody/],
-    ['http: { host: 0.0.0.0 }\nauth: { devMode: true }\n', /:5: Development mode accepts/],
     [shared, /g\.yaml: With a shared store, every process needs the same secrets\.stateKey/],
   ])('refuses %j with the same message as serve', async (text, message) => {
     const path = await file('g.yaml', `${YAML}${text}`)

@@ -455,8 +455,7 @@ function hostsOf({ auth, http }: CheckedOptions): readonly string[] | 'any' {
   const { allowedHosts, publicUrl } = http
   const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
   // A page that lies about its host has no credential. Without credentials the host is the only protection.
-  const isVerified = auth !== undefined && !auth.isDevMode
-  if (isVerified && allowedHosts.length === 0 && own.length === 0) return 'any'
+  if (auth && allowedHosts.length === 0 && own.length === 0) return 'any'
   return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
 }
 

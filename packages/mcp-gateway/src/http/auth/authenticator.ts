@@ -16,8 +16,6 @@ export interface Authenticator {
   handle?(request: Request, from?: RequestSource): Promise<Response | undefined>
   /** Returns the response to a known caller that lacks scopes (RFC 6750 section 3.1). @default a challenge without metadata */
   refuseScopes?(request: AuthenticationRequest, scopes: readonly string[]): Response
-  /** Accepts every caller, for development. The gateway refuses to listen on a public address with it. @default false */
-  readonly isDevMode?: boolean | undefined
 }
 
 export interface AuthenticationRequest {

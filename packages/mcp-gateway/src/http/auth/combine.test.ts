@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { bearerAuth } from './bearer.ts'
-import { anyAuth, checkAuthFits, devModeAuth } from './combine.ts'
+import { anyAuth, checkAuthFits } from './combine.ts'
 import { jwtAuth } from './jwt.ts'
 
 const resource = 'https://gateway.example/mcp'
@@ -40,17 +40,14 @@ test('answers 503 if one authenticator cannot check the token', async () => {
   })
 })
 
-test('serves the documents of each, and reports development mode', async () => {
+test('serves the documents of each', async () => {
   const [path = ''] = auth.paths ?? []
   const document = await auth.handle?.(new Request(`https://gateway.example${path}`))
   expect(document?.status).toBe(200)
   expect(await auth.handle?.(new Request(resource))).toBeUndefined()
-  expect(auth.isDevMode).toBe(false)
-  expect(anyAuth(jwt, devModeAuth({ onWarning: () => undefined })).isDevMode).toBe(true)
 })
 
 const token = bearerAuth('s3cret')
-const dev = devModeAuth({ onWarning: () => undefined })
 const http = (host: string, insecure = false) => ({ host, insecure })
 
 test('refuses a public address without auth, unless --insecure is given', () => {
@@ -59,24 +56,4 @@ test('refuses a public address without auth, unless --insecure is given', () => 
     expect(() => checkAuthFits(undefined, http(host, true))).not.toThrow()
     expect(() => checkAuthFits(token, http(host))).not.toThrow()
   }
-})
-
-test('refuses a public address in development mode, also with --insecure', () => {
-  expect(() => checkAuthFits(dev, http('0.0.0.0', true))).toThrow(
-    expect.objectContaining({ code: 'CONFIG', path: 'auth.devMode' }),
-  )
-  expect(() => checkAuthFits(dev, http('127.0.0.1'))).not.toThrow()
-})
-
-test('accepts every caller in development mode, and warns once', async () => {
-  const warnings: string[] = []
-  const devMode = devModeAuth({ onWarning: (message) => warnings.push(message) })
-  const headers = new Headers({ authorization: 'Bearer whatever' })
-  const request = { method: 'POST', url: 'http://127.0.0.1/mcp', headers }
-  await expect(devMode.authenticate(request)).resolves.toMatchObject({
-    id: 'mcp_user',
-    isAnonymous: true,
-  })
-  await devMode.authenticate(request)
-  expect(warnings).toEqual([expect.stringMatching(/^DEVELOPMENT MODE: /)])
 })

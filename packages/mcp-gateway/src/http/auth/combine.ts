@@ -1,7 +1,6 @@
-import { check, isLoopback } from '@x/internal'
-import type { Checks } from '@x/internal'
-import { GatewayError, assertGatewayOptions } from '../../errors.ts'
-import { anonymousPrincipal, isPrincipal, type Principal } from '../../internal/principal.ts'
+import { isLoopback } from '@x/internal'
+import { GatewayError } from '../../errors.ts'
+import { isPrincipal, type Principal } from '../../internal/principal.ts'
 import type { HttpSettings } from '../../options.ts'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 
@@ -34,31 +33,7 @@ export function anyAuth(...all: readonly [Authenticator, ...Authenticator[]]): A
       return undefined
     },
     ...(guide.refuseScopes && { refuseScopes: guide.refuseScopes.bind(guide) }),
-    isDevMode: all.some(({ isDevMode }) => isDevMode),
   }
-}
-
-export interface DevModeOptions {
-  /** Id of the principal of every caller. @default 'mcp_user' */
-  readonly principal?: string | undefined
-  /** Called once, at the start. @default a process warning */
-  readonly onWarning?: ((message: string) => void) | undefined
-}
-
-const optionChecks: Checks<DevModeOptions> = { principal: check.text, onWarning: check.func }
-
-/**
- * Accepts every caller, with any token or none, to try an agent before there is an authorization server. A gateway
- * with it refuses to listen on an address that others can reach.
- */
-export function devModeAuth(options: DevModeOptions = {}): Authenticator {
-  assertGatewayOptions('devModeAuth()', options, optionChecks)
-  const { principal = 'mcp_user', onWarning = (message) => process.emitWarning(message) } = options
-  const everyone = anonymousPrincipal(principal)
-  onWarning(
-    `DEVELOPMENT MODE: no credential is checked, and every caller is "${principal}". Never use it where others can reach this gateway.`,
-  )
-  return { isDevMode: true, authenticate: () => Promise.resolve(everyone) }
 }
 
 /**
@@ -78,10 +53,6 @@ export function checkAuthFits(
   }
   const { host, insecure } = transport
   if (isLoopback(host)) return
-  if (auth?.isDevMode) {
-    const message = `Development mode accepts everybody, and ${host} can be reached by others: bind 127.0.0.1`
-    throw new GatewayError('CONFIG', message, { path: 'auth.devMode' })
-  }
   if (auth === undefined && !insecure) {
     const message = `Without auth, everybody who reaches ${host} may call all agents: configure auth, bind 127.0.0.1, or say --insecure`
     throw new GatewayError('CONFIG', message, { path: 'http.host' })
