@@ -117,24 +117,6 @@ describe.runIf(redis)('tails in Redis', () => {
     },
   )
 
-  test('go on after Redis ended their connection', async () => {
-    await using store = redisStore({ url, prefix: 'killed', timeoutMs })
-    const reader = newReader()
-    const options = { limits: LIMITS, isLast: false }
-    const beginning = await store.logs.append('one', 'beginning', options)
-    await store.logs.tail('one', beginning, reader)
-    await store.logs.append('one', 1, options)
-    await reader.until(1)
-    await using opened = await openAdmin(url)
-    const { admin } = opened
-    const blocked = (await admin.clientList()).filter(({ cmd }) => cmd === 'xread')
-    for (const { id } of blocked) await admin.sendCommand(['CLIENT', 'KILL', 'ID', String(id)])
-    expect(blocked).toHaveLength(1)
-    await store.logs.append('one', 2, options)
-    await reader.until(2)
-    expect(reader.seen).toEqual([1, 2])
-  })
-
   test('tell of a gap if events were dropped while the connection was cut', async () => {
     await using server = await startRedisServer()
     const at = server?.url ?? ''
@@ -238,42 +220,6 @@ describe.runIf(redis)('tails in Redis', () => {
     const blocked = async (): Promise<boolean> =>
       (await admin.clientList()).some(({ cmd }) => cmd === 'xread')
     while (await blocked());
-  })
-
-  test('work over the connection of a client of the caller, which stays open', async () => {
-    const client = createClient({ url })
-    await client.connect()
-    const store = redisStore({ client, prefix: 'borrowed-tails', timeoutMs })
-    const reader = newReader()
-    await store.logs.tail('one', 'now', reader)
-    await store.logs.append('one', 'ä', { limits: LIMITS, isLast: false })
-    await reader.until('ä')
-    await store.close()
-    expect(await client.ping()).toBe('PONG')
-    client.destroy()
-  })
-
-  test('end with the store, which refuses new ones', async () => {
-    const store = redisStore({ url, prefix: 'closed', timeoutMs })
-    const reader = newReader()
-    await store.logs.tail('one', 'now', reader)
-    await store.logs.append('one', 1, { limits: LIMITS, isLast: false })
-    await reader.until(1)
-    await store.close()
-    await expect(store.logs.tail('one', 'now', newReader())).rejects.toMatchObject({
-      code: 'CLOSED',
-    })
-  })
-
-  test('leave nothing of logs that have ended', async () => {
-    await using store = redisStore({ url, prefix: 'gone', timeoutMs })
-    const header = { session: 's', owner: 'p', requestId: 1 }
-    await store.logs.open('one', header, { maxEvents: 5, ttlMs: 20 })
-    await store.logs.append('two', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: true })
-    await using opened = await openAdmin(url)
-    const { admin } = opened
-    while ((await admin.keys('{gone}*')).length > 0);
-    expect(await admin.keys('{gone}*')).toEqual([])
   })
 })
 
