@@ -1,9 +1,3 @@
-import { auth as signIn } from '@modelcontextprotocol/sdk/client/auth.js'
-import type {
-  OAuthClientInformationMixed,
-  OAuthClientMetadata,
-  OAuthTokens,
-} from '@modelcontextprotocol/sdk/shared/auth.js'
 import { GatewayError, MemoryGatewayStore } from '@x/mcp-gateway'
 import { expect, test } from 'vitest'
 import {
@@ -86,7 +80,11 @@ test('publishes its metadata (RFC 8414) and that of the resource (RFC 9728)', as
     client_id_metadata_document_supported: true,
     scopes_supported: ['agent:shop:call'],
   })
-  const resource = await ask(world.one, '/.well-known/oauth-protected-resource/mcp')
+  const refused = (await callerOf(world.one, 'made-up')) as Response
+  const [, url = ''] =
+    /resource_metadata="([^"]+)"/.exec(refused.headers.get('www-authenticate') ?? '') ?? []
+  expect(url).toBe(`${ORIGIN}/.well-known/oauth-protected-resource/mcp`)
+  const resource = await ask(world.one, new URL(url).pathname)
   await expect(resource.json()).resolves.toMatchObject({
     resource: RESOURCE,
     authorization_servers: [ORIGIN],
@@ -142,65 +140,6 @@ test.each<[Partial<OAuthFacadeOptions>, string]>([
   expect(() => oauthFacade(all)).toThrow(
     expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
   )
-})
-
-test('lets the client of the MCP SDK discover, register, sign in and renew', async () => {
-  await using store = new MemoryGatewayStore()
-  const auth = oauthFacade({
-    store,
-    resource: RESOURCE,
-    identity: {
-      loginUrl: ({ callback, state }) => `${callback}?code=upstream&state=${state}`,
-      exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'r' }),
-      refresh: async () => ({ claims: { sub: 'ann' }, refreshToken: 'r' }),
-    },
-  })
-  const redirectUri = 'http://localhost:4444/callback'
-  const gateway = async (input: string | URL, init?: RequestInit): Promise<Response> =>
-    (await auth.handle?.(new Request(input, init))) ?? new Response(null, { status: 404 })
-
-  let client: OAuthClientInformationMixed | undefined
-  let tokens: OAuthTokens | undefined
-  let verifier = ''
-  let sentTo: URL | undefined
-  const metadata: OAuthClientMetadata = { redirect_uris: [redirectUri], client_name: 'test' }
-  const provider = {
-    redirectUrl: redirectUri,
-    clientMetadata: metadata,
-    clientInformation: () => client,
-    saveClientInformation: (information: OAuthClientInformationMixed) =>
-      void (client = information),
-    tokens: () => tokens,
-    saveTokens: (issued: OAuthTokens) => void (tokens = issued),
-    redirectToAuthorization: (url: URL) => void (sentTo = url),
-    saveCodeVerifier: (made: string) => void (verifier = made),
-    codeVerifier: () => verifier,
-  }
-  const refused = await auth.authenticate({ method: 'POST', url: RESOURCE, headers: new Headers() })
-  const header = (refused as Response).headers.get('www-authenticate') ?? ''
-  const resourceMetadataUrl = new URL(/resource_metadata="([^"]+)"/.exec(header)?.[1] ?? '')
-  const options = { serverUrl: RESOURCE, fetchFn: gateway, resourceMetadataUrl }
-
-  expect(await signIn(provider, options)).toBe('REDIRECT')
-  // The browser: to the gateway, to the identity service and back, and to the client.
-  let at = await gateway(sentTo ?? '')
-  at = await gateway(at.headers.get('location') ?? '')
-  const back = new URL(at.headers.get('location') ?? '')
-  expect(back.href.startsWith(redirectUri)).toBe(true)
-  const authorizationCode = back.searchParams.get('code') ?? ''
-  expect(await signIn(provider, { ...options, authorizationCode })).toBe('AUTHORIZED')
-  const caller = (): Promise<unknown> =>
-    auth.authenticate({
-      method: 'POST',
-      url: RESOURCE,
-      headers: new Headers({ authorization: `Bearer ${tokens?.access_token}` }),
-    })
-  await expect(caller()).resolves.toMatchObject({ id: 'https://gateway.example|ann' })
-
-  const first = tokens?.access_token
-  expect(await signIn(provider, options)).toBe('AUTHORIZED')
-  expect(tokens?.access_token).not.toBe(first)
-  await expect(caller()).resolves.toMatchObject({ id: 'https://gateway.example|ann' })
 })
 
 const VALID = { resource: RESOURCE, store: new MemoryGatewayStore() }

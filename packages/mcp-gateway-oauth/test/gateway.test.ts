@@ -6,37 +6,13 @@ import type {
   OAuthTokens,
 } from '@modelcontextprotocol/sdk/shared/auth.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import { startRedisServer } from '@x/internal/testing'
 import { createGateway, MemoryGatewayStore } from '@x/mcp-gateway'
-import type { AgentCall, AgentSource, GatewayStore } from '@x/mcp-gateway'
+import type { AgentCall, AgentSource } from '@x/mcp-gateway'
 import { freePort } from '@x/mcp-testing'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { oauthFacade } from '../src/index.ts'
 import type { IdentityService } from '../src/index.ts'
-import {
-  ask,
-  authorizeQuery,
-  begin,
-  callerOf,
-  comeBack,
-  exchangeOf,
-  expectError,
-  locationOf,
-  ORIGIN,
-  post,
-  register,
-  RESOURCE,
-  start,
-} from './oauth-world.ts'
-import type { Tokens } from './oauth-world.ts'
-
-const redis = await startRedisServer()
-afterAll(async () => redis?.[Symbol.asyncDispose]())
-
-/** The packages of adapters do not depend on each other, so the compiler must not follow the import. */
-const name: string = '@x/mcp-gateway-redis'
-type RedisStoreFactory = (options: object) => GatewayStore & AsyncDisposable
-const { redisStore }: { readonly redisStore: RedisStoreFactory } = await import(name)
+import { authorizeQuery, begin, ORIGIN, register, start } from './oauth-world.ts'
 
 /** An agent that answers with the message that it gets. */
 function echo(calls: AgentCall[]): AgentSource {
@@ -113,46 +89,6 @@ test('lets a client of the SDK sign in at one gateway and call at another', asyn
   await caller.close()
   await client.close()
 })
-
-test.runIf(redis)(
-  'signs a user in over two processes with Redis, which stores no secret in plain text',
-  async () => {
-    await using a = redisStore({ url: redis?.url, prefix: 'sign-in', timeoutMs: 10_000 })
-    await using b = redisStore({ url: redis?.url, prefix: 'sign-in', timeoutMs: 10_000 })
-    const [one, other] = [a, b].map((store) =>
-      oauthFacade({
-        store,
-        resource: RESOURCE,
-        identity: {
-          loginUrl: ({ callback, state }) =>
-            `https://login.example/login?gateway_uri=${encodeURIComponent(callback)}&state=${state}`,
-          exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
-          refresh: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
-        },
-      }),
-    )
-    if (!one || !other) throw new Error('Two are expected')
-    const clientId = await register(one)
-    const state = await begin(other, clientId)
-    // Two callbacks at once, as from a page that was loaded twice.
-    const backs = await Promise.all([comeBack(one, state), comeBack(other, state)])
-    const back = backs.find(({ status }) => status === 302)
-    expect(backs.map(({ status }) => status).toSorted((x, y) => x - y)).toEqual([302, 400])
-    const code = back ? (locationOf(back).searchParams.get('code') ?? '') : ''
-    const answer = await post(other, exchangeOf(clientId, code))
-    const tokens = (await answer.json()) as Tokens
-    await expect(callerOf(one, tokens.access_token)).resolves.toMatchObject({
-      id: 'https://gateway.example|ann',
-    })
-    const kept = JSON.stringify(await a.records.list(''))
-    for (const secret of [state, code, tokens.access_token, tokens.refresh_token, 'upstream']) {
-      expect(kept).not.toContain(secret)
-    }
-    await expectError(await post(one, exchangeOf(clientId, code)), 400, 'invalid_grant')
-    await expect(callerOf(other, tokens.access_token)).resolves.toMatchObject({ status: 401 })
-    expect((await ask(other, `/oauth/callback?state=${state}`)).status).toBe(400)
-  },
-)
 
 test('reports refused sign-ins to the observer, and no others', async () => {
   await using world = await start()
