@@ -51,49 +51,6 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(progress.join('')).toContain('It will rain.')
   })
 
-  test('cancels the task with its call', async () => {
-    const wasCancelled = deferred()
-    await using agent = await startA2aAgent(async (turn) => {
-      turn.begin()
-      turn.status(2, 'begun')
-      await turn.cancelled
-      wasCancelled.resolve()
-    })
-    await using gateway = gatewayFor(agent)
-    const { url } = await gateway.listen({ port: 0 })
-    await using client = await connect(kind, url)
-    const stop = new AbortController()
-    const begun = deferred()
-    const call = client.callTool('weather_forecast', 'Go', {
-      signal: stop.signal,
-      onProgress: (text) => text.includes('begun') && begun.resolve(),
-    })
-    await begun.promise
-    stop.abort()
-    await expect(call).rejects.toThrow(/abort/i)
-    await wasCancelled.promise
-  })
-
-  test('gets the question of the agent, and its answer continues the task', async () => {
-    await using agent = await startA2aAgent((turn) => {
-      turn.begin()
-      if (turn.isContinued) turn.status(3, `Sun in ${turn.words}`)
-      else turn.status(6, 'Where?')
-    })
-    await using gateway = gatewayFor(agent)
-    const { url } = await gateway.listen({ port: 0 })
-    const asked: string[] = []
-    await using client = await connect(kind, url, {
-      answer: (message) => {
-        asked.push(message)
-        return { answer: 'Oslo' }
-      },
-    })
-    const result = await client.callTool('weather_forecast', 'Sun?')
-    expect(result['content']).toEqual([{ type: 'text', text: 'Sun in Oslo' }])
-    expect(asked).toEqual(['Where?'])
-  })
-
   test('gets a notification when an agent leaves, comes back and changes', async () => {
     await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
     await using gateway = gatewayFor(agent)

@@ -85,7 +85,7 @@ describe.concurrent.each(KINDS)(
         const [record] = await world.store.records.list('task:')
         return isRecord(record?.value) && record.value['attempt'] === 2
       }
-      await vi.waitUntil(isJoined, { timeout: 5000 })
+      await vi.waitUntil(isJoined, { timeout: 20_000 })
       await b[Symbol.asyncDispose]()
       expect(world.agent.methods.filter((method) => /cancel/i.test(method))).toEqual([])
       const c = world.startGateway()

@@ -67,23 +67,6 @@ test('takes a message without a task as the whole answer', async () => {
   ])
 })
 
-test.for([
-  [4, 'No sky today', { reason: 'No sky today' }],
-  [5, undefined, { reason: 'The task was cancelled.', isCancelled: true }],
-  [5, 'By the operator', { reason: 'By the operator', isCancelled: true }],
-  [7, 'Not for me', { reason: 'Not for me' }],
-] as const)('fails at state %i with a reason', async ([state, said, failure]) => {
-  await using agent = await startA2aAgent((turn) => {
-    turn.begin()
-    turn.status(state, said)
-  })
-  await using world = await started(agent)
-  expect((await all(world.source.run(callOf(world)))).at(-1)).toEqual({
-    type: 'failed',
-    ...failure,
-  })
-})
-
 test('asks for a sign-in, and then continues the same task', async () => {
   let isSignedIn = false
   await using agent = await startA2aAgent((turn) => {
@@ -192,18 +175,6 @@ function artifact(artifactId: string, ...parts: Part[]) {
 const CHUNK = { append: true, lastChunk: false }
 const LAST = { append: true, lastChunk: true }
 const WHOLE = { append: false, lastChunk: true }
-
-test('yields text as it arrives, and not again from the last snapshot', () => {
-  const artifacts = new TaskArtifacts()
-  expect([...artifacts.take(artifact('1', text('Hel')), CHUNK)]).toEqual([
-    { type: 'text', text: 'Hel' },
-  ])
-  expect([...artifacts.take(artifact('1', text('lo')), LAST)]).toEqual([
-    { type: 'text', text: 'lo' },
-  ])
-  expect([...artifacts.reconcile([artifact('1', text('Hello'))])]).toEqual([])
-  expect([...artifacts.finish()]).toEqual([])
-})
 
 test('yields only the rest from a snapshot after a lost stream', () => {
   const artifacts = new TaskArtifacts()

@@ -534,10 +534,10 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     },
   )
 
-  test.each([true, false])(
-    'whose A2A agent goes on is joined after its process was killed or stopped (streaming: %s)',
+  test(
+    'whose A2A agent goes on is joined after its process was killed or stopped',
     { timeout: SLOW },
-    async (streaming) => {
+    async () => {
       const go = deferred()
       const isCancelled = deferred()
       const script = async (turn: AgentTurn): Promise<void> => {
@@ -550,7 +550,7 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
         await go.promise
         turn.status(3, 'It will rain.')
       }
-      await using agent = await startA2aAgent(script, { streaming })
+      await using agent = await startA2aAgent(script)
       await using world = await newWorld()
       await using store = redisStore({ url: redis?.url, prefix: world.prefix })
       /** Waits until these tasks name the tasks of the agent, and have been executed so often. */
