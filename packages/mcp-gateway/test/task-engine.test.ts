@@ -96,7 +96,7 @@ test('waits with a call for a store that is away, and executes it once', async (
   expect(world.agents.calls).toHaveLength(1)
 })
 
-test.each(['tasks/get', 'tools/call', 'subscriptions/listen'])(
+test.each(['tasks/get', 'tools/call'])(
   'queues a stored task that its process did not queue, at the next %s',
   async (method) => {
     const engine = new EngineAtHand()
@@ -106,12 +106,7 @@ test.each(['tasks/get', 'tools/call', 'subscriptions/listen'])(
     const taskId = String(result?.['taskId'])
     expect(engine.queued.size).toBe(0)
     if (method === 'tasks/get') await get(world.b, taskId)
-    else if (method === 'tools/call') await send(world.b, keyed('echo'))
-    else {
-      const stream = await world.b(request(method, { notifications: { taskIds: [taskId] } }))
-      await settled()
-      await stream.body?.cancel()
-    }
+    else await send(world.b, keyed('echo'))
     expect(engine.queued.size).toBe(1)
     await world.assemblies[0].work()
     expect(await engine.next()).toBe('ended')

@@ -387,3 +387,14 @@ test('knows no methods of tasks in a session', async () => {
   const response = await world.a(post(message, { 'mcp-protocol-version': '2025-11-25' }))
   expect(JSON.stringify(await response.json())).not.toContain('task_')
 })
+
+test('follows no tasks for a listener, and ends a stream that asks for nothing else', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const { result } = await call(world.a, 'asking')
+  const notifications = { taskIds: [result?.['taskId']] }
+  const response = await world.a(request('subscriptions/listen', { notifications }))
+  const text = await response.text()
+  expect(text).toContain('"notifications":{}')
+  expect(text).toContain('"resultType":"complete"')
+})

@@ -31,12 +31,12 @@ import {
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import { isAtLeast } from './session-context.ts'
-import { acceptFilter, Subscription, tasksToFollow } from './subscriptions.ts'
+import { acceptFilter, Subscription } from './subscriptions.ts'
 import { hasKey } from './tool-call.ts'
 
 export interface StatelessHttpOptions {
   readonly handlers: McpHandlers
-  readonly parts: Pick<HandlerParts, 'lists' | 'onError' | 'resources' | 'states' | 'tasks'>
+  readonly parts: Pick<HandlerParts, 'lists' | 'onError' | 'resources' | 'states'>
   readonly changes: ChangeFeed
   /** Number of `subscriptions/listen` of all callers. */
   readonly maxSubscriptions: number
@@ -230,14 +230,12 @@ export class StatelessHttp {
       return this.#failed(id, new ProtocolError(ProtocolErrorCode.InternalError, text))
     }
     try {
-      const tasks = await tasksToFollow(params, caller, parts.tasks)
       const capabilities = handlers.capabilities('modern')
       const { resources } = parts
-      const accepted = await acceptFilter(params['notifications'], caller, {
+      const filter = await acceptFilter(params['notifications'], caller, {
         capabilities,
         resources,
       })
-      const filter = tasks ? { ...accepted, taskIds: tasks.taskIds } : accepted
       const subscription = new Subscription(id, filter, resources?.listOf(caller))
       const { stream } = subscription
       const stop = changes.listen(subscription)
@@ -245,18 +243,16 @@ export class StatelessHttp {
       streams.keepOpen(stream)
       stream.onClose(() => {
         stop()
-        tasks?.end()
         this.#subscriptions.delete(subscription)
         leave()
       })
       if (subscription.isEmpty || this.#isClosed) subscription.end(this.#serverMeta)
-      tasks?.begin((task) => subscription.notify('notifications/tasks', task))
       return { status: 200, body: stream }
     } catch (cause) {
       leave()
       if (cause instanceof ProtocolError) return this.#failed(id, cause)
       parts.onError(new Error('A listener could not be served', { cause }))
-      const text = 'Resources and tasks cannot be reached now. Try again in a moment.'
+      const text = 'Resources cannot be reached now. Try again in a moment.'
       return this.#failed(id, new ProtocolError(ProtocolErrorCode.InternalError, text))
     }
   }

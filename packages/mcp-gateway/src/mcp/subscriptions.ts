@@ -1,21 +1,15 @@
 import {
-  CLIENT_CAPABILITIES_META_KEY,
   isSpecType,
   SUBSCRIPTION_ID_META_KEY,
   type RequestId,
   type ServerCapabilities,
 } from '@modelcontextprotocol/server'
-import { isRecord } from '@x/internal'
 
 import type { ArtifactResources } from '../files/resources.ts'
-import { taskOwnerOf } from '../tasks/task-records.ts'
-import type { TaskFeed, Tasks } from '../tasks/tasks.ts'
 import { CHANGE_METHODS, type Change, type ChangeListener } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
-import { MAX_FOLLOWED, toClientInfo, type Caller } from './request-context.ts'
-import { MODERN_REVISION } from './revisions.ts'
-import { assertDeclared } from './tool-call.ts'
+import { MAX_FOLLOWED, type Caller } from './request-context.ts'
 
 /** The notifications that a client asked for, and gets. */
 interface Filter {
@@ -24,10 +18,9 @@ interface Filter {
   readonly resourcesListChanged?: boolean
   /** URIs as notifications name them. */
   readonly resourceSubscriptions?: readonly string[]
-  readonly taskIds?: readonly string[]
 }
 
-/** A stream of `subscriptions/listen`: changes, and states of tasks, for a client of 2026-07-28. */
+/** A stream of `subscriptions/listen`: changes of lists and resources, for a client of 2026-07-28. */
 export class Subscription implements ChangeListener {
   readonly stream: EventStream = new EventStream('')
   readonly #id: RequestId
@@ -41,7 +34,7 @@ export class Subscription implements ChangeListener {
     this.#filter = filter
     this.#owner = owner
     this.stream.isEndless = true
-    this.notify('notifications/subscriptions/acknowledged', { notifications: filter })
+    this.#notify('notifications/subscriptions/acknowledged', { notifications: filter })
   }
 
   get isEmpty(): boolean {
@@ -50,7 +43,7 @@ export class Subscription implements ChangeListener {
 
   changed(change: Change): void {
     if (!this.#wants(change)) return
-    this.notify(CHANGE_METHODS[change.type], change.type === 'resource' ? { uri: change.uri } : {})
+    this.#notify(CHANGE_METHODS[change.type], change.type === 'resource' ? { uri: change.uri } : {})
   }
 
   missed(): void {
@@ -62,7 +55,7 @@ export class Subscription implements ChangeListener {
     }
   }
 
-  notify(method: string, params: Params): void {
+  #notify(method: string, params: Params): void {
     const stamped = { ...params, _meta: { [SUBSCRIPTION_ID_META_KEY]: this.#id } }
     this.#write({ method, params: stamped })
   }
@@ -124,28 +117,4 @@ export async function acceptFilter(
     ...(resourcesListChanged && listed?.listChanged && { resourcesListChanged }),
     ...(own.size > 0 && { resourceSubscriptions: [...own] }),
   }
-}
-
-/** Number of tasks that one stream follows. By default, a principal has no more of them (`tasks.maxPerPrincipal`). */
-const MAX_TASKS = 1000
-
-/**
- * Returns the tasks of the caller that a stream listens to. `undefined` if it does not ask for tasks.
- *
- * @throws ProtocolError -32021, -32602
- */
-export async function tasksToFollow(
-  { notifications, _meta: meta }: Params,
-  { principal, scope }: Caller,
-  tasks: Tasks,
-): Promise<TaskFeed | undefined> {
-  const taskIds = isRecord(notifications) ? notifications['taskIds'] : undefined
-  if (taskIds === undefined) return undefined
-  const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
-  assertDeclared(toClientInfo(capabilities, MODERN_REVISION))
-  if (!Array.isArray(taskIds) || !taskIds.every((id) => typeof id === 'string')) {
-    throw invalidParams('"taskIds" must be a list of texts')
-  }
-  // The acknowledgement names the tasks that were accepted. The client polls the others.
-  return tasks.listen(taskOwnerOf(principal, scope), taskIds.slice(0, MAX_TASKS))
 }

@@ -75,16 +75,6 @@ export interface BegunTask {
   readonly isReplayed: boolean
 }
 
-type TaskListener = (task: Readonly<Record<string, unknown>>) => void
-
-/** Tasks of one caller to listen to. */
-export interface TaskFeed {
-  readonly taskIds: readonly string[]
-  /** Calls a listener with each task now, and after each change. */
-  begin(listener: TaskListener): void
-  end(): void
-}
-
 /** What is known of a call that becomes a task after it began. */
 interface Began {
   readonly questions?: Questions | undefined
@@ -108,8 +98,6 @@ const PATIENCE_MS = 2000
 const CLAIM_MS = 60_000
 /** Time for which a call waits for a store that is away. Redis restarts within it. */
 const AWAY_MS = 5000
-/** Time for which a change that listeners have not got waits for the store. Clients poll meanwhile. */
-const UNSENT_MS = 60_000
 const STAYS_CALL = 'A call cannot become a task, because the store is away'
 
 /**
@@ -236,20 +224,6 @@ export class Tasks {
     return this.#executions.work()
   }
 
-  /** Returns those of these tasks that belong to the caller, to listen to. @throws GatewayError `UNAVAILABLE` */
-  async listen(owner: string, taskIds: readonly string[]): Promise<TaskFeed> {
-    await this.#records.start()
-    const references = [...new Set(taskIds)].map((taskId) => ({ owner, taskId }))
-    const found = await Promise.all(references.map((each) => this.#records.read(keyOf(each))))
-    const own = references.filter((_, index) => found[index] !== undefined)
-    const ending = new AbortController()
-    return {
-      taskIds: own.map(({ taskId }) => taskId),
-      begin: (listener) => this.#follow(own, listener, ending.signal),
-      end: () => ending.abort(),
-    }
-  }
-
   /** Hands the tasks of an engine that this process executes to other processes, and takes no more of them. */
   stopWorking(): Promise<void> {
     return this.#executions.stopWorking()
@@ -265,25 +239,6 @@ export class Tasks {
   /** Returns the answer to a call that became a task. */
   toAnswer(task: Task): Readonly<Record<string, unknown>> {
     return { resultType: 'task', ...toTaskFields(task, this.#options.pollIntervalMs) }
-  }
-
-  #follow(own: readonly TaskReference[], listener: TaskListener, signal: AbortSignal): void {
-    let queue = Promise.resolve()
-    const notify = async (before: Promise<void>, reference: TaskReference): Promise<void> => {
-      await before
-      if (signal.aborted) return
-      const read = async (): Promise<Readonly<Record<string, unknown>> | undefined> =>
-        signal.aborted ? undefined : this.get(reference)
-      const task = await whenBack(this.#options.clock, UNSENT_MS, read).catch(() => undefined)
-      if (task && !signal.aborted) listener(task)
-    }
-    for (const reference of own) {
-      const changed = (): void => {
-        queue = notify(queue, reference)
-      }
-      changed()
-      signal.addEventListener('abort', this.#records.watch(reference.taskId, changed))
-    }
   }
 
   /** Returns the task, after it was continued or ended if the process that executed it died. */
