@@ -43,12 +43,9 @@ export {
 export {
   createMcpToolsFromAgent,
   createMcpToolsFromMetadataForMcpServer,
-  type CreateMcpClient,
   type CreateMcpToolsFromAgentOptions,
-  type CreateMcpToolsWithOptions,
   type McpServerFailure,
   type McpServerReference,
-  type McpToolClient,
   type McpToolset,
 } from './agent/create-mcp-tools-from-agent.ts'
 export { loadMcpTools, type LoadMcpToolsOptions } from './load-mcp-tools.ts'

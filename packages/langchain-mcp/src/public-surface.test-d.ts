@@ -9,12 +9,12 @@ import {
   loadMcpTools,
   type AgentDefinition,
   type McpTool,
-  type McpToolClient,
   type McpToolErrorCode,
+  type McpToolSource,
 } from './index.ts'
 
 declare const agent: AgentDefinition
-declare const client: McpToolClient
+declare const client: McpToolSource
 
 test('tools are structured tools, and fit a ToolNode', async () => {
   const tools = await loadMcpTools(client)
@@ -26,19 +26,9 @@ test('accepts the client of SDK v1', () => {
   expectTypeOf<Client>().toExtend<Parameters<typeof loadMcpTools>[0]>()
 })
 
-test('returns the tools of an agent and the clients that createClient made', async () => {
-  interface MyClient extends McpToolClient {
-    readonly mine: true
-  }
-  const { tools, clients } = await createMcpToolsFromAgent(agent, {
-    createClient: (): MyClient => ({ ...client, mine: true }),
-  })
+test('returns the tools and clients of an agent', async () => {
+  const { tools, clients } = await createMcpToolsFromAgent(agent, { terminateOnClose: false })
   expectTypeOf(tools).toEqualTypeOf<McpTool[]>()
-  expectTypeOf(clients).toEqualTypeOf<MyClient[]>()
-})
-
-test('returns McpClients without createClient', async () => {
-  const { clients } = await createMcpToolsFromAgent(agent, { terminateOnClose: false })
   expectTypeOf(clients).toEqualTypeOf<McpClient[]>()
 })
 

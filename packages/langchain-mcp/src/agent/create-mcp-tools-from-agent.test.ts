@@ -4,9 +4,11 @@ import { describe, expect, test } from 'vitest'
 import { AgentDefinitionError } from './agent-definition.ts'
 import type { AgentDefinition } from './agent-definition.ts'
 import {
-  createMcpToolsFromAgent,
+  toolsetFrom,
+  type CreateMcpToolsFromAgentOptions,
   type McpServerReference,
   type McpToolClient,
+  type McpToolset,
 } from './create-mcp-tools-from-agent.ts'
 import type { ToolLogEntry } from '../base/log.ts'
 import type { ToolDefinition, ToolResult } from '../base/tool-source.ts'
@@ -48,6 +50,15 @@ class CountingClient implements McpToolClient {
   }
 }
 
+type CreateClient = (server: McpServerReference, options: McpClientOptions) => CountingClient
+
+function createMcpToolsFromAgent(
+  agent: AgentDefinition,
+  { createClient, ...options }: CreateMcpToolsFromAgentOptions & { createClient: CreateClient },
+): Promise<McpToolset<CountingClient>> {
+  return toolsetFrom(agent, options, createClient)
+}
+
 function toolNamed(name: string): { name: string; description: string } {
   return { name, description: `Tool ${name}` }
 }
@@ -72,7 +83,7 @@ const dynamicAll = { toolsConfiguration: { discoveryMode: { type: 'dynamic', all
 
 function counting(lists: Readonly<Record<string, () => Promise<readonly ToolDefinition[]>>> = {}): {
   readonly made: CountingClient[]
-  readonly createClient: (s: McpServerReference, o: McpClientOptions) => CountingClient
+  readonly createClient: CreateClient
 } {
   const made: CountingClient[] = []
   return {
@@ -122,7 +133,7 @@ test('requests nothing with cached discovery', async () => {
   expect(clients.map((client) => client.lists)).toEqual([0])
 })
 
-test('passes only the server and client options to createClient', async () => {
+test('passes only the server and client options to a client', async () => {
   const sessionInfoFactory = new SessionInfoFactory()
   const { made, createClient } = counting()
   await createMcpToolsFromAgent(

@@ -1,5 +1,4 @@
 import type { Checks } from '@x/internal'
-import { check } from '@x/internal'
 import { clientOptionChecks, McpClient, type McpClientOptions } from '@x/mcp-client'
 import type { NamedResource } from '../arguments/argument-property.ts'
 import { processWarnings, type ToolLog } from '../base/log.ts'
@@ -43,39 +42,24 @@ export type McpServerReference =
   | { readonly slug: string; readonly folderPath?: string | undefined }
   | { readonly name: string; readonly folderPath?: string | undefined }
 
-/** A client that the tools use. The caller disposes of it. */
-export interface McpToolClient extends McpToolSource {
-  dispose(): Promise<void>
-}
-
-/** Creates the client of one server. It opens nothing: clients connect when they are first used. */
-export type CreateMcpClient<Client extends McpToolClient = McpToolClient> = (
-  server: McpServerReference,
-  options: McpClientOptions,
-) => Client
-
 /** Options of the tools and of every client. */
 export interface CreateMcpToolsFromAgentOptions extends BuildToolsOptions, McpClientOptions {
   /** Handling of a server with dynamic discovery that gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
 }
 
-/** The options for clients of another class. */
-export interface CreateMcpToolsWithOptions<
-  Client extends McpToolClient,
-> extends CreateMcpToolsFromAgentOptions {
-  /** Creates the clients. @default new McpClient(server, options) */
-  readonly createClient: CreateMcpClient<Client>
-}
-
-const optionChecks: Checks<CreateMcpToolsWithOptions<McpToolClient>> = {
+const optionChecks: Checks<CreateMcpToolsFromAgentOptions> = {
   ...clientOptionChecks,
   ...buildOptionChecks,
-  createClient: check.func,
   onServerError: wordOrFunction('skip', 'throw'),
 }
 
-export interface McpToolset<Client extends McpToolClient = McpClient> {
+/** A client that tools use. */
+export interface McpToolClient extends McpToolSource {
+  dispose(): Promise<void>
+}
+
+export interface McpToolset<Client = McpClient> {
   /** In the order of the resources, and of the tools of each. */
   readonly tools: McpTool[]
   /** One per enabled MCP resource, in that order. The caller disposes of them. */
@@ -100,22 +84,21 @@ export interface McpServerFailure {
  * @throws {AgentDefinitionError} if the definition is not valid
  * @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value
  */
-export async function createMcpToolsFromAgent<Client extends McpToolClient>(
-  agent: AgentDefinition,
-  options: CreateMcpToolsWithOptions<Client>,
-): Promise<McpToolset<Client>>
 export async function createMcpToolsFromAgent(
   agent: AgentDefinition,
-  options?: CreateMcpToolsFromAgentOptions,
-): Promise<McpToolset>
-export async function createMcpToolsFromAgent(
-  agent: AgentDefinition,
-  options: CreateMcpToolsFromAgentOptions & {
-    readonly createClient?: CreateMcpClient | undefined
-  } = {},
-): Promise<McpToolset<McpToolClient>> {
+  options: CreateMcpToolsFromAgentOptions = {},
+): Promise<McpToolset> {
   assertOptions('createMcpToolsFromAgent()', options, optionChecks)
-  const { createClient = createMcpClient, log = processWarnings, onServerError } = options
+  return toolsetFrom(agent, options, (server, clientOptions) => new McpClient(server, clientOptions))
+}
+
+/** `createClient` opens nothing: clients connect when they are first used. */
+export async function toolsetFrom<Client extends McpToolClient>(
+  agent: AgentDefinition,
+  options: CreateMcpToolsFromAgentOptions,
+  createClient: (server: McpServerReference, options: McpClientOptions) => Client,
+): Promise<McpToolset<Client>> {
+  const { log = processWarnings, onServerError } = options
   const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
   const toolOptions = { ...options, log, elicitation }
   const clientOptions = { ...clientOptionsFrom(options), handlers }
@@ -123,7 +106,7 @@ export async function createMcpToolsFromAgent(
   const names = all.flatMap(toNamedResource)
   const enabled = all.filter(isMcpResource).filter((resource) => isEnabled(resource, log))
   assertOneOrigin(options.authProvider, enabled.map(referenceTo))
-  const clients: McpToolClient[] = []
+  const clients: Client[] = []
   const failures: McpServerFailure[] = []
   const discover = async (resource: McpResourceDefinition, source: McpToolSource) => {
     try {
@@ -186,10 +169,6 @@ function toNamedResource({
 /** Prefers the slug, because display names change. */
 function referenceTo({ slug, name, folderPath }: McpResourceDefinition): McpServerReference {
   return slug === undefined ? { name, folderPath } : { slug, folderPath }
-}
-
-function createMcpClient(server: McpServerReference, options: McpClientOptions): McpClient {
-  return new McpClient(server, options)
 }
 
 interface DiscoveryContext {
