@@ -2,7 +2,8 @@ import { ToolMessage } from '@langchain/core/messages'
 import { runInSessionScope } from '@x/mcp-client'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
-import { McpTool, type McpToolFields } from './tools/mcp-tool.ts'
+import type { McpTool, McpToolFields } from './tools/mcp-tool.ts'
+import { toolFrom } from '../test/answering-source.ts'
 import type { ToolResult } from './base/tool-source.ts'
 
 const TOKEN = 'tok-1234567890'
@@ -19,7 +20,7 @@ function subject(
 ): Subject {
   const sent: unknown[] = []
   const result = answer ?? { content: [{ type: 'text', text: 'done' }] }
-  const tool = new McpTool({
+  const tool = toolFrom({
     name: 'pay',
     definition: {
       name: 'pay',

@@ -45,8 +45,6 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
   readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
   /** Handling of a server that gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
-  /** Time that a list of the modes `'thread'` and `'run'` stays valid, in milliseconds. @default 300_000 */
-  readonly listMaxAgeMs?: number | undefined
 }
 
 const { scope: _scope, ...sharedClientChecks } = clientOptionChecks
@@ -61,7 +59,6 @@ const optionChecks: Checks<CreateMcpToolsOptions> = {
   }),
   principal: check.func,
   onServerError: wordOrFunction('skip', 'throw'),
-  listMaxAgeMs: check.number(),
 }
 
 export interface ListMcpToolsOptions extends ListRequest {
@@ -128,7 +125,6 @@ export interface McpTools extends AsyncDisposable {
 }
 
 const LIST_MS = 60_000
-const LIST_MAX_AGE_MS = 300_000
 const LISTS_MAX = 1000
 
 /**
@@ -259,7 +255,7 @@ class LiveTools implements McpTools {
   }
 
   #liveServer(name: string, server: McpToolsServerConfig): LiveServer {
-    const { interceptors = [], replay, idleScopes, listMaxAgeMs } = this.#options
+    const { interceptors = [], replay, idleScopes } = this.#options
     const { timeoutMs } = server
     return new LiveServer({
       name,
@@ -274,7 +270,6 @@ class LiveTools implements McpTools {
       contexts: this.#contexts,
       repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
-      listMaxAgeMs: listMaxAgeMs ?? LIST_MAX_AGE_MS,
       listsMax: idleScopes?.max ?? LISTS_MAX,
       toolsChanged: this.#toolsChanged,
     })

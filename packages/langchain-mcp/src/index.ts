@@ -22,11 +22,8 @@ export type { ServerStatus, ToolsChanged } from './servers/server-lists.ts'
 export type { McpServerHandle } from './servers/live-server.ts'
 export type { GraphStore, SessionMode } from './sessions/call-context.ts'
 export {
-  SessionInfoLangGraphStore,
   SessionInfoLangGraphStoreFactory,
   type SessionInfoLangGraphStoreFactoryOptions,
-  type SessionInfoLangGraphStoreOptions,
-  type SessionPlace,
 } from './sessions/session-info-langgraph-store.ts'
 // Exported from here, because two copies of `@x/mcp-client` would not share their runs.
 export {
@@ -107,7 +104,6 @@ export {
   type McpToolSource,
   type RequestOptions as ToolListOptions,
   type SessionReplaced,
-  type ToolAnnotations,
   type ToolCallOptions,
   type ToolDefinition,
   type ToolResult,

@@ -2,28 +2,22 @@
 import './runtime-check.ts' // stays the first import
 import { ToolMessage } from '@langchain/core/messages'
 import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import { assertOptions } from './base/options.ts'
 import { mayDestroy } from './base/tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
 import { McpTool } from './tools/mcp-tool.ts'
 
-export interface McpToolsMiddlewareOptions {
-  /**
-   * Time after a failed list request in which the server is not asked again, in milliseconds. A server that
-   * does not answer would delay each model call. @default 30_000
-   */
-  readonly retryDownAfterMs?: number | undefined
-}
+/**
+ * Time after a failed list request in which the server is not asked again. A server that does not answer would
+ * delay each model call.
+ */
+const RETRY = { retryDownAfterMs: 30_000 } as const
 
-const optionChecks: Checks<McpToolsMiddlewareOptions & { mcp: unknown }> = {
-  mcp: check.required({
-    ...check.methods('listTools', 'status'),
-    takes: 'what createMcpTools() returns',
-  }),
-  retryDownAfterMs: check.number(),
-}
+const MCP_TOOLS = check.required({
+  ...check.methods('listTools', 'status'),
+  takes: 'what createMcpTools() returns',
+})
 
 /**
  * Gives an agent the current tools of its servers before each model call. A running agent gets new tools, sees
@@ -32,18 +26,14 @@ const optionChecks: Checks<McpToolsMiddlewareOptions & { mcp: unknown }> = {
  * Leave these tools out of `createAgent({ tools })`: LangChain lets a middleware add and remove tools, but does
  * not replace a tool that the agent was created with.
  */
-export function mcpToolsMiddleware(
-  mcp: Pick<McpTools, 'listTools' | 'status'>,
-  options: McpToolsMiddlewareOptions = {},
-): AgentMiddleware {
-  assertOptions('mcpToolsMiddleware()', { mcp, ...options }, optionChecks)
-  const { retryDownAfterMs = 30_000 } = options
+export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>): AgentMiddleware {
+  assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
   /** Names of all tools that a model may have seen: they separate removed tools from unknown ones. */
   const offered = new Set<string>()
   return createMiddleware({
     name: 'McpTools',
     async wrapModelCall(request, handler) {
-      const current = await mcp.listTools({ retryDownAfterMs })
+      const current = await mcp.listTools(RETRY)
       for (const { name } of current) offered.add(name)
       const names = new Set(current.map(({ name }) => name))
       const servers = new Set(mcp.status().map(({ name }) => name))
@@ -61,7 +51,7 @@ export function mcpToolsMiddleware(
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)
       const { id = '', name } = request.toolCall
-      const tool = (await mcp.listTools({ retryDownAfterMs })).find((one) => one.name === name)
+      const tool = (await mcp.listTools(RETRY)).find((one) => one.name === name)
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
       const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`

@@ -152,11 +152,6 @@ test.each([
   [fanOutToolCalls, [{ otherwise: 5 }], '"otherwise" must be a string'],
   [mcpToolsMiddleware, [undefined], '"mcp" is missing: it must be what createMcpTools() returns'],
   [mcpToolsMiddleware, [[]], '"mcp" must be what createMcpTools() returns, not a list'],
-  [
-    mcpToolsMiddleware,
-    [{ listTools: unused, status: unused }, { retryAfterMs: 5 }],
-    'there is no option "retryAfterMs". Did you mean "retryDownAfterMs"?',
-  ],
   [elicitationToInterrupt, [{ elicit: unused }], 'Did you mean "elicitation"?'],
   [elicitationToInterrupt, [{ humanTimeoutMs: '5' }], '"humanTimeoutMs" must be a number from 0'],
   [elicitationToInterrupt, [{ authorization: true }], 'must be what authorizationToInterrupt()'],

@@ -11,7 +11,6 @@ test('exports exactly this', () => {
     'McpTool',
     'McpToolError',
     'SessionInfoFactory',
-    'SessionInfoLangGraphStore',
     'SessionInfoLangGraphStoreFactory',
     'ToolPins',
     'agentDefinitionFrom',

@@ -1,5 +1,4 @@
-import type { McpToolOptions } from '../src/tools/mcp-tool.ts'
-import { McpTool } from '../src/tools/mcp-tool.ts'
+import { McpTool, type McpToolFields, type McpToolOptions } from '../src/tools/mcp-tool.ts'
 import type {
   McpToolSource,
   ToolCallOptions,
@@ -49,18 +48,27 @@ export const addItem: ToolDefinition = {
   },
 }
 
+/** A tool with the given fields, and defaults for the others. */
+export function toolFrom(fields: Partial<McpToolFields> & Pick<McpToolFields, 'source'>): McpTool {
+  return new McpTool({
+    name: 'add_item',
+    definition: addItem,
+    server: shop,
+    options: {},
+    log: () => {},
+    refreshBeforeCall: false,
+    argumentProperties: {},
+    resources: [],
+    ...fields,
+  })
+}
+
 export function toolOver(
   source: McpToolSource,
   definition: Partial<ToolDefinition> = {},
   options: McpToolOptions = {},
 ): McpTool {
-  return new McpTool({
-    name: 'add_item',
-    definition: { ...addItem, ...definition },
-    server: shop,
-    source,
-    options,
-  })
+  return toolFrom({ definition: { ...addItem, ...definition }, source, options })
 }
 
 export function toolCall(args: Record<string, unknown>): {

@@ -16,11 +16,12 @@ import {
   elicitationResume,
   elicitationToInterrupt,
   isAuthorizationInterrupt,
-  McpTool,
   type ElicitationAnswer,
+  type McpTool,
   type McpToolOptions,
   type PendingInterrupt,
 } from '../src/index.ts'
+import { toolFrom } from './answering-source.ts'
 import { askingGraph, type AskingGraph } from './asking-graph.ts'
 import { startGuardedServer, type GuardedServer } from './guarded-server.ts'
 
@@ -47,7 +48,7 @@ function startProcesses(url: string): Processes {
       const source = new McpClient({ url }, { handlers, authProvider })
       clients.push(source)
       const server = { slug: 'shop' }
-      return new McpTool({
+      return toolFrom({
         name,
         definition: { name },
         server,

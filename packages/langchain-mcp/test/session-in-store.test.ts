@@ -4,12 +4,14 @@ import { McpClient } from '@x/mcp-client'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import {
-  SessionInfoLangGraphStore,
   SessionInfoLangGraphStoreFactory,
   type GraphStore,
-  type SessionInfoLangGraphStoreOptions,
   type ToolLogEntry,
 } from '../src/index.ts'
+import {
+  SessionInfoLangGraphStore,
+  type SessionInfoLangGraphStoreOptions,
+} from '../src/sessions/session-info-langgraph-store.ts'
 
 const SERVER_URL = 'https://shop.example/mcp'
 const PLACE = { namespace: ['mcp', 'session', 'thread'], key: 'shop' }
@@ -47,6 +49,7 @@ function setting(): Setting {
         store,
         place: PLACE,
         serverUrl: SERVER_URL,
+        principal: undefined,
         onError: (error) => errors.push(error),
         ...options,
       }),

@@ -89,7 +89,11 @@ export async function createMcpToolsFromAgent(
   options: CreateMcpToolsFromAgentOptions = {},
 ): Promise<McpToolset> {
   assertOptions('createMcpToolsFromAgent()', options, optionChecks)
-  return toolsetFrom(agent, options, (server, clientOptions) => new McpClient(server, clientOptions))
+  return toolsetFrom(
+    agent,
+    options,
+    (server, clientOptions) => new McpClient(server, clientOptions),
+  )
 }
 
 /** `createClient` opens nothing: clients connect when they are first used. */
@@ -200,10 +204,14 @@ async function discoverTools(
   const argumentProperties = new Map(
     stored.map((tool) => [tool.name, tool.argumentProperties ?? {}]),
   )
-  const found = { server: serverLabelFrom(resource), source, resources, argumentProperties }
+  const refreshBeforeCall = mode.type === 'cached' && (mode.refreshSchemaBeforeCall ?? true)
+  const found = {
+    server: serverLabelFrom(resource),
+    source,
+    stored: { argumentProperties, resources, refreshBeforeCall },
+  }
   if (mode.type === 'cached') {
-    const refreshBeforeCall = mode.refreshSchemaBeforeCall ?? true
-    return { ...found, definitions: stored.map(withoutArgumentProperties), refreshBeforeCall }
+    return { ...found, definitions: stored.map(withoutArgumentProperties) }
   }
   const live = await source.listTools()
   if (mode.allowAll === true) return { ...found, definitions: live }

@@ -46,7 +46,7 @@ interface Subject {
 }
 
 function subject(properties: Readonly<Record<string, unknown>>, setup: Setup = {}): Subject {
-  const { schema = SCHEMA, input, resources } = setup
+  const { schema = SCHEMA, input, resources = [] } = setup
   const entries: ToolLogEntry[] = []
   const log = (entry: ToolLogEntry): void => void entries.push(entry)
   const fixed = new ArgumentProperties(properties, { origin, log, input: () => input, resources })

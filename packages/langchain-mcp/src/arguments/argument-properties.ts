@@ -23,7 +23,7 @@ interface ArgumentPropertiesOptions {
   /** Undefined for the state of the graph. */
   readonly input: InputResolver | undefined
   /** Resources that texts can name. */
-  readonly resources: readonly NamedResource[] | undefined
+  readonly resources: readonly NamedResource[]
 }
 
 /** The complete arguments of one call. */
@@ -53,7 +53,7 @@ export class ArgumentProperties {
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for properties that cannot be parsed */
   constructor(
     argumentProperties: Readonly<Record<string, unknown>>,
-    { origin, log, input = graphInput, resources = [] }: ArgumentPropertiesOptions,
+    { origin, log, input = graphInput, resources }: ArgumentPropertiesOptions,
   ) {
     this.#properties = placedPropertiesFrom(argumentProperties, origin)
     this.#origin = origin

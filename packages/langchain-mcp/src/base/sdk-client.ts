@@ -16,8 +16,6 @@ import type {
 /** Limit of pages, as in other clients. A list with more pages comes from a server that repeats them. */
 const MAX_PAGES = 64
 
-const LIST_MAX_AGE_MS = 300_000
-
 interface SdkRequestOptions {
   readonly signal?: AbortSignal
   readonly timeout?: number
@@ -102,7 +100,7 @@ export function sdkOptionsFrom({ signal, timeoutMs }: RequestOptions = {}): SdkR
  * changes.
  */
 export function toolSourceFrom(client: SdkClient): McpToolSource {
-  const lists = new ToolListCache({ maxAgeMs: LIST_MAX_AGE_MS, max: 1 })
+  const lists = new ToolListCache(1)
   return {
     listTools() {
       return lists.get(client.transport, async () => {

@@ -3,17 +3,18 @@ import type { ToolDefinition } from './tool-source.ts'
 
 type Tools = readonly ToolDefinition[]
 
+/** Time that a list stays valid. */
+const MAX_AGE_MS = 300_000
+
 /** Caches the tool list of one server for each principal. No principal gets the list of another. */
 export class ToolListCache {
-  readonly #maxAgeMs: number
   readonly #lists: BoundedMap<unknown, { readonly tools: Tools; readonly readAt: number }>
   /** Reads in progress that started after the last change. */
   readonly #reads = new Map<unknown, Promise<Tools>>()
   #changes = 0
 
-  /** `maxAgeMs`: time that a list stays valid. `max`: number of principals whose lists are kept. */
-  constructor({ maxAgeMs, max }: { readonly maxAgeMs: number; readonly max: number }) {
-    this.#maxAgeMs = maxAgeMs
+  /** `max`: number of principals whose lists are kept. */
+  constructor(max: number) {
     this.#lists = new BoundedMap(max)
   }
 
@@ -25,7 +26,7 @@ export class ToolListCache {
   /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. A failed read keeps the old list. */
   get(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
     const cached = this.#lists.get(principal)
-    if (cached !== undefined && performance.now() - cached.readAt < this.#maxAgeMs) {
+    if (cached !== undefined && performance.now() - cached.readAt < MAX_AGE_MS) {
       return Promise.resolve(cached.tools)
     }
     const inProgress = this.#reads.get(principal)

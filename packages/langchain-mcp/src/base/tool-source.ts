@@ -1,4 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
+import type { ToolAnnotations } from '@modelcontextprotocol/sdk/types.js'
 import { check, type Checks } from '@x/internal'
 import type { CallOptions, CallToolOptions, McpTask, ServerLog } from '@x/mcp-client'
 
@@ -32,18 +33,6 @@ export function originKey({ server, toolName }: McpToolOrigin): string {
 /** A JSON schema exactly as a server wrote it. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/**
- * Hints of a server about one of its tools. Do not base security on them (specification, "Tool
- * Annotations").
- */
-export interface ToolAnnotations {
-  readonly title?: string | undefined
-  readonly readOnlyHint?: boolean | undefined
-  readonly destructiveHint?: boolean | undefined
-  readonly idempotentHint?: boolean | undefined
-  readonly openWorldHint?: boolean | undefined
-}
-
 /** A tool as `tools/list` or an agent definition describes it. */
 export interface ToolDefinition {
   /** Name of the tool on the server. */
@@ -53,6 +42,7 @@ export interface ToolDefinition {
   /** @default { type: 'object', properties: {} } */
   readonly inputSchema?: JsonSchema | undefined
   readonly outputSchema?: JsonSchema | undefined
+  /** Hints of the server. Do not base security on them (specification, "Tool Annotations"). */
   readonly annotations?: ToolAnnotations | undefined
   /** `taskSupport: 'required'`: the tool can only be called as a task (2025-11-25, "Tasks"). */
   readonly execution?: { readonly taskSupport?: string | undefined } | undefined

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { schemaDefectOf } from './json-schema.ts'
+import { breaksCalls, parameterText, schemaDefectOf } from './json-schema.ts'
 
 function objectWith(item: unknown, more: JsonSchema = {}): JsonSchema {
   return { type: 'object', properties: { item }, ...more }
@@ -187,4 +187,50 @@ test('refuses a schema that contains itself', () => {
   const schema: Record<string, unknown> = { type: 'object' }
   schema['properties'] = { self: schema }
   expect(schemaDefectOf(schema)).toMatch(/levels/)
+})
+
+const text = { type: 'string' }
+const older: JsonSchema = {
+  type: 'object',
+  properties: { item: text, count: { type: 'integer' } },
+  required: ['item'],
+}
+
+const { properties, required } = older as { properties: object; required: string[] }
+
+test.each<[what: string, newer: JsonSchema]>([
+  ['nothing', older],
+  [
+    'the order of keys',
+    { required, properties: { count: { type: 'integer' }, item: text }, type: 'object' },
+  ],
+  ['a new optional parameter', { ...older, properties: { ...properties, note: text } }],
+  [
+    'texts',
+    { ...older, properties: { ...properties, item: { ...text, description: 'New' } }, title: 'T' },
+  ],
+  ['a parameter that is no longer required', { ...older, required: [] }],
+])('calls still fit after a change of %s', (_, newer) => {
+  expect(breaksCalls(older, newer)).toBe(false)
+})
+
+test.each<[what: string, newer: JsonSchema]>([
+  ['is required', { ...older, properties: { ...properties, to: text }, required: ['item', 'to'] }],
+  ['was optional', { ...older, required: ['item', 'count'] }],
+  ['is dropped', { ...older, properties: { item: text } }],
+  ['has another type', { ...older, properties: { item: text, count: text } }],
+  ['has another type inside', { ...older, properties: { ...properties, item: { anyOf: [text] } } }],
+  ['has another definition', { ...older, $defs: { item: text } }],
+  ['is not allowed any more', { ...older, additionalProperties: false }],
+  ['is the only one', {}],
+])('calls may not fit if a parameter %s', (_, newer) => {
+  expect(breaksCalls(older, newer)).toBe(true)
+})
+
+test('describes parameters as text', () => {
+  expect(parameterText(older)).toBe('item (string), count (integer, optional)')
+  const union = { anyOf: [text, { type: 'null' }] }
+  expect(parameterText({ type: 'object', properties: { item: union } })).toBe('item (optional)')
+  expect(parameterText({ type: 'object', required: ['a'] })).toBe('a')
+  expect(parameterText({ type: 'object' })).toBe('no parameters')
 })

@@ -1,4 +1,10 @@
-import { canonicalJson, documentOf, isRecord, type SchemaDocument } from '@x/internal'
+import {
+  canonicalJson,
+  documentOf,
+  isRecord,
+  mapSubschemas,
+  type SchemaDocument,
+} from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 
 /**
@@ -126,4 +132,55 @@ function constantsOf(schema: unknown): readonly unknown[] | undefined {
 
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
+}
+
+/**
+ * Returns true if calls for the older schema may not fit the newer one. Compares canonical JSON. New optional
+ * parameters, parameters that are no longer required, and other texts make no difference.
+ */
+export function breaksCalls(older: JsonSchema, newer: JsonSchema): boolean {
+  const [before, after] = [partsOf(older), partsOf(newer)]
+  return (
+    before.rest !== after.rest ||
+    [...before.parameters].some(([name, text]) => after.parameters.get(name) !== text) ||
+    after.required.some((name) => !before.required.includes(name))
+  )
+}
+
+/** Keywords that do not restrict values. */
+const TEXTS: ReadonlySet<string> = new Set(
+  'title description default examples deprecated $comment $schema'.split(' '),
+)
+
+function withoutTexts(schema: JsonSchema): Record<string, unknown> {
+  return mapSubschemas(without(schema, TEXTS), (inner) =>
+    isRecord(inner) ? withoutTexts(inner) : inner,
+  )
+}
+
+function partsOf(schema: JsonSchema): {
+  readonly parameters: ReadonlyMap<string, string>
+  readonly required: readonly unknown[]
+  readonly rest: string
+} {
+  const { properties, required, ...rest } = withoutTexts(schema)
+  const parameters = Object.entries(isRecord(properties) ? properties : {})
+  return {
+    parameters: new Map(parameters.map(([name, inner]) => [name, canonicalJson(inner)])),
+    required: Array.isArray(required) ? required : [],
+    rest: canonicalJson(rest),
+  }
+}
+
+/** Returns the parameters of a tool as text: `item (string), count (integer, optional)`, or "no parameters". */
+export function parameterText(schema: JsonSchema): string {
+  const { properties, required } = objectShapeOf(schema, documentOf(schema))
+  const names = new Set([...properties.keys(), ...required]) // a required one may have no schema
+  const parameters = Array.from(names, (name) => {
+    const inner = properties.get(name)
+    const type = isRecord(inner) && typeof inner['type'] === 'string' ? [inner['type']] : []
+    const details = [...type, ...(required.includes(name) ? [] : ['optional'])]
+    return details.length > 0 ? `${name} (${details.join(', ')})` : name
+  })
+  return parameters.length === 0 ? 'no parameters' : parameters.join(', ')
 }

@@ -22,8 +22,6 @@ export interface ServerListsOptions {
   readonly contexts: CallContexts
   /** Limit of one list request, in milliseconds. */
   readonly listMs: number
-  /** Time that a cached list stays valid, in milliseconds. */
-  readonly listMaxAgeMs: number
   /** Number of principals whose lists are kept. */
   readonly listsMax: number
   /** Emits when a list differs from the previous list of the same principal. */
@@ -77,9 +75,9 @@ export class ServerLists {
   #isClosed = false
 
   constructor(options: ServerListsOptions) {
-    const { name, listMaxAgeMs, listsMax } = options
+    const { name, listsMax } = options
     this.#options = options
-    this.#cache = new ToolListCache({ maxAgeMs: listMaxAgeMs, max: listsMax })
+    this.#cache = new ToolListCache(listsMax)
     this.#last = new BoundedMap(listsMax)
     this.#failures = new BoundedMap(listsMax)
     this.#status = { name, state: 'untried' }

@@ -15,7 +15,7 @@ import {
 } from './call-context.ts'
 
 /** Namespace and key of a session in a store. */
-export interface SessionPlace {
+interface SessionPlace {
   readonly namespace: readonly string[]
   readonly key: string
 }
@@ -23,14 +23,14 @@ export interface SessionPlace {
 export interface SessionInfoLangGraphStoreOptions {
   readonly store: GraphStore
   readonly place: SessionPlace
-  /** A stored record must have this endpoint. @default any */
-  readonly serverUrl?: string | undefined
-  /** A stored record must have this principal. @default none */
-  readonly principal?: string | undefined
-  /** Limit of one access to the store, in milliseconds. @default 2000 */
-  readonly timeoutMs?: number | undefined
+  /** A stored record must have this endpoint. Undefined for any. */
+  readonly serverUrl: string | undefined
+  /** A stored record must have this principal. */
+  readonly principal: string | undefined
   /** Receives every failure of the store. Must not throw. */
   readonly onError: (error: unknown) => void
+  /** Limit of one access to the store, in milliseconds. @default 2000 */
+  readonly timeoutMs?: number
 }
 
 interface StoredSession {
@@ -172,10 +172,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   }
 }
 
-export interface SessionInfoLangGraphStoreFactoryOptions extends Pick<
-  SessionInfoLangGraphStoreOptions,
-  'timeoutMs'
-> {
+export interface SessionInfoLangGraphStoreFactoryOptions {
   /** The store of the graph. @default the store of the run that opens the session */
   readonly store?: GraphStore | undefined
   /** Receives one entry if a session cannot be stored, and one if the store fails. @default warnings of the Node process */
@@ -184,7 +181,6 @@ export interface SessionInfoLangGraphStoreFactoryOptions extends Pick<
 
 const optionChecks: Checks<SessionInfoLangGraphStoreFactoryOptions> = {
   store: check.methods('get', 'put', 'delete'),
-  timeoutMs: check.number(),
   log: check.func,
 }
 
@@ -205,7 +201,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
   }
 
   override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
-    const { store = currentCall()?.store, timeoutMs } = this.#options
+    const { store = currentCall()?.store } = this.#options
     const graphStore = toGraphStore(store)
     const place = sessionPlaceOf(server, scope)
     if (graphStore === undefined || place === undefined) {
@@ -222,7 +218,6 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
       place,
       serverUrl: server.mcpUrl ?? undefined,
       principal: scope.principal,
-      timeoutMs,
       onError: (error) =>
         this.#logOnce(
           'SESSION_STORE_FAILED',

@@ -66,13 +66,13 @@ export interface QuarantinedTool extends McpToolOrigin {
 }
 
 /** A server with its tool definitions, before the tools get their names. */
-export interface DiscoveredServer extends Pick<
-  McpToolFields,
-  'server' | 'source' | 'refreshBeforeCall' | 'resources'
-> {
+export interface DiscoveredServer extends Pick<McpToolFields, 'server' | 'source'> {
   readonly definitions: readonly ToolDefinition[]
-  /** Arguments that the agent definition fixes, by tool name. Never from the server. */
-  readonly argumentProperties?: ReadonlyMap<string, Readonly<Record<string, unknown>>> | undefined
+  /** Stored fields, if the server belongs to an agent definition. */
+  readonly stored?: Pick<McpToolFields, 'refreshBeforeCall' | 'resources'> & {
+    /** Arguments that the agent definition fixes, by tool name. Never from the server. */
+    readonly argumentProperties: ReadonlyMap<string, Readonly<Record<string, unknown>>>
+  }
   /** Principal that listed the definitions, if there are principals. */
   readonly principal?: string | undefined
   /** Limit of one call, in milliseconds. @default `timeoutMs` of the options */
@@ -121,7 +121,7 @@ export function buildTools(
   const origins = found.map(({ origin }) => origin)
   const names = nameTools(origins, prefixToolNames, log)
   const tools = found.map(({ from, definition }, index) => {
-    const { server, source, resources, argumentProperties, timeoutMs = given.timeoutMs } = from
+    const { server, source, stored, timeoutMs = given.timeoutMs } = from
     return new McpTool({
       name: names[index] ?? definition.name,
       definition,
@@ -129,9 +129,9 @@ export function buildTools(
       source,
       options: timeoutMs === given.timeoutMs ? options : { ...options, timeoutMs },
       log,
-      resources,
-      refreshBeforeCall: given.refreshSchemaBeforeCall ?? from.refreshBeforeCall,
-      argumentProperties: argumentProperties?.get(definition.name),
+      resources: stored?.resources ?? [],
+      refreshBeforeCall: given.refreshSchemaBeforeCall ?? stored?.refreshBeforeCall ?? false,
+      argumentProperties: stored?.argumentProperties.get(definition.name) ?? {},
     })
   })
   return { tools, quarantined }

@@ -7,9 +7,9 @@ import {
   shop,
   textResult,
   toolCall,
+  toolFrom,
   toolOver,
 } from '../../test/answering-source.ts'
-import { McpTool } from './mcp-tool.ts'
 import type { McpToolSource } from '../base/tool-source.ts'
 
 describe('the model', () => {
@@ -35,7 +35,7 @@ describe('the model', () => {
   })
 
   test('sees an empty description and schema if the server has none', () => {
-    const tool = new McpTool({
+    const tool = toolFrom({
       name: 'ping',
       definition: { name: 'ping' },
       server: shop,

@@ -82,6 +82,7 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   readonly elicitation?: ElicitationToInterrupt | false | undefined
 }
 
+/** A tool, before it has an object. */
 export interface McpToolFields {
   /** The name that the model sees. */
   readonly name: string
@@ -90,19 +91,14 @@ export interface McpToolFields {
   readonly server: McpServerLabel
   /** The client that calls the tool. */
   readonly source: McpToolSource
-  /** @default {} */
-  readonly options?: McpToolOptions | undefined
-  /**
-   * Receives entries about replaced definitions, skipped arguments and hidden parts of schemas. @default
-   * warnings of the Node process
-   */
-  readonly log?: ToolLog | undefined
-  /** Compares the definition with the server's before each call, because it was stored. @default false */
-  readonly refreshBeforeCall?: boolean | undefined
-  /** Arguments that the model does not set, by JSON path. @default {} */
-  readonly argumentProperties?: Readonly<Record<string, unknown>> | undefined
-  /** Resources of the agent, which `argumentProperties` can name. @default [] */
-  readonly resources?: readonly NamedResource[] | undefined
+  readonly options: McpToolOptions
+  readonly log: ToolLog
+  /** `true`: compares the definition with the server's before each call, because it was stored. */
+  readonly refreshBeforeCall: boolean
+  /** Arguments that the model does not set, by JSON path. */
+  readonly argumentProperties: Readonly<Record<string, unknown>>
+  /** Resources of the agent, which `argumentProperties` can name. */
+  readonly resources: readonly NamedResource[]
 }
 
 type CallContext = [runManager?: CallbackManagerForToolRun, config?: ToolRunnableConfig]

@@ -1,7 +1,8 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { GraphInterrupt } from '@langchain/langgraph'
 import { describe, expect, test } from 'vitest'
-import { McpTool, type McpToolFields } from './mcp-tool.ts'
+import type { McpTool, McpToolFields } from './mcp-tool.ts'
+import { toolFrom } from '../../test/answering-source.ts'
 import type { ToolLogEntry } from '../base/log.ts'
 import type {
   McpToolSource,
@@ -63,7 +64,7 @@ interface Subject {
 function subject(more: Partial<McpToolFields> = {}): Subject {
   const server = new ChangingServer()
   const entries: ToolLogEntry[] = []
-  const tool = new McpTool({
+  const tool = toolFrom({
     name: 'add_item',
     definition: stored,
     server: { slug: 'shop' },

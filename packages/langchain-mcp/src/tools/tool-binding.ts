@@ -3,7 +3,7 @@ import { isRecord } from '@x/internal'
 import { ArgumentProperties } from '../arguments/argument-properties.ts'
 import { invalidArgument } from '../arguments/argument-property.ts'
 import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../base/errors.ts'
-import { processWarnings, type ToolLog, type ToolLogEntry } from '../base/log.ts'
+import type { ToolLog, ToolLogEntry } from '../base/log.ts'
 import {
   serverTitle,
   type JsonSchema,
@@ -12,9 +12,8 @@ import {
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
-import { breaksCalls, parameterText } from '../schema/definition-drift.ts'
 import { linesOf, SchemaCheck } from '@x/internal/schema-check'
-import { schemaDefectOf } from '../schema/json-schema.ts'
+import { breaksCalls, parameterText, schemaDefectOf } from '../schema/json-schema.ts'
 import { projectedSchema, type ProjectedSchema } from '../schema/schema-projection.ts'
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
 import type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
@@ -70,8 +69,8 @@ export class ToolBinding {
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: McpToolFields) {
-    const { definition, server, source, options = {}, argumentProperties = {} } = fields
-    const { log = processWarnings, refreshBeforeCall = false, resources } = fields
+    const { definition, server, source, options, argumentProperties } = fields
+    const { log, refreshBeforeCall, resources } = fields
     this.origin = { server, toolName: definition.name }
     this.source = source
     this.options = options

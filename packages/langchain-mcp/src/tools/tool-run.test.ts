@@ -3,15 +3,13 @@ import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { isRecord } from '@x/internal'
 import { expect, test } from 'vitest'
 import { loadLangGraph } from '../interrupts/langgraph.ts'
-import { addItem, shop } from '../../test/answering-source.ts'
-import { McpTool } from './mcp-tool.ts'
+import { toolFrom } from '../../test/answering-source.ts'
+import type { McpTool } from './mcp-tool.ts'
 
 /** A tool that runs the given code in the place of a server. */
 function toolRunning(body: (config: RunnableConfig) => Promise<unknown>): McpTool {
-  return new McpTool({
+  return toolFrom({
     name: 'add',
-    definition: addItem,
-    server: shop,
     source: {
       listTools: async () => [],
       async callTool(_name, _args, { config = {} } = {}) {
