@@ -11,10 +11,6 @@ const middleware = {
   actionRequests: [{ name: 'pay', args: { sum: 3 }, description: 'Pay 3' }],
   reviewConfigs: [{ actionName: 'pay', allowedDecisions: ['approve', 'edit', 'reject'] }],
 }
-const inbox = {
-  action_request: { action: 'pay', args: { sum: 3 } },
-  config: { allow_accept: true, allow_edit: true, allow_respond: true, allow_ignore: true },
-}
 
 test.each([
   { value: 'Which size?', message: 'Which size?', schema: undefined },
@@ -51,11 +47,6 @@ test.each([
       },
       required: ['decision'],
     },
-  },
-  {
-    value: [inbox],
-    message: 'pay {"sum":3}',
-    schema: { properties: { decision: { enum: ['accept', 'edit', 'response', 'ignore'] } } },
   },
 ])('an interrupt with $value asks "$message"', ({ value, message, schema }) => {
   const [question, ...more] = questionsOf({ value }, 0)
@@ -95,21 +86,6 @@ test.each([
     value: middleware,
     answer: { action: 'decline' as const },
     resume: { decisions: [{ type: 'reject' }] },
-  },
-  {
-    value: inbox,
-    answer: accepted({ decision: 'accept' }),
-    resume: { type: 'accept', args: null },
-  },
-  {
-    value: [inbox],
-    answer: accepted({ decision: 'edit', edit: '{"sum":2}' }),
-    resume: [{ type: 'edit', args: { action: 'pay', args: { sum: 2 } } }],
-  },
-  {
-    value: [inbox],
-    answer: accepted({ decision: 'response', message: 'Ask Bob' }),
-    resume: [{ type: 'response', args: 'Ask Bob' }],
   },
 ])('$answer to $value resumes with $resume', ({ value, answer, resume }) => {
   expect(resumeValueOf({ value }, 0, { 0: answer })).toEqual(resume)

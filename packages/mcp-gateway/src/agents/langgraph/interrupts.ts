@@ -143,15 +143,7 @@ function choicesFrom(value: unknown): readonly unknown[] | undefined {
 
 // ---- reviews -------------------------------------------------------------------------------------------------------
 
-/** Actions that a person reviews, in one of the two forms of LangChain. */
-interface Review {
-  readonly actions: readonly ReviewedAction[]
-  /** Writes one decision as the graph expects it. */
-  readonly decision: (name: string, decision: unknown, details: Details) => Values
-  /** Makes the value for the graph. */
-  readonly resume: (decisions: readonly Values[]) => unknown
-}
-
+/** An action that a person reviews. */
 interface ReviewedAction {
   readonly name: string
   readonly args: Values
@@ -160,21 +152,15 @@ interface ReviewedAction {
   readonly decisions: readonly string[]
 }
 
-interface Details {
-  readonly args: Values
-  readonly message: unknown
-}
-
 /** Makes one form for all actions: a decision for each, and fields that some decisions need. */
 function reviewAsking(value: unknown, id: string): Asking | undefined {
-  const review = middlewareReview(value) ?? inboxReview(value)
-  if (review === undefined) return undefined
-  const { actions } = review
+  const actions = reviewedActions(value)
+  if (actions === undefined) return undefined
   const properties: Record<string, JsonSchema> = {}
   const required: string[] = []
   const rules: JsonSchema[] = []
   for (const [index, { name, args, decisions }] of actions.entries()) {
-    const { decision, edit, message } = fieldsOf(review, index)
+    const { decision, edit, message } = fieldsOf(actions, index)
     properties[decision] = { type: 'string', title: name, enum: decisions }
     required.push(decision)
     if (decisions.includes('edit')) {
@@ -200,53 +186,53 @@ function reviewAsking(value: unknown, id: string): Asking | undefined {
     return description ?? `${name} ${JSON.stringify(args)}`
   })
   const schema = { type: 'object', properties, required, ...(rules.length > 0 && { allOf: rules }) }
-  const takesRefusal = actions.every(({ decisions }) => refusalOf(decisions) !== undefined)
+  const takesRefusal = actions.every(({ decisions }) => decisions.includes('reject'))
   return {
     questions: [{ id, value, message: lines.join('\n'), schema, takesRefusal }],
     resume: ({ [id]: answer = CANCELLED }) => {
-      const decided = actions.map((action, index) => {
-        const { decision, edit, message } = fieldsOf(review, index)
+      const decisions = actions.map(({ name, args }, index) => {
+        const { decision, edit, message } = fieldsOf(actions, index)
         const content: Values =
-          answer.action === 'accept' ? answer.content : { [decision]: refusalOf(action.decisions) }
-        const edited = content[decision] === 'edit' ? recordFromJson(content[edit]) : undefined
-        const details = { args: edited ?? action.args, message: content[message] }
-        return review.decision(action.name, content[decision], details)
+          answer.action === 'accept' ? answer.content : { [decision]: 'reject' }
+        const type = content[decision]
+        if (type === 'edit') {
+          return { type, editedAction: { name, args: recordFromJson(content[edit]) ?? args } }
+        }
+        const text = content[message]
+        return typeof text === 'string' && text !== '' ? { type, message: text } : { type }
       })
-      return review.resume(decided)
+      return { decisions }
     },
   }
 }
 
 /** Names of the fields of an action in the form. */
 function fieldsOf(
-  { actions }: Review,
+  actions: readonly ReviewedAction[],
   index: number,
 ): Record<'decision' | 'edit' | 'message', string> {
   const suffix = actions.length === 1 ? '' : `_${index + 1}`
   return { decision: `decision${suffix}`, edit: `edit${suffix}`, message: `message${suffix}` }
 }
 
-const TAKES_TEXT: readonly string[] = ['reject', 'respond', 'response']
+const TAKES_TEXT: readonly string[] = ['reject', 'respond']
 
-/** Returns the decision that refuses the action. `undefined` if there is none. */
-function refusalOf(decisions: readonly string[]): string | undefined {
-  return decisions.find((decision) => decision === 'reject' || decision === 'ignore')
-}
-
-const record = z.record(z.string(), z.unknown())
-const described = {
-  args: record.catch({}),
-  description: z.string().optional().catch(undefined),
-}
-
-const middlewareShape = z.object({
-  actionRequests: z.array(z.object({ name: z.string(), ...described })).min(1),
+const reviewShape = z.object({
+  actionRequests: z
+    .array(
+      z.object({
+        name: z.string(),
+        args: z.record(z.string(), z.unknown()).catch({}),
+        description: z.string().optional().catch(undefined),
+      }),
+    )
+    .min(1),
   reviewConfigs: z.array(z.unknown()).catch([]),
 })
 
 /** Reads `{ actionRequests, reviewConfigs }`, which is answered by `{ decisions }`. */
-function middlewareReview(value: unknown): Review | undefined {
-  const { data } = middlewareShape.safeParse(value)
+function reviewedActions(value: unknown): readonly ReviewedAction[] | undefined {
+  const { data } = reviewShape.safeParse(value)
   if (data === undefined) return undefined
   const configs = data.reviewConfigs
   const actions = data.actionRequests.map((request, index) => {
@@ -257,48 +243,7 @@ function middlewareReview(value: unknown): Review | undefined {
     const decisions = Array.isArray(allowed) ? allowed : ['approve', 'reject']
     return { ...request, decisions: decisions.filter((one) => typeof one === 'string') }
   })
-  if (actions.some(({ decisions }) => decisions.length === 0)) return undefined
-  return {
-    actions,
-    decision: (name, type, { args, message }) => {
-      if (type === 'edit') return { type, editedAction: { name, args } }
-      return typeof message === 'string' && message !== '' ? { type, message } : { type }
-    },
-    resume: (decisions) => ({ decisions }),
-  }
-}
-
-const INBOX_DECISIONS = {
-  allow_accept: 'accept',
-  allow_edit: 'edit',
-  allow_respond: 'response',
-  allow_ignore: 'ignore',
-} as const
-
-const inboxShape = z.object({
-  action_request: z.object({ action: z.string(), args: described.args }),
-  config: record,
-  description: described.description,
-})
-
-/** Reads `{ action_request, config }` or a list of these, which is answered by `{ type, args }` or a list of these. */
-function inboxReview(value: unknown): Review | undefined {
-  const { data } = z.array(inboxShape).min(1).safeParse([value].flat())
-  if (data === undefined) return undefined
-  const actions = data.map(({ action_request: { action: name, args }, config, description }) => {
-    const allowed = Object.entries(INBOX_DECISIONS).filter(([key]) => config[key] === true)
-    return { name, args, description, decisions: allowed.map(([, decision]) => decision) }
-  })
-  if (actions.some(({ decisions }) => decisions.length === 0)) return undefined
-  return {
-    actions,
-    decision: (action, type, { args, message }) => {
-      if (type === 'edit') return { type, args: { action, args } }
-      if (type === 'response') return { type, args: typeof message === 'string' ? message : '' }
-      return { type, args: null }
-    },
-    resume: (decisions) => (Array.isArray(value) ? decisions : decisions[0]),
-  }
+  return actions.every(({ decisions }) => decisions.length > 0) ? actions : undefined
 }
 
 function recordFromJson(text: unknown): Values | undefined {
