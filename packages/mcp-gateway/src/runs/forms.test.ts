@@ -102,12 +102,12 @@ test.each([
   expect(isSpecType.PrimitiveSchemaDefinition(properties['p'])).toBe(true)
 })
 
-test('asks an older client for a multiple choice as JSON, and writes titles as `enumNames`', () => {
+test('asks an older client for a multiple choice as JSON, and for a choice by its values', () => {
   const colours = { type: 'string', oneOf: [{ const: 'r', title: 'Red' }, { const: 'b' }] }
   const one = { type: 'object', properties: { colour: colours } }
   const older = { knowsChoices: false }
   expect(toForm(question(one), 0, older).requestedSchema.properties).toEqual({
-    colour: { type: 'string', enum: ['r', 'b'], enumNames: ['Red', 'b'] },
+    colour: { type: 'string', enum: ['r', 'b'] },
   })
   expect(readForm(question(one), { colour: 'r' })).toEqual({ colour: 'r' })
   const tags = { type: 'array', items: { type: 'string', enum: ['a', 'b'] } }

@@ -24,7 +24,7 @@ type FormField = FormSchema['properties'][string]
 export interface FormOptions {
   /** Why an earlier answer was not accepted. */
   readonly error?: string | undefined
-  /** `false`: the revision of the client (before 2025-11-25) has no multiple choice, and writes titles of choices differently. @default true */
+  /** `false`: the revision of the client (before 2025-11-25) has no multiple choice, and no titles of choices. @default true */
   readonly knowsChoices?: boolean | undefined
 }
 
@@ -281,7 +281,7 @@ function toField(property: Content, { knowsChoices = true }: FormOptions): FormF
     ...(isOfType(type, preset) && { default: preset }),
     ...Object.fromEntries(keys.flatMap((key) => (key in property ? [[key, property[key]]] : []))),
     ...(type === 'string' && FORMATS.includes(format) && { format }),
-    ...(titled && (knowsChoices ? { oneOf: titled } : toEnumNames(titled))),
+    ...(titled && (knowsChoices ? { oneOf: titled } : { enum: titled.map((one) => one.const) })),
     ...(type === 'array' && { items: toItems(items) }),
   }
   return isSpecType.PrimitiveSchemaDefinition(field) ? field : undefined
@@ -298,11 +298,6 @@ function toItems(items: unknown): JsonSchema | undefined {
 interface TitledChoice extends JsonSchema {
   readonly const: string
   readonly title: string
-}
-
-/** Choices with titles as revisions before 2025-11-25 write them. */
-function toEnumNames(titled: readonly TitledChoice[]): JsonSchema {
-  return { enum: titled.map((one) => one.const), enumNames: titled.map(({ title }) => title) }
 }
 
 /** Choices with titles. The title of a choice without one is its value. */
