@@ -9,26 +9,17 @@ import {
 } from './media-types.ts'
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13])
-const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0])
-const WAV = Buffer.from('RIFF\u0000\u0000\u0000\u0000WAVEfmt ', 'latin1')
 const PDF = Buffer.from('%PDF-1.7\n\u0000', 'latin1')
 const TEXT = Buffer.from('Grüße\n')
 
 describe('the type of a file with the declared type', () => {
   test.for([
     ['image/png', PNG, 'image', 'image/png'],
-    ['image/jpeg', PNG, 'image', 'image/png'],
-    ['text/plain', JPEG, 'image', 'image/jpeg'],
-    ['audio/mpeg', PNG, 'image', 'image/png'],
-    ['application/octet-stream', PNG, 'image', 'image/png'],
-    [undefined, WAV, 'audio', 'audio/wav'],
-    ['audio/x-wav', WAV, 'audio', 'audio/x-wav'],
-    ['audio/mpeg', WAV, 'audio', 'audio/wav'],
-    ['audio/aac', Buffer.from('ID3\u0003\0\0\0\0', 'latin1'), 'audio', 'audio/aac'],
-    ['text/markdown', Buffer.from('ID3 tags, and GIF89a'), 'text', 'text/markdown'],
-    [undefined, Buffer.from('GIF89a is a format'), 'text', 'text/plain'],
-    [undefined, Buffer.from('GIF89a\u0001\0\u0001\0', 'latin1'), 'image', 'image/gif'],
-    ['video/mp4', Buffer.from('\0\0\0 ftypM4A '), 'binary', 'video/mp4'],
+    ['image/jpeg', PNG, 'image', 'image/jpeg'],
+    ['text/plain', PNG, 'text', 'text/plain'],
+    ['audio/x-wav', PNG, 'audio', 'audio/x-wav'],
+    [undefined, PNG, 'binary', 'application/octet-stream'],
+    ['video/mp4', PNG, 'binary', 'video/mp4'],
     ['image/svg+xml', Buffer.from('<svg/>'), 'text', 'image/svg+xml'],
     ['Application/JSON; charset=utf-8', TEXT, 'text', 'Application/JSON; charset=utf-8'],
     ['application/octet-stream', TEXT, 'text', 'text/plain'],

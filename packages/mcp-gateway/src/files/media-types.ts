@@ -20,13 +20,11 @@ export interface FileType {
 }
 
 /**
- * Returns the type of a file, by its declared type and its first 1,024 bytes. Magic bytes of an image or a sound win over a type
- * that contradicts them. SVG counts as text, because model providers refuse it as an image.
+ * Returns the declared type of a file. A file without one is text or binary by its first 1,024 bytes. SVG counts as text,
+ * because model providers refuse it as an image.
  */
 export function fileTypeOf(declared: string | undefined, head: Uint8Array): FileType {
   const named = declared === undefined ? '' : bareType(declared)
-  const sniffed = sniffedTypeOf(head, named)
-  if (sniffed !== undefined) return { kind: kindOf(sniffed), mimeType: sniffed }
   if (declared === undefined || named === '' || named === 'application/octet-stream') {
     return looksLikeText(head)
       ? { kind: 'text', mimeType: 'text/plain' }
@@ -46,57 +44,6 @@ export function namedTypeOf(name: string): string | undefined {
   const extension = extname(name).toLowerCase()
   if (['.ts', '.mts'].includes(extension)) return undefined
   return mime.getType(extension) ?? undefined
-}
-
-interface Signature {
-  readonly mimeType: string
-  /** The first bytes, as Latin-1. */
-  readonly start: RegExp
-  /** Declared types that these bytes do not contradict. */
-  readonly others?: RegExp
-}
-
-/**
- * Magic bytes of the images and sounds that clients show. They are at the start of a file: to tell more, a program has to
- * read the file further than a colour profile or a tag, which may be larger than the bytes that are kept.
- */
-const SIGNATURES: readonly Signature[] = [
-  { mimeType: 'image/png', start: /^\x89PNG\r\n/ },
-  { mimeType: 'image/jpeg', start: /^\xff\xd8\xff/ },
-  { mimeType: 'image/gif', start: /^GIF8[79]a/ },
-  { mimeType: 'image/webp', start: /^RIFF.{4}WEBP/s },
-  { mimeType: 'image/tiff', start: /^(?:II\*\0|MM\0\*)/ },
-  { mimeType: 'image/avif', start: /^.{4}ftypavif/s },
-  { mimeType: 'image/heic', start: /^.{4}ftypheic/s },
-  {
-    mimeType: 'audio/wav',
-    start: /^RIFF.{4}WAVE/s,
-    others: /^audio\/(?:(?:x-|vnd\.)?wave?|x-pn-wav)$/,
-  },
-  // A tag before sounds of several types.
-  { mimeType: 'audio/mpeg', start: /^ID3/, others: /^audio\// },
-  { mimeType: 'audio/flac', start: /^fLaC/, others: /^audio\/x-flac$/ },
-  {
-    mimeType: 'audio/mp4',
-    start: /^.{4}ftypM4A /s,
-    others: /^audio\/(?:x-)?(?:m4[abp]|aacp?|mp4a-latm)$/,
-  },
-  { mimeType: 'audio/midi', start: /^MThd/, others: /^audio\/(?:x-|sp-)?midi?$/ },
-]
-
-/**
- * Returns the image or audio type of the magic bytes, if the declared type contradicts them. A container has more than its
- * magic bytes say, so nothing contradicts `video/mp4`.
- */
-function sniffedTypeOf(head: Uint8Array, named: string): string | undefined {
-  if (named.startsWith('video/')) return undefined
-  const beginning = Buffer.from(head.subarray(0, 16)).toString('latin1')
-  const found = SIGNATURES.find(({ start }) => start.test(beginning))
-  // Some magic bytes are words, with which a text may begin.
-  if (!found || found.mimeType === named || found.others?.test(named) || looksLikeText(head)) {
-    return undefined
-  }
-  return found.mimeType
 }
 
 /** Subtypes of `application/` that are text. */

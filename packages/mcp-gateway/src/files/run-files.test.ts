@@ -161,16 +161,6 @@ test('shows a text that is not UTF-8 as bytes, within the limit of bytes', async
   ])
 })
 
-test('shows and stores a picture with a wrong declared type as what it is', async () => {
-  await using it = world()
-  const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
-  const { uri } = await it.files.write({ name: 'a.jpg', mimeType: 'image/jpeg', data: png })
-  expect(await it.files.blocks()).toMatchObject([
-    { type: 'image', mimeType: 'image/png', data: png.toString('base64') },
-  ])
-  expect(await it.artifacts.find({ principal: ada }, uri)).toMatchObject({ mimeType: 'image/png' })
-})
-
 test('fetches a file by its URL through the guarded fetch', async () => {
   const server = createServer((request, response) => {
     if (request.url?.startsWith('/gone')) response.writeHead(404).end()

