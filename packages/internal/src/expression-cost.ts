@@ -1,29 +1,33 @@
-/**
- * Returns the maximum length of a text, in characters, that a valid regular expression certainly matches
- * within some tens of milliseconds. Returns 0 if no length is certain. JavaScript's engine backtracks: in the
- * worst case it tries every way to match the expression, and this function counts these ways. It counts too
- * many for some expressions, which are harmless but get a lower limit.
- */
-export function longestTextFor(expression: string): number {
-  if (expression.length > MAX_EXPRESSION) return 0
-  const { power, bits } = new WayCounter(expression).count()
-  const left = MAX_WAYS_BITS - bits
-  if (!Number.isFinite(power) || left <= 0) return 0
-  return power === 0 ? Number.POSITIVE_INFINITY : Math.floor(2 ** (left / power))
-}
-
-const MAX_EXPRESSION = 1000
-/** Binary logarithm of the number of ways that the engine tries in some tens of milliseconds. */
-const MAX_WAYS_BITS = 25
-
-/** `length ** power * 2 ** bits` */
-interface Ways {
+/** Number of ways to match an expression with a text: `length ** power * 2 ** bits`. */
+export interface Ways {
   readonly power: number
   readonly bits: number
 }
 
 const ONE: Ways = { power: 0, bits: 0 }
 const ENDLESS: Ways = { power: Number.POSITIVE_INFINITY, bits: 0 }
+
+const MAX_EXPRESSION = 1000
+/** Binary logarithm of the number of ways that the engine tries in some tens of milliseconds. */
+const MAX_WAYS_BITS = 25
+
+/**
+ * Counts the ways to match a valid regular expression: in the worst case, JavaScript's engine tries all of them,
+ * because it backtracks. Counts too many for some expressions.
+ */
+export function waysToMatch(expression: string): Ways {
+  return expression.length > MAX_EXPRESSION ? ENDLESS : new WayCounter(expression).count()
+}
+
+/**
+ * Returns the maximum length of a text, in characters, that an expression certainly matches within some tens of
+ * milliseconds. Returns 0 if no length is certain.
+ */
+export function longestTextFor({ power, bits }: Ways): number {
+  const left = MAX_WAYS_BITS - bits
+  if (!Number.isFinite(power) || left <= 0) return 0
+  return power === 0 ? Number.POSITIVE_INFINITY : Math.floor(2 ** (left / power))
+}
 
 class WayCounter {
   readonly #expression: string

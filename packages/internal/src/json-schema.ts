@@ -154,9 +154,8 @@ export class SchemaDocument {
     }
   }
 
-  /** True for a schema that is small and without references: everything computed from it takes little time. */
-  get isPlain(): boolean {
-    return this.#referring.size === 0 && this.#nodes <= 500
+  get hasReferences(): boolean {
+    return this.#referring.size > 0
   }
 
   /** Returns the schema that the `$ref` of a schema leads to. Undefined without a `$ref`, or if it is broken. */

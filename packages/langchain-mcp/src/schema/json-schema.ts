@@ -47,6 +47,17 @@ const EMPTY: ObjectShape = {
  */
 export function objectShapeOf(schema: unknown, document: SchemaDocument): ObjectShape {
   if (!isRecord(schema)) return EMPTY
+  const known = shapes.get(schema)
+  if (known !== undefined) return known
+  const shape = readShape(schema, document)
+  shapes.set(schema, shape)
+  return shape
+}
+
+/** Many references may lead to one schema, and each place where it is inlined needs its shape. */
+const shapes = new WeakMap<JsonSchema, ObjectShape>()
+
+function readShape(schema: JsonSchema, document: SchemaDocument): ObjectShape {
   const shapeOf = (inner: unknown): ObjectShape => objectShapeOf(inner, document)
   const { properties, required, allOf, if: condition, then, else: otherwise } = schema
   const own: ObjectShape = {

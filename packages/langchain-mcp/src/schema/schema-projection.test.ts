@@ -289,10 +289,10 @@ test('limits the growth of inlined references', () => {
     'google',
   )
   expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
-  expect(notes.join()).toMatch(/too (large|long)/)
+  expect(notes.join()).toContain('too large')
 })
 
-test('shows no arguments of a schema that takes too long to simplify', () => {
+test('limits the time to simplify long chains of references', () => {
   const name = (index: number): string => `#/$defs/d${index}`
   const $defs: Record<string, unknown> = { d300: { type: 'string' } }
   for (let index = 0; index < 300; index++) {
@@ -301,7 +301,9 @@ test('shows no arguments of a schema that takes too long to simplify', () => {
   }
   const parameters = Array.from({ length: 50 }, (_, at) => [`p${at}`, { $ref: name(52) }])
   const properties = Object.fromEntries(parameters)
+  const start = performance.now()
   const { schema, notes } = projectedSchema({ type: 'object', properties, $defs }, 'google')
-  expect(schema).toEqual({ type: 'object', properties: {} })
-  expect(notes.join()).toContain('too long')
+  expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
+  expect(notes.join()).toContain('too large')
+  expect(performance.now() - start).toBeLessThan(5000) // without a limit: minutes
 })

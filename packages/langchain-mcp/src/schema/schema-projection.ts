@@ -8,7 +8,6 @@ import {
   pointerOf,
   type SchemaDocument,
 } from '@x/internal'
-import { withinTimeLimit } from '@x/internal/schema-check'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { googleProjection } from './google-projection.ts'
 import { objectShapeOf, without } from './json-schema.ts'
@@ -50,13 +49,7 @@ const ANTHROPIC_NAME = /^[a-zA-Z0-9_.-]{1,64}$/
 
 export function projectedSchema(schema: JsonSchema, projection: SchemaProjection): ProjectedSchema {
   const all = new Set<string>()
-  const project = (): JsonSchema => projectorOf(projection)(schema, (text) => void all.add(text))
-  const isShort = typeof projection === 'function' || documentOf(schema).isPlain
-  const shown = isShort ? project() : withinTimeLimit(project)
-  if (shown === undefined) {
-    const note = '#: no argument is shown, because the schema takes too long to simplify'
-    return { schema: { type: 'object', properties: {} }, notes: [note] }
-  }
+  const shown = projectorOf(projection)(schema, (text) => void all.add(text))
   const notes = [...all].slice(0, MAX_NOTES)
   const more = all.size - notes.length
   return { schema: shown, notes: more > 0 ? [...notes, `and ${more} more`] : notes }

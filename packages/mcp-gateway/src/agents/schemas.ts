@@ -1,5 +1,12 @@
 import { createRequire } from 'node:module'
-import { isPattern, isRecord, longestTextFor, mapSubschemas, SchemaDocument } from '@x/internal'
+import {
+  isPattern,
+  isRecord,
+  longestTextFor,
+  mapSubschemas,
+  SchemaDocument,
+  waysToMatch,
+} from '@x/internal'
 import type * as Draft7 from 'ajv'
 import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import type * as Draft2020 from 'ajv/dist/2020.js'
@@ -45,7 +52,7 @@ type RegExpEngine = NonNullable<NonNullable<Options['code']>['regExp']>
 const boundedRegExp: RegExpEngine = Object.assign(
   (expression: string, flags: string): { test(text: string): boolean } => {
     const compiled = new RegExp(expression, flags)
-    const longest = longestTextFor(expression)
+    const longest = longestTextFor(waysToMatch(expression))
     return { test: (text) => text.length > longest || compiled.test(text) }
   },
   { code: 'boundedRegExp' },
