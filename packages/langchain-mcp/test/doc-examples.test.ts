@@ -27,16 +27,16 @@ const say = (content: string): { messages: { role: string; content: string }[] }
 test('finds each example in its page', async () => {
   const textOf = (path: string): Promise<string> => readFile(new URL(path, import.meta.url), 'utf8')
   const flat = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
-  const regions = (await textOf('doc-examples.ts')).matchAll(
-    /\/\/ #region (\S+)\n([^]*?)\/\/ #endregion/g,
-  )
+  const sources = await Promise.all(['doc-examples.ts', 'thread-agent.ts'].map(textOf))
+  const regions = sources.join('').matchAll(/\/\/ #region (\S+)\n([^]*?)\/\/ #endregion/g)
   const examples = Array.from(regions, ([, page = '', example = '']) => ({ page, example }))
-  expect(examples).toHaveLength(4)
+  expect(examples).toHaveLength(5)
   for (const { page, example } of examples) {
     const shown = example
       .replace('{ shop: { url } }', "{ shop: { url: 'https://shop.example/mcp' } }")
+      .replace('SHOP_URL', "'https://shop.example/mcp'")
       .replace('export ', '')
-    expect(flat(await textOf(`../../../docs/${page}`))).toContain(flat(shown))
+    expect(flat(await textOf(`../../../${page}`))).toContain(flat(shown))
   }
 })
 

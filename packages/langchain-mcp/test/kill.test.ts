@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -97,13 +97,3 @@ test(
     expect(server.sessions).toHaveLength(2)
   },
 )
-
-test('runs the example of the README', async () => {
-  const [source = '', readme] = await Promise.all(
-    ['thread-agent.ts', '../README.md'].map((path) =>
-      readFile(new URL(path, import.meta.url), 'utf8'),
-    ),
-  )
-  const example = source.match(/^const mcp = createMcpTools[^]*?createAgent.*\n/m)?.[0] ?? 'none'
-  expect(readme).toContain(`\n${example.replace('SHOP_URL', "'https://shop.example/mcp'")}\`\`\``)
-})

@@ -17,11 +17,13 @@ const model = new ScriptedModel()
 const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'checkpoints.db'))
 const store = new SqliteStore(join(DATA_FOLDER, 'store.db'))
 
+// #region packages/langchain-mcp/README.md
 const mcp = createMcpTools({
   servers: { shop: { url: SHOP_URL } },
   session: 'thread', // kept in the graph's own store
 })
 const agent = createAgent({ model, tools: await mcp.listTools(), checkpointer, store })
+// #endregion
 
 process.on('message', ({ thread, content }: Said) => {
   agent
