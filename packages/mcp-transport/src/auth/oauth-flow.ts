@@ -302,7 +302,7 @@ export class OAuthFlow {
   }
 }
 
-/** Errors of other kinds are of the provider, or say what is wrong with the server. */
+/** Returns other errors unchanged: they are of the provider, or say what is wrong with the server. */
 function toAuthError(cause: unknown): unknown {
   if (cause instanceof IssuerMismatchError || cause instanceof AuthorizationServerMismatchError) {
     const message =
