@@ -49,9 +49,9 @@ async function serveGateway({ port, redisUrl, principals }: Gateway): Promise<vo
     store: redisStore({ url: redisUrl }),
     sessions: { max: 10_000 },
     runs: { maxConcurrent: 1000, maxConcurrentPerPrincipal: 1000 },
-    limits: { requestsPerMinute: 0 },
-    secrets: { stateKey: 'the same in all replicas, and long enough' },
-    logger: false,
+    requestsPerMinute: 0,
+    stateKey: 'the same in all replicas, and long enough',
+    log: false,
   })
   await gateway.listen({ port })
 }

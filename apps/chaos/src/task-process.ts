@@ -107,11 +107,11 @@ async function startGateway(): Promise<void> {
     auth: bearerAuth(TOKEN),
     store: redisStore({ ...shared, onWarning() {} }),
     engine: bullmqEngine({ ...shared, onWarning() {} }),
-    secrets: { stateKey: 'the same in all processes, and long enough' },
-    limits: { requestsPerMinute: 0 },
+    stateKey: 'the same in all processes, and long enough',
+    requestsPerMinute: 0,
     tools: { overrides: { order: { tasks: 'always' } } },
-    tasks: { pollIntervalMs: 100, ttlMs: 600_000 },
-    logger: false,
+    tasks: { ttlMs: 600_000 },
+    log: false,
   })
   if (role === 'worker') {
     watchDelay()

@@ -23,10 +23,7 @@ interface World extends AsyncDisposable {
 const State = z.object({ key: z.string(), answer: z.string().optional() })
 
 /** A gateway with two agents: `pay` waits until the test lets it go on, `ask` asks for a name. */
-async function startWorld(
-  tasks = { pollIntervalMs: 100 },
-  policy: 'always' | 'never' = 'always',
-): Promise<World> {
+async function startWorld(policy: 'always' | 'never' = 'always'): Promise<World> {
   const go = deferred()
   let payments = 0
   const begin = (): StateGraph<typeof State> => new StateGraph(State)
@@ -53,8 +50,7 @@ async function startWorld(
       eve: { token: 'token-of-eve', scopes: ['*'] },
     }),
     tools: { tasks: policy },
-    tasks,
-    logger: false,
+    log: false,
   })
   const { url } = await gateway.listen({ port: 0 })
   const proxy = await startRecordingProxy(url)
@@ -171,22 +167,10 @@ test('an abort cancels the task', async () => {
   await expect(task?.result()).rejects.toMatchObject({ code: 'TASK_CANCELLED' })
 })
 
-test('notifications of the gateway bring the result long before the next poll', async () => {
-  await using world = await startWorld({ pollIntervalMs: 60_000 })
-  const { proxy } = world
-  const call = world.clientOf('ada').callTool('pay', { key: '1' })
-  // The first stream is that for changes of the lists.
-  const listening = { rpcMethod: 'subscriptions/listen', status: 200 }
-  await proxy.waitFor(() => proxy.count(listening) === 2, { timeoutMs: 5000 })
-  world.go.resolve()
-  expect(textOf(await call)).toBe('payment 1')
-  expect(proxy.count({ rpcMethod: 'tasks/get' })).toBe(0)
-})
-
 test.each(['always', 'never'] as const)(
   'a call with a key whose answer is lost runs once (tasks: %s)',
   async (policy) => {
-    await using world = await startWorld({ pollIntervalMs: 100 }, policy)
+    await using world = await startWorld(policy)
     const { proxy, go } = world
     go.resolve()
     const isCall = ({ rpcMethod }: { readonly rpcMethod?: string | undefined }): boolean =>

@@ -8,13 +8,12 @@ import { a2aSource } from './index.ts'
 test('reads cards of A2A agents with their headers', async () => {
   await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
   const content = `
-agents:
-  sources:
-    - type: a2a
-      cards:
-        - url: ${agent.url}
-          headers: { authorization: "Bearer \${AGENT_KEY}" }
-      trustedOrigins: [${agent.origin}]
+sources:
+  - type: a2a
+    cards:
+      - url: ${agent.url}
+        headers: { authorization: "Bearer \${AGENT_KEY}" }
+    trustedOrigins: [${agent.origin}]
 `
   const { config, sections } = await readConfig({ content, env: { AGENT_KEY: 'k1' } })
   const context = { folder: '', onWarning: () => undefined, sections }

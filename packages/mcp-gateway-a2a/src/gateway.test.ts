@@ -9,7 +9,7 @@ import { a2aSource } from './source.ts'
 
 function gatewayFor(agent: A2aAgent): Gateway {
   return createGateway({
-    logger: false,
+    log: false,
     sources: [
       a2aSource({
         cards: [agent.url],
@@ -18,7 +18,6 @@ function gatewayFor(agent: A2aAgent): Gateway {
         random: () => 0.5,
       }),
     ],
-    registry: { debounceMs: 1 },
   })
 }
 
@@ -125,7 +124,7 @@ test('cancels the tasks of its runs when the gateway stops, and waits for that',
     wasCancelled.resolve()
   })
   const gateway = createGateway({
-    logger: false,
+    log: false,
     sources: [a2aSource({ cards: [agent.url], trustedOrigins: [agent.origin] })],
     http: { shutdownGraceMs: 0 },
   })

@@ -95,10 +95,10 @@ export async function startEngineGateway(settings: EngineGatewaySettings): Promi
         : [a2aSource({ cards: [a2a], trustedOrigins: [new URL(a2a).origin], pollMs: 20 })]),
     ],
     auth: bearerAuth('token-of-the-test-0123456789'),
-    secrets: { stateKey: 'a key that all processes of this test share' },
+    stateKey: 'a key that all processes of this test share',
     store,
     engine,
-    logger: false,
+    log: false,
     http: { port: 0 },
   })
   if (settings.works) await gateway.work()

@@ -51,8 +51,8 @@ test('listens on a public address without auth only if `insecure` is set', async
 })
 
 test('refuses a secret that is too short', () => {
-  expect(() => createGateway({ secrets: { stateKey: 'short' } })).toThrow(
-    expect.objectContaining({ code: 'CONFIG', path: 'secrets.stateKey' }),
+  expect(() => createGateway({ stateKey: 'short' })).toThrow(
+    expect.objectContaining({ code: 'CONFIG', path: 'stateKey' }),
   )
 })
 
@@ -202,8 +202,8 @@ test('warns about an invalid message over a pipe in one line', async () => {
   const stateKey = 'k'.repeat(32)
   await using gateway = createGateway({
     sources,
-    secrets: { stateKey },
-    logger: false,
+    stateKey,
+    log: false,
     observer: { warned: (message) => void warnings.push(message) },
   })
   const input = new PassThrough()

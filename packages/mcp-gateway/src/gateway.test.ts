@@ -4,13 +4,13 @@ import { describe, expect, test } from 'vitest'
 import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../test/mcp-clients.ts'
 import { Runtime } from './gateway/runtime.ts'
-import { createGateway } from './gateway.ts'
+import { createGateway, gatewayWith } from './gateway.ts'
 import type { AgentUpdate } from './agents/agent.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   test('lists the tools, calls one, and receives its progress', async () => {
     const agents = new AgentsAtHand({ echo })
-    await using gateway = createGateway({ sources: [agents], logger: false })
+    await using gateway = createGateway({ sources: [agents], log: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
 
@@ -34,7 +34,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
         yield { type: 'done', text: 'Answer' }
       },
     })
-    await using gateway = createGateway({ sources: [agents], logger: false })
+    await using gateway = createGateway({ sources: [agents], log: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
     const heard: string[] = []
@@ -45,7 +45,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
 
   test('stops an agent by cancelling its call', async () => {
     const agents = new AgentsAtHand({ endless })
-    await using gateway = createGateway({ sources: [agents], logger: false })
+    await using gateway = createGateway({ sources: [agents], log: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
 
@@ -63,7 +63,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
 
   test('gets one notification for several new agents', async () => {
     const agents = new AgentsAtHand({ echo })
-    await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
+    await using gateway = gatewayWith({ sources: [agents] }, { debounceMs: 1 })
     const { url } = await gateway.listen({ port: 0 })
     const changed = deferred()
     let count = 0
@@ -91,7 +91,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
         }
       },
     })
-    await using gateway = createGateway({ sources: [agents], logger: false })
+    await using gateway = createGateway({ sources: [agents], log: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url, { answer: () => ({ answer: 'the red one' }) })
     const result = await client.callTool('shop', 'Buy a car')
@@ -101,7 +101,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
 
   test('gets the same error for a tool that never existed and for one that left', async () => {
     const agents = new AgentsAtHand({ weather: echo, wetter: echo })
-    await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
+    await using gateway = gatewayWith({ sources: [agents] }, { debounceMs: 1 })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
     await client.listTools()
@@ -124,7 +124,7 @@ test('ignores an output schema that cannot be compiled', async () => {
   const outputSchema = { type: 'array', items: { type: 'string' } }
   const skills = [{ id: 'count', name: 'count', description: '', outputSchema }]
   agents.join('counter', () => [{ type: 'done', structured: { total: 3 } }], { skills })
-  await using gateway = createGateway({ sources: [agents], logger: false })
+  await using gateway = createGateway({ sources: [agents], log: false })
   const { url } = await gateway.listen({ port: 0 })
   await using client = await connect('v2 pinned', url)
   const result = await client.callTool('counter_count', 'Go')
@@ -134,7 +134,7 @@ test('ignores an output schema that cannot be compiled', async () => {
 
 test('sends at most two notifications for a hundred agents that come and go, in both eras', async () => {
   const agents = new AgentsAtHand({ echo })
-  await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 5 } })
+  await using gateway = gatewayWith({ sources: [agents] }, { debounceMs: 5 })
   const { url } = await gateway.listen({ port: 0 })
   const counts = [0, 0, 0, 0, 0, 0, 0, 0]
   const clients = await Promise.all(

@@ -1,5 +1,5 @@
 import type { AgentRegistry } from './tools/agent-registry.ts'
-import { Runtime } from './gateway/runtime.ts'
+import { Runtime, type RuntimeEdges } from './gateway/runtime.ts'
 import { assertGatewayOptions } from './errors.ts'
 import { listenChecks, stdioChecks } from './gateway/checked-options.ts'
 import type { GatewayListener } from './http/server.ts'
@@ -40,7 +40,12 @@ export interface Gateway extends AsyncDisposable {
  * @throws GatewayError `CONFIG` for options that are unknown or wrong
  */
 export function createGateway(options: GatewayOptions): Gateway {
-  const runtime = new Runtime(options)
+  return gatewayWith(options)
+}
+
+/** The same with other limits than those of a gateway, for tests. */
+export function gatewayWith(options: GatewayOptions, edges?: RuntimeEdges): Gateway {
+  const runtime = new Runtime(options, edges)
   const close = (): Promise<void> => runtime.close()
   return {
     fetch: (request, context) => runtime.fetch(request, context),

@@ -6,24 +6,19 @@ export type { GatewayListener } from './http/server.ts'
 export type {
   ClientAddress,
   ArtifactSettings,
-  EventStoreSettings,
   GatewayObjects,
   GatewayOptions,
   GatewaySettings,
   Given,
   HttpSettings,
   InlineSettings,
-  LimitSettings,
   ListenOptions,
-  RegistrySettings,
   RunSettings,
-  SecretSettings,
   ServerSettings,
   SessionSettings,
   StreamingSettings,
   ToolOverride,
   ToolSettings,
-  UploadSettings,
 } from './options.ts'
 export type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 export type { Clock } from './internal/clock.ts'

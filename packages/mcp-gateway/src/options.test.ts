@@ -41,10 +41,6 @@ test.each([
   ],
   [{ http: { clientAddress: { proxies: 2 } } }, '"http.clientAddress.header" is missing'],
   [{ sessions: { ttlMs: 5 } }, 'there is no option "sessions.ttlMs"'],
-  [
-    { sessions: { eventStore: { ttlMs: NaN } } },
-    '"sessions.eventStore.ttlMs" must be a whole number of 1 or more, not NaN',
-  ],
   [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
   [{ tools: { exclude: 'echo' } }, '"tools.exclude" must be a list of texts, not a string'],
   [{ tools: { overrides: { 'a/b': { hiden: true } } } }, '"tools.overrides["a/b"].hiden"'],
@@ -70,19 +66,20 @@ test.each([
     '"runs.maxConcurrent" must be a whole number of 1 or more, not 0',
   ],
   [{ runs: { maxConcurrentPerPrincipal: 0 } }, 'must be a whole number of 1 or more, not 0'],
+  [
+    { streaming: { heartbeatMs: -1 } },
+    '"streaming.heartbeatMs" must be a whole number from 0 to 2147483647, not -1',
+  ],
   [{ streaming: { channel: 'logs' } }, `Did you mean 'log'?`],
   [{ inline: { imageMaxByte: 5 } }, 'Did you mean "inline.imageMaxBytes"?'],
-  [{ limits: { requestPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinute"'],
-  [{ secrets: { statekey: 'x' } }, 'Did you mean "secrets.stateKey"?'],
-  [
-    { secrets: { stateKey: 5 } },
-    '"secrets.stateKey" must be text of 32 bytes or more, not a number',
-  ],
+  [{ requestPerMinute: 5 }, 'Did you mean "requestsPerMinute"?'],
+  [{ statekey: 'x' }, 'Did you mean "stateKey"?'],
+  [{ stateKey: 5 }, '"stateKey" must be text of 32 bytes or more, not a number'],
   [
     { store: './folder' },
     '"store" must be a store, such as new MemoryGatewayStore(), not a string',
   ],
-  [{ logger: true }, '"logger" must be a logger, or false, not true'],
+  [{ log: true }, '"log" must be a logger, or false, not true'],
   [{ observer: { callStart: () => {} } }, 'Did you mean "observer.callStarted"?'],
   [{ clock: Date }, '"clock" must be an object with now() and after()'],
   [undefined, 'the options must be'],
@@ -103,8 +100,8 @@ test('names the place of a wrong option', () => {
 })
 
 test('accepts Infinity as no limit', async () => {
-  const limits = { argumentBytes: Infinity, requestsPerMinute: undefined }
-  await using gateway = createGateway({ limits, runs: { maxConcurrent: Infinity } })
+  const runs = { needsInputTtlMs: Infinity, repeatTtlMs: undefined }
+  await using gateway = createGateway({ requestsPerMinute: Infinity, runs })
   expect((await gateway.fetch(new Request('http://localhost/healthz'))).status).toBe(200)
 })
 

@@ -30,7 +30,7 @@ export interface GatewayObjects {
    */
   readonly engine?: RunEngine | undefined
   /** Receives warnings and errors, such as failed runs with their stack. `console` is one. `false`: no log. @default standard error */
-  readonly logger?: GatewayLogger | false | undefined
+  readonly log?: GatewayLogger | false | undefined
   /** Receives what the gateway does, for your own logs, traces and metrics. @default none */
   readonly observer?: GatewayObserver | undefined
   /** @default the time of this machine */
@@ -62,8 +62,6 @@ export interface GatewaySettings {
   readonly http: HttpSettings
   /** Limits of sessions. Only clients of the revisions up to 2025-11-25 have sessions. */
   readonly sessions: SessionSettings
-  /** How agents come and go. */
-  readonly registry: RegistrySettings
   /** Which skills become tools, and how tools are listed and called. */
   readonly tools: ToolSettings
   /** How many calls run at a time, and for how long. */
@@ -76,12 +74,16 @@ export interface GatewaySettings {
   readonly inline: InlineSettings
   /** Files that agents make and that clients upload. */
   readonly artifacts: ArtifactSettings
-  /** How much one caller may ask for. Addresses are those of connections, unless `http.clientAddress` says otherwise. */
-  readonly limits: LimitSettings
-  /** Secrets that all processes of one gateway share. */
-  readonly secrets: SecretSettings
-  /** Principal of callers if there is no `auth`. */
-  readonly anonymousPrincipal: string
+  /**
+   * Requests of one caller per minute. Callers without a name share the limit of their network (an IPv4 address or an
+   * IPv6 /64), to which wrong credentials count, too. 0: no limit, except 600 wrong credentials of one network.
+   */
+  readonly requestsPerMinute: number
+  /**
+   * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
+   * If it is left out: random, so that signed values end with the process.
+   */
+  readonly stateKey: string | Uint8Array | undefined
 }
 
 export interface ServerSettings {
@@ -130,10 +132,6 @@ export interface HttpSettings {
   readonly clientAddress: ClientAddress | undefined
   /** Larger request bodies are refused with 413. */
   readonly maxBodyBytes: number
-  /** A connection that accepts no bytes for this time is closed. Applies if the gateway listens itself. */
-  readonly writeTimeoutMs: number
-  /** A silent stream gets a comment this often, so that proxies keep it open. */
-  readonly keepAliveMs: number
   /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. */
   readonly drainDelayMs: number
   /** Time that calls have to end when the gateway closes. Then they are aborted. */
@@ -149,34 +147,10 @@ export interface SessionSettings {
   readonly idleTtlMs: number
   /** A session ends after this time in any case. New requests are refused; calls in flight may end. */
   readonly absoluteTtlMs: number
-  /** Number of sessions. Further handshakes are refused. */
+  /** Number of sessions. Further handshakes are refused. As many clients of 2026-07-28 may listen to changes. */
   readonly max: number
-  /** Number of sessions of one verified caller. */
+  /** Number of sessions of one verified caller, and of its clients of 2026-07-28 that listen. */
   readonly maxPerPrincipal: number
-  /** Time that a client has to come back to a lost stream. Then its call is cancelled. */
-  readonly disconnectGraceMs: number
-  /** Time that a client is asked to wait before it comes back to a stream. */
-  readonly retryMs: number
-  /** Events that are kept for clients that come back with `Last-Event-ID`. */
-  readonly eventStore: EventStoreSettings
-}
-
-export interface EventStoreSettings {
-  /** `false`: no events are kept, and a call whose stream is lost is cancelled. */
-  readonly enabled: boolean
-  /** Events of one stream. Older events are dropped. */
-  readonly maxEventsPerStream: number
-  /** Time for which the events of a stream are kept after the last one. */
-  readonly ttlMs: number
-}
-
-export interface RegistrySettings {
-  /** An agent of another process leaves if its source has not seen it for this time. */
-  readonly ttlMs: number
-  /** Time between two checks for such agents. */
-  readonly checkMs: number
-  /** Clients are notified of a change after this time without another change, and after four times this time at most. */
-  readonly debounceMs: number
 }
 
 export interface ToolSettings {
@@ -203,10 +177,6 @@ export interface ToolSettings {
   readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */
   readonly prompts: boolean
-  /** Time for which a client of 2026-07-28 may keep a list. */
-  readonly listTtlMs: number
-  /** Entries on one page of a list. */
-  readonly pageSize: number
 }
 
 /** Settings of one tool. What is left out is as for all tools, or as the agent says. */
@@ -239,24 +209,16 @@ export interface RunSettings {
    * caller without a name is known by its session.
    */
   readonly mode: 'run' | 'thread'
-  /** Time for which a conversation is kept after its last call. */
-  readonly threadTtlMs: number
   /** Time that a whole run may take. */
   readonly timeoutMs: number
-  /** Time that a cancelled agent has to end. */
-  readonly stopGraceMs: number
   /** Number of runs at a time. Further calls wait for at most 30 s: 64 of all callers, and 32 of one caller. */
   readonly maxConcurrent: number
   /** Number of runs of one principal at a time; of one address for callers without a name. */
   readonly maxConcurrentPerPrincipal: number
   /** Time that a paused run waits for its answer. */
   readonly needsInputTtlMs: number
-  /** Time that a person has to answer an elicitation in a session. */
-  readonly questionTimeoutMs: number
   /** Time for which a repeated answer or a repeated call with an idempotency key gets the same result. */
   readonly repeatTtlMs: number
-  /** Time between two searches for runs and conversations that have ended. */
-  readonly sweepMs: number
 }
 
 /**
@@ -269,8 +231,6 @@ export type TaskPolicy = 'never' | 'auto' | 'always' | 'required'
 export interface TaskSettings {
   /** Time for which a task is kept after its end. */
   readonly ttlMs: number
-  /** Time between two polls that clients are asked to wait. */
-  readonly pollIntervalMs: number
   /** Number of tasks of one principal, ended ones included. Further calls become no tasks. */
   readonly maxPerPrincipal: number
 }
@@ -280,8 +240,6 @@ export interface StreamingSettings {
   readonly enabled: boolean
   /** `progress`: to calls with a progress token. `log`: as log messages, to clients that set a level. */
   readonly channel: 'progress' | 'log' | 'both'
-  /** Time for which text is collected before it is sent. */
-  readonly coalesceMs: number
   /** A silent run sends progress this often. 0: never. Many clients give up after 60 s. */
   readonly heartbeatMs: number
 }
@@ -311,56 +269,10 @@ export interface ArtifactSettings {
   readonly ttlMs: number
   /** Size of one file. */
   readonly maxBytes: number
-  /** Size up to which `resources/read` answers. A larger file is downloaded. */
-  readonly readMaxBytes: number
   /** Bytes of all files of one caller. Callers without a name are counted by address. */
   readonly quota: number
-  /** How clients bring files. */
-  readonly upload: UploadSettings
-  /** Time for which a download link works. */
-  readonly downloadUrlTtlMs: number
-  /** Path of downloads and uploads. */
-  readonly path: string
-  /**
-   * URL of the same path as clients see it, such as `https://agents.example/artifacts`. If it is left out: `path` at
-   * `http.publicUrl`, or at the address the gateway listens on; without both there are no links.
-   */
-  readonly baseUrl: string | undefined
-}
-
-export interface UploadSettings {
   /** Accepts files by `PUT`, and offers the parameter `files`. */
-  readonly enabled: boolean
-  /** Size of one upload. If it is left out: `artifacts.maxBytes`. */
-  readonly maxBytes: number | undefined
-}
-
-export interface LimitSettings {
-  /**
-   * Requests of one caller per minute. Callers without a name share the limit of their network (an IPv4 address or an
-   * IPv6 /64), to which wrong credentials count, too. 0: no limit, except 600 wrong credentials of one network.
-   */
-  readonly requestsPerMinute: number
-  /** Number of open `subscriptions/listen` streams of this process. */
-  readonly subscriptions: number
-  /** Number of such streams of one caller. */
-  readonly subscriptionsPerPrincipal: number
-  /** Number of such streams from one address for callers without a name, together with the listening streams of their sessions. */
-  readonly subscriptionsPerAddress: number
-  /** Size of the arguments of one call, as JSON. */
-  readonly argumentBytes: number
-  /** Bytes of large answers and of events that clients have not read yet, of all connections. */
-  readonly unreadBytes: number
-  /** The same for one connection. A single answer or event may be larger. */
-  readonly unreadBytesPerConnection: number
-}
-
-export interface SecretSettings {
-  /**
-   * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
-   * If it is left out: random, so that signed values end with the process.
-   */
-  readonly stateKey: string | Uint8Array | undefined
+  readonly upload: boolean
 }
 
 /** For how long a result answers the same call of the same caller again. */

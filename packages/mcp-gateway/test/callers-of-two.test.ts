@@ -26,7 +26,7 @@ function replica(prefix: string, options: Partial<GatewayOptions> = {}): Replica
   const gateway = createGateway({
     sources: [new AgentsAtHand({ echo })],
     auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
-    secrets: { stateKey: 'the same in all processes, and long enough' },
+    stateKey: 'the same in all processes, and long enough',
     http: { clientAddress: () => '192.0.2.1' },
     store,
     ...options,
@@ -51,7 +51,7 @@ async function statusOf(answer: Promise<Response>): Promise<number> {
 }
 
 test.runIf(redis)('limits the requests of a caller over all processes together', async () => {
-  const options = { limits: { requestsPerMinute: 4 } }
+  const options = { requestsPerMinute: 4 }
   await using a = replica('rates-by-name', options)
   await using b = replica('rates-by-name', options)
   const statuses: number[] = []

@@ -38,7 +38,7 @@ function worldOf(options: GatewayOptions = {}): World {
       maxConcurrentPerPrincipal: many,
       timeoutMs: 1e9,
     },
-    limits: { requestsPerMinute: many },
+    requestsPerMinute: many,
     http: { shutdownGraceMs: 0 },
     ...options,
   })
@@ -135,15 +135,6 @@ const LEGS: readonly Leg[] = [
       return (id) => begun(url, toolCall(id, 'endless', 'Go'), session.headers)
     },
     graceMs: 10_000,
-  },
-  {
-    name: 'a client with a session that cannot come back',
-    options: { sessions: { eventStore: { enabled: false } } },
-    async open(url) {
-      const session = await WireSession.open(url)
-      return (id) => begun(url, toolCall(id, 'endless', 'Go'), session.headers)
-    },
-    graceMs: 0,
   },
 ]
 

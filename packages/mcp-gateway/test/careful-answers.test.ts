@@ -22,7 +22,7 @@ test('refuses new tokens from a network that sends wrong tokens', async () => {
   let address = '192.0.2.1'
   await using gateway = gatewayOf({
     http: { clientAddress: () => address },
-    limits: { requestsPerMinute: 3 },
+    requestsPerMinute: 3,
   })
   const statusOf = async (headers: Record<string, string>): Promise<number> => {
     const { status, body } = await gateway.fetch(initialize(headers))
@@ -43,7 +43,7 @@ test('refuses new tokens from a network that sends wrong tokens', async () => {
 test('a token that was accepted goes on from an address that sends wrong tokens', async () => {
   await using gateway = gatewayOf({
     http: { clientAddress: () => '192.0.2.1' },
-    limits: { requestsPerMinute: 3 },
+    requestsPerMinute: 3,
   })
   const statusOf = async (credential: string): Promise<number> => {
     const { status, body } = await gateway.fetch(initialize({ authorization: credential }))
@@ -95,7 +95,7 @@ test('does not tell callers where the store is, or which', async () => {
   const warnings: string[] = []
   await using gateway = gatewayOf({
     store: parts,
-    logger: false,
+    log: false,
     observer: {
       warned: (message, cause) => void warnings.push(`${message}: ${String(cause)}`),
     },

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** The sources of a file that offers the graphs of the folder. */
-export const YAML = 'agents:\n  sources:\n    - { type: langgraph, config: ./langgraph.json }\n'
+export const YAML = '# agents\nsources:\n  - { type: langgraph, config: ./langgraph.json }\n'
 
 /** A folder with a configuration, and a graph that says what it was told. */
 export interface ConfigFolder extends AsyncDisposable {

@@ -2,16 +2,19 @@ import { Hono } from 'hono'
 import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { createGateway } from '../src/gateway.ts'
+import { gatewayWith } from '../src/gateway.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { TOKENS, giving } from './served-files.ts'
 
 test('serves files below the path at which it is mounted', async () => {
-  await using gateway = createGateway({
-    sources: [new AgentsAtHand({ give: giving({ name: 'a.bin', data: new Uint8Array(9) }) })],
-    auth: bearerAuth(TOKENS.ada),
-    artifacts: { baseUrl: 'https://agents.example/mcp/artifacts/', readMaxBytes: 8 },
-  })
+  await using gateway = gatewayWith(
+    {
+      sources: [new AgentsAtHand({ give: giving({ name: 'a.bin', data: new Uint8Array(9) }) })],
+      auth: bearerAuth(TOKENS.ada),
+      http: { publicUrl: 'https://agents.example/mcp/' },
+    },
+    { readMaxBytes: 8 },
+  )
   const app = new Hono().mount('/mcp', gateway.fetch)
   const headers = { authorization: `Bearer ${TOKENS.ada}`, host: 'agents.example' }
   const ask = (path: string, init: RequestInit = {}): Response | Promise<Response> =>
@@ -42,7 +45,7 @@ test('serves files below the path at which it is mounted', async () => {
   const { error } = (await read.json()) as { error: { data: { downloadUrl: string } } }
   const { downloadUrl } = error.data
   expect(downloadUrl).toMatch(/^https:\/\/agents\.example\/mcp\/artifacts\/\w{26}\/notes\.txt\?/)
-  expect(await (await app.request(downloadUrl, { headers: { host: 'x' } })).text()).toBe(
-    'some notes',
-  )
+  expect(
+    await (await app.request(downloadUrl, { headers: { host: 'agents.example' } })).text(),
+  ).toBe('some notes')
 })

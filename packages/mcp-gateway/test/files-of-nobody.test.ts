@@ -101,7 +101,7 @@ describe('callers without a name', () => {
     }
     expect(await properties({})).toEqual(['message', 'files'])
     expect(await properties({ auth: twoPeople() })).toEqual(['message', 'files'])
-    const off = { artifacts: { upload: { enabled: false } }, auth: twoPeople() }
+    const off = { artifacts: { upload: false }, auth: twoPeople() }
     expect(await properties(off)).toEqual(['message'])
     const none = { artifacts: { enabled: false }, auth: twoPeople() }
     expect(await properties(none)).toEqual(['message'])

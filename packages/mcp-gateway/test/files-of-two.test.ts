@@ -3,7 +3,7 @@ import { deferred } from '@x/mcp-testing'
 import { afterAll, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { createGateway } from '../src/gateway.ts'
+import { gatewayWith } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { connectForFiles, FILE_CLIENTS } from './file-clients.ts'
@@ -21,13 +21,15 @@ async function replica(url: string, prefix: string) {
     yield { type: 'file', file: { name: 'plan.txt', data: Buffer.from(`text ${++version}`) } }
     yield { type: 'done' }
   }
-  const gateway = createGateway({
-    sources: [new AgentsAtHand({ write })],
-    auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
-    secrets: { stateKey: 'the same thirty-two bytes, or more' },
-    artifacts: { readMaxBytes: 3 },
-    store,
-  })
+  const gateway = gatewayWith(
+    {
+      sources: [new AgentsAtHand({ write })],
+      auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
+      stateKey: 'the same thirty-two bytes, or more',
+      store,
+    },
+    { readMaxBytes: 3 },
+  )
   const listener = await gateway.listen({ port: 0 })
   return {
     url: listener.url,

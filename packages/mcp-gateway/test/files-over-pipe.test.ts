@@ -22,7 +22,7 @@ describe.each([
     }
     await using gateway = createGateway({
       sources: [new AgentsAtHand({ give, reader })],
-      logger: false,
+      log: false,
     })
     const pipe = { input: new PassThrough(), output: new PassThrough() }
     await using connection = gateway.serveStdio(pipe)
@@ -49,7 +49,7 @@ describe.each([
     await using gateway = createGateway({
       sources: [new AgentsAtHand({ reader })],
       store,
-      logger: false,
+      log: false,
     })
     const pipe = { input: new PassThrough(), output: new PassThrough() }
     await using connection = gateway.serveStdio(pipe)
@@ -68,7 +68,7 @@ test('fails one request only when the store cannot name the owner of a file', as
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ reader })],
     store,
-    logger: false,
+    log: false,
   })
   const pipe = { input: new PassThrough(), output: new PassThrough() }
   await using connection = gateway.serveStdio(pipe)

@@ -8,7 +8,7 @@ import { TOKENS, serve, twoPeople, reader } from './served-files.ts'
 
 describe('uploads', () => {
   test('need a credential', async () => {
-    const artifacts = { upload: { maxBytes: 10 } }
+    const artifacts = { maxBytes: 10 }
     await using at = await serve({ reader }, { auth: twoPeople(), artifacts })
     await using client = await connectForFiles('v1', at.url, { token: TOKENS.ada })
     const put = (url: string, body: string, headers = {}): Promise<Response> =>

@@ -181,7 +181,8 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     const large = textFile('large.json', JSON.stringify({ text: 'x'.repeat(5000) }))
     await using at = await serve(
       { give: giving(large) },
-      { store: STORES[store](), auth: twoPeople(), clock, artifacts: { readMaxBytes: 1000 } },
+      { store: STORES[store](), auth: twoPeople(), clock },
+      { readMaxBytes: 1000 },
     )
     await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
     const { content } = await client.call('give', { message: 'Go' })

@@ -18,7 +18,7 @@ const handshake = JSON.stringify({
 })
 
 function gatewayOf(options: Parameters<typeof createGateway>[0] = {}): Gateway {
-  return createGateway({ sources: [new AgentsAtHand({ echo })], logger: false, ...options })
+  return createGateway({ sources: [new AgentsAtHand({ echo })], log: false, ...options })
 }
 
 /** What is on the wire, to the letter; the server ends the connection. */
@@ -223,7 +223,7 @@ describe('credentials', () => {
 })
 
 test('takes the address from the connection, not from headers', async () => {
-  await using gateway = gatewayOf({ limits: { requestsPerMinute: 1 } })
+  await using gateway = gatewayOf({ requestsPerMinute: 1 })
   const { port } = await gateway.listen({ port: 0 })
   const from = (address: string): readonly string[] => [
     'Host: localhost',

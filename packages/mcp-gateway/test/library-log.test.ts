@@ -71,7 +71,7 @@ test('hands warnings and failed runs to a logger in its place', async () => {
     warn: (message: string) => void entries.push(['warn', message]),
     error: (message: string, details?: object) => void entries.push(['error', message, details]),
   }
-  await callOnce({ logger, tools: { overrides: { 'nobody/nothing': { title: 'Nothing' } } } })
+  await callOnce({ log: logger, tools: { overrides: { 'nobody/nothing': { title: 'Nothing' } } } })
   expect(written).toBe('')
   expect(entries).toEqual([
     ['warn', expect.stringContaining('matches no skill now')],
@@ -79,8 +79,8 @@ test('hands warnings and failed runs to a logger in its place', async () => {
   ])
 })
 
-test('writes nothing with `logger: false`', async () => {
-  await callOnce({ logger: false })
+test('writes nothing with `log: false`', async () => {
+  await callOnce({ log: false })
   expect(written).toBe('')
 })
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { AgentSource } from '../src/agents/agent.ts'
 import { GatewayError } from '../src/errors.ts'
-import { createGateway } from '../src/gateway.ts'
+import { gatewayWith } from '../src/gateway.ts'
 import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
 import { call, get, type Fetch, type Json } from './task-requests.ts'
 
@@ -40,16 +40,17 @@ export function startMortalGateway(
   }
   const { blobs, logs, rates, isDurable, isShared } = store
   const parts = { blobs, logs, rates, isDurable, isShared, records }
-  const gateway = createGateway({
-    logger: false,
-    store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
-    secrets: { stateKey: 'the same in all processes, and long enough' },
-    sources: [mortal(makeSource(dying.signal), dying.signal)],
-    registry: { debounceMs: 1 },
-    tools: { tasks: 'always' },
-    http: { shutdownGraceMs: 10 },
-    runs: { stopGraceMs: 10 },
-  })
+  const gateway = gatewayWith(
+    {
+      log: false,
+      store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
+      stateKey: 'the same in all processes, and long enough',
+      sources: [mortal(makeSource(dying.signal), dying.signal)],
+      tools: { tasks: 'always' },
+      http: { shutdownGraceMs: 10 },
+    },
+    { debounceMs: 1, stopGraceMs: 10 },
+  )
   const endLease = async (): Promise<void> => {
     for (const key of leases) await store.records.delete(key)
   }

@@ -13,10 +13,12 @@ interface Settings {
   readonly prefix?: string
   readonly timeoutMs?: number
   readonly sessions?: object
-  readonly limits?: object
+  readonly requestsPerMinute?: number
 }
 
-const { redis, prefix, timeoutMs, sessions, limits }: Settings = JSON.parse(process.argv[2] ?? '{}')
+const { redis, prefix, timeoutMs, sessions, requestsPerMinute }: Settings = JSON.parse(
+  process.argv[2] ?? '{}',
+)
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
@@ -62,9 +64,9 @@ const gateway = createGateway({
   }),
   store,
   sessions,
-  limits,
-  secrets: { stateKey: 'the same in all processes, and long enough' },
-  logger: false,
+  requestsPerMinute,
+  stateKey: 'the same in all processes, and long enough',
+  log: false,
   observer: { warned: (message) => say(`warned ${message}`) },
 })
 const { port } = await gateway.listen({ port: 0 })

@@ -22,7 +22,7 @@ export interface ReplicaSettings {
   readonly prefix?: string
   readonly timeoutMs?: number
   readonly sessions?: object
-  readonly limits?: object
+  readonly requestsPerMinute?: number
 }
 
 export async function startReplica(settings: ReplicaSettings): Promise<Replica> {

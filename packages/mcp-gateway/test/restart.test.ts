@@ -27,7 +27,7 @@ interface Running {
 async function start(): Promise<Running> {
   const store = new DiskGatewayStore(dir)
   const source = new AgentsAtHand({ echo: () => [{ type: 'done', text: 'Here I am' }] })
-  const gateway = createGateway({ sources: [source], store, logger: false })
+  const gateway = createGateway({ sources: [source], store, log: false })
   const { url } = await gateway.listen({ port: 0 })
   return { gateway, store, url }
 }

@@ -2,7 +2,8 @@ import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
 import type { Block, CallAnswer } from './file-clients.ts'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import type { GatewayOptions } from '../src/options.ts'
-import { createGateway } from '../src/gateway.ts'
+import { gatewayWith } from '../src/gateway.ts'
+import type { RuntimeEdges } from '../src/gateway/runtime.ts'
 import type { OutputFile } from '../src/files/result-files.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 
@@ -50,12 +51,10 @@ export interface ServedFiles extends AsyncDisposable {
 export async function serve(
   behaviours: Readonly<Record<string, Behaviour>>,
   options: GatewayOptions = {},
+  edges: RuntimeEdges = {},
 ): Promise<ServedFiles> {
-  const gateway = createGateway({
-    logger: false,
-    ...options,
-    sources: [new AgentsAtHand(behaviours)],
-  })
+  const sources = [new AgentsAtHand(behaviours)]
+  const gateway = gatewayWith({ log: false, ...options, sources }, edges)
   const { url } = await gateway.listen({ port: 0 })
   return {
     url,

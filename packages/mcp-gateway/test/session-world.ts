@@ -13,7 +13,7 @@ import type { RequestContext } from '../src/mcp/request-context.ts'
 import { OpenStreams } from '../src/mcp/open-streams.ts'
 import { toResponse } from '../src/http/web-edge.ts'
 import { SessionHttp } from '../src/mcp/session-http.ts'
-import type { SessionLimits, SessionStore } from '../src/mcp/sessions.ts'
+import { SESSION_LIMITS, type SessionLimits, type SessionStore } from '../src/mcp/sessions.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { ManualClock, settled } from './manual-clock.ts'
@@ -50,7 +50,6 @@ export interface SessionWorldOptions {
   readonly tools?: Readonly<Record<string, Tool>>
   readonly settings?: Partial<SessionLimits>
   readonly questionTimeoutMs?: number
-  readonly keepAliveMs?: number
   readonly isShared?: boolean
   /** @default 2 */
   readonly processes?: number
@@ -62,9 +61,7 @@ const SETTINGS: SessionLimits = {
   absoluteTtlMs: 43_200_000,
   max: 10_000,
   maxPerPrincipal: 100,
-  disconnectGraceMs: 10_000,
-  retryMs: 1000,
-  events: { maxEvents: 1000, ttlMs: 300_000 },
+  ...SESSION_LIMITS,
 }
 
 /** Handlers whose tools return a text. */
@@ -160,11 +157,7 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       resources: {
         listOf: ({ principal: { id, isAnonymous }, scope }) => (isAnonymous ? scope : id),
       },
-      streams: new OpenStreams(
-        { perPrincipal: 100, perAddress: 100 },
-        options.keepAliveMs ?? 15_000,
-        clock,
-      ),
+      streams: new OpenStreams({ perPrincipal: 100, perAddress: 100 }, clock),
       observer: {
         sessionOpened: () => void observed.push('opened'),
         sessionClosed: ({ reason }) => void observed.push(reason),

@@ -14,11 +14,7 @@ const INTRO = `# Gateway: all settings
 
 This page is generated from the schema of the settings: run \`pnpm vitest run packages/mcp-gateway/test/settings-reference -u\` after a change.
 
-A configuration file has these sections. \`createGateway()\` has the same settings with the same defaults, except that
-
-- \`agents\` is called \`registry\`, \`agents.listChangedDebounceMs\` is \`registry.debounceMs\`;
-- \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects: \`sources\`, \`auth\`, \`store\`, \`logger\`;
-- \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
+A configuration file and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`store\` and \`log\` are sections of a file, and objects of a program.
 
 Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Commas separate the items of a list in a variable. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. A change of a setting takes effect with the next start. A setting without a default has no value unless you set it.
 `
@@ -81,7 +77,7 @@ export async function settingsReference(): Promise<string> {
   const plain = (await readConfig({ content: '' })).config
   const { config, schema, sections } = await readConfig({
     content: {
-      agents: { sources: [{ type: 'a2a', cards: [] }] },
+      sources: [{ type: 'a2a', cards: [] }],
       auth: { mode: 'facade' },
       store: { type: 'redis', url: 'redis://localhost' },
     },
@@ -103,7 +99,7 @@ export async function settingsReference(): Promise<string> {
       if (path.length === 0 && isSection) lines.push(`## ${key}\n\n${found.doc}\n`)
       if (isSection) visit(own, innerType, inner)
       else lines.push(entry({ schema, path: own, doc: found.doc, value: inner }))
-      if (pathText(own) === 'agents.sources') lines.push(...sources())
+      if (pathText(own) === 'sources') lines.push(...sources())
       if (path.length === 0) lines.push('')
     }
   }

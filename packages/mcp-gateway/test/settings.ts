@@ -1,17 +1,11 @@
 import { completeSettings } from '../src/gateway/settings.ts'
-import type { ArtifactsOptions } from '../src/files/artifacts.ts'
+import { READ_MAX_BYTES, type ArtifactsOptions } from '../src/files/artifacts.ts'
 import { gatewayFiles } from '../src/files/run-files.ts'
 import { systemClock } from '../src/internal/clock.ts'
-import type {
-  GatewaySettings,
-  Given,
-  RegistrySettings,
-  StreamingSettings,
-  ToolSettings,
-} from '../src/options.ts'
-import type { RunsOptions } from '../src/runs/runs.ts'
+import type { GatewaySettings, Given, StreamingSettings, ToolSettings } from '../src/options.ts'
+import { STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
-import type { AgentRegistryOptions } from '../src/tools/agent-registry.ts'
+import { REGISTRY_LIMITS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
 import type { PlanOptions } from '../src/tools/plan.ts'
 
 /** All settings with their defaults. */
@@ -25,6 +19,7 @@ export function runsOptions(given: GivenRuns): RunsOptions {
   const { clock = systemClock, records, streaming } = given
   return {
     ...DEFAULTS.runs,
+    stopGraceMs: STOP_GRACE_MS,
     files: gatewayFiles({
       ...DEFAULTS.artifacts,
       artifacts: undefined,
@@ -43,6 +38,7 @@ export type GivenArtifacts = Partial<ArtifactsOptions> & Pick<ArtifactsOptions, 
 /** Adds defaults to the options of `Artifacts`. */
 export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
   ...DEFAULTS.artifacts,
+  readMaxBytes: READ_MAX_BYTES,
   key: 'k'.repeat(32),
   clock: systemClock,
   onChange: () => undefined,
@@ -60,9 +56,9 @@ export const planOptions = (given: GivenPlan = {}): PlanOptions => ({
   ...withDefaults(DEFAULTS.tools, given),
 })
 
-export type GivenRegistry = Given<RegistrySettings> & { readonly tools?: GivenPlan } & Partial<
-    Pick<AgentRegistryOptions, 'sources' | 'onWarning' | 'clock'>
-  >
+export type GivenRegistry = { readonly tools?: GivenPlan } & Partial<
+  Pick<AgentRegistryOptions, 'sources' | 'onWarning' | 'clock' | 'debounceMs'>
+>
 
 /** Adds defaults to the options of a registry. */
 export function registryOptions({ tools, ...given }: GivenRegistry): AgentRegistryOptions {
@@ -71,7 +67,8 @@ export function registryOptions({ tools, ...given }: GivenRegistry): AgentRegist
     sources: [],
     onWarning: () => undefined,
     clock,
-    ...withDefaults(DEFAULTS.registry, given),
+    ...REGISTRY_LIMITS,
+    ...given,
     tools: planOptions(tools),
   }
 }

@@ -25,7 +25,6 @@ function signers(): {
     links: new ArtifactLinks({
       key,
       baseUrl: () => 'https://files.example/artifacts',
-      ttlMs: 900_000,
       clock: systemClock,
     }),
   }
@@ -99,7 +98,7 @@ test.each(['', 'v1.', 'v1.e30.', 'v1.e30.AAAA', 'nonsense'])(
   'refuses an invented request state over HTTP: %j',
   async (requestState) => {
     const sources = [new AgentsAtHand({ echo })]
-    await using gateway = createGateway({ sources, auth: bearerAuth('t0ken'), logger: false })
+    await using gateway = createGateway({ sources, auth: bearerAuth('t0ken'), log: false })
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },

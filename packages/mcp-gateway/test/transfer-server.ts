@@ -28,7 +28,7 @@ function* make(): Iterable<AgentUpdate> {
 
 const gateway = createGateway({
   sources: [new AgentsAtHand({ make })],
-  secrets: { stateKey: 'thirty-two bytes that nobody knows' },
+  stateKey: 'thirty-two bytes that nobody knows',
   http: { metricsPath: '/metrics' }, // so that each transfer is counted
   store,
 })

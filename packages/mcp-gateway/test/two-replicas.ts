@@ -1,4 +1,4 @@
-import { Runtime } from '../src/gateway/runtime.ts'
+import { Runtime, type RuntimeEdges } from '../src/gateway/runtime.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { EventLogs, GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
@@ -38,6 +38,7 @@ export function withLogs(store: GatewayStore, methods: Partial<EventLogs>): Gate
 export function twoReplicas(
   options: Partial<GatewayOptions> = {},
   wrap: (store: GatewayStore) => GatewayStore = (store) => store,
+  edges: RuntimeEdges = {},
 ): TwoReplicas {
   const clock = new ManualClock()
   const memory = new MemoryGatewayStore({ now: () => clock.now() })
@@ -55,15 +56,18 @@ export function twoReplicas(
   const agents = new AgentsAtHand({ echo, endless })
   const warnings: string[] = []
   const make = (): Runtime =>
-    new Runtime({
-      sources: [agents],
-      clock,
-      store,
-      secrets: { stateKey: 'the same in all processes, and long enough' },
-      logger: false,
-      observer: { warned: (message) => void warnings.push(message) },
-      ...options,
-    })
+    new Runtime(
+      {
+        sources: [agents],
+        clock,
+        store,
+        stateKey: 'the same in all processes, and long enough',
+        log: false,
+        observer: { warned: (message) => void warnings.push(message) },
+        ...options,
+      },
+      edges,
+    )
   const [a, b] = [make(), make()]
   return {
     a: (request) => a.fetch(request),

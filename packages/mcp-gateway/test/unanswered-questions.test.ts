@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 
-import { createGateway } from '../src/gateway.ts'
+import { gatewayWith } from '../src/gateway.ts'
+import type { CallEnd } from '../src/internal/observer.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { WireSession } from './wire-session.ts'
 
@@ -15,11 +16,8 @@ test('says why a call ends whose question nobody answers in time, and frees the 
     forget: async (_agentId: string, state: unknown) => void forgotten.push(state),
   })
   const outcomes: string[] = []
-  await using gateway = createGateway({
-    sources: [source],
-    runs: { questionTimeoutMs: 50 },
-    observer: { callEnded: (_, { outcome }) => void outcomes.push(outcome) },
-  })
+  const observer = { callEnded: (_: unknown, { outcome }: CallEnd) => void outcomes.push(outcome) }
+  await using gateway = gatewayWith({ sources: [source], observer }, { questionTimeoutMs: 50 })
   const { url } = await gateway.listen({ port: 0 })
   const session = await WireSession.open(url, { capabilities: { elicitation: {} } })
   const params = { name: 'shop', arguments: { message: 'A shirt' } }

@@ -7,7 +7,9 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { createGateway, type Gateway } from '../src/gateway.ts'
+import { gatewayWith, type Gateway } from '../src/gateway.ts'
+import type { RuntimeEdges } from '../src/gateway/runtime.ts'
+import type { GatewayObserver } from '../src/internal/observer.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
@@ -25,13 +27,16 @@ interface World extends AsyncDisposable {
   unread(...requests: readonly string[]): Promise<Socket>
 }
 
-async function start(options: Partial<GatewayOptions> = {}): Promise<World> {
+async function start(
+  options: Partial<GatewayOptions> = {},
+  edges: RuntimeEdges = {},
+): Promise<World> {
   const agents = new AgentsAtHand({ echo, endless })
   const auth = bearerAuth({
     ada: { token: tokenOf('ada'), scopes: ['*'] },
     ben: { token: tokenOf('ben'), scopes: ['*'] },
   })
-  const gateway = createGateway({ sources: [agents], auth, ...options })
+  const gateway = gatewayWith({ sources: [agents], auth, requestsPerMinute: 0, ...options }, edges)
   const { port } = await gateway.listen({ port: 0 })
   const sockets: Socket[] = []
   return {
@@ -102,8 +107,8 @@ async function readAll(socket: Socket): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** Settings with which an unread answer of 8 MiB leaves no room for another one of the same caller. */
-const LITTLE_ROOM = { limits: { unreadBytes: MIB, requestsPerMinute: 0 } }
+/** Limits with which an unread answer of 8 MiB leaves no room for another one of the same caller. */
+const LITTLE_ROOM = { unreadBytes: MIB }
 
 async function large(world: World): Promise<string> {
   const uri = await upload(world, randomBytes(8 * MIB))
@@ -118,7 +123,7 @@ async function statusOfList(world: World): Promise<number> {
 }
 
 test('ends a connection that takes nothing of its answer', async () => {
-  await using world = await start({ http: { writeTimeoutMs: 1000 }, ...LITTLE_ROOM })
+  await using world = await start({}, { writeTimeoutMs: 1000, ...LITTLE_ROOM })
   const socket = await world.unread(await large(world))
   await expect.poll(() => statusOfList(world), { timeout: 10_000 }).toBe(503)
   await expect.poll(() => statusOfList(world), { timeout: 10_000 }).toBe(200)
@@ -130,14 +135,12 @@ test('ends a connection that takes nothing of its answer', async () => {
 
 test('ends a download that is not read', async () => {
   const ended = deferred<string>()
-  await using world = await start({
-    http: { writeTimeoutMs: 200 },
-    observer: {
-      fileTransferred: ({ direction, outcome }) => {
-        if (direction === 'download') ended.resolve(outcome)
-      },
+  const observer: GatewayObserver = {
+    fileTransferred: ({ direction, outcome }) => {
+      if (direction === 'download') ended.resolve(outcome)
     },
-  })
+  }
+  await using world = await start({ observer }, { writeTimeoutMs: 200 })
   const uri = await upload(world, randomBytes(16 * MIB))
   const path = uri.replace('artifact://', '/artifacts/')
   const authorization = `authorization: Bearer ${tokenOf('ada')}`
@@ -146,7 +149,7 @@ test('ends a download that is not read', async () => {
 })
 
 test('serves requests that come without waiting one after the other, and answers in their order', async () => {
-  await using world = await start(LITTLE_ROOM)
+  await using world = await start({}, LITTLE_ROOM)
   const names = ['first', 'second', 'third']
   const calls = names.map((name) => {
     return raw(rpc('ada', 'tools/call', { name: 'echo', arguments: { message: `the ${name}` } }))
@@ -186,7 +189,7 @@ test('ends a connection that sends requests without end', { timeout: 20_000 }, a
 
 test('holds a bounded number of bytes for clients that do not read, and serves the others', async () => {
   const unreadBytes = 24 * MIB
-  await using world = await start({ limits: { unreadBytes, requestsPerMinute: 0 } })
+  await using world = await start({}, { unreadBytes })
   const uri = await upload(world, randomBytes(8 * MIB))
   const read = raw(rpc('ada', 'resources/read', { uri }))
   const before = memory()
@@ -264,7 +267,7 @@ test(
   'gives the whole answer to a client that takes longer than the write time-out',
   { timeout: 30_000 },
   async () => {
-    await using world = await start({ http: { writeTimeoutMs: 500 } })
+    await using world = await start({}, { writeTimeoutMs: 500 })
     const uri = await upload(world, randomBytes(8 * MIB))
     const { promise: whole, resolve } = deferred<number>()
     const startedAt = performance.now()

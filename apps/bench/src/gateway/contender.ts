@@ -6,7 +6,7 @@ import type { LoadApi } from './load-process.ts'
 /** A server that the gateway is compared with. The README describes each of them. */
 export type PeerName = 'control' | 'sdk-v2' | 'fastmcp' | 'mastra'
 /** The gateway, with different options. */
-export type GatewayName = 'gateway' | 'gateway-200' | 'gateway-debounced' | 'gateway-tasks'
+export type GatewayName = 'gateway' | 'gateway-200' | 'gateway-tasks'
 export type ServerName = PeerName | GatewayName
 
 /** Functions that every server process offers. */

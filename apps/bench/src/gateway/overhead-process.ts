@@ -38,7 +38,7 @@ const gateway = createGateway({
   ...agent.options,
   auth: bearerAuth({ bench: { token: TOKEN, scopes: ['*'] } }),
   http: { path: PATH, metricsPath: '/metrics' },
-  limits: { requestsPerMinute: 0 },
+  requestsPerMinute: 0,
 })
 const { port } = await gateway.listen({ port: 0 })
 await gateway.registry.start()

@@ -151,7 +151,7 @@ async function writeConfig(
   const langgraph = JSON.stringify({ graphs: Object.fromEntries(graphs) })
   await writeFile(join(folder, 'langgraph.json'), langgraph)
   // JSON is YAML.
-  await writeFile(join(folder, 'gateway.yaml'), JSON.stringify({ agents: { sources: [source] } }))
+  await writeFile(join(folder, 'gateway.yaml'), JSON.stringify({ sources: [source] }))
 }
 
 async function untilTools(connection: Connection, count: number): Promise<void> {

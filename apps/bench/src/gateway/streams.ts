@@ -120,7 +120,7 @@ async function joinFigure(era: Era, { rounds, progress }: BenchOptions): Promise
   progress(`listeners: ${JOINING} agents join (${era})`)
   const values: number[] = []
   for (let round = 0; round < rounds; round += 1) {
-    await using contender = await startGatewayServer('gateway-debounced')
+    await using contender = await startGatewayServer()
     const { server, load } = contender
     await load.call('listen', era, JOIN_LISTENERS)
     const before = await server.call('toolCount')

@@ -27,7 +27,6 @@ export function interopGateway(options: GatewayOptions = {}): Gateway {
   return createGateway({
     agents: graphs(() => late.join()),
     sources: [late],
-    registry: { debounceMs: 20 }, // checks wait for the notification
     http: { shutdownGraceMs: 0 },
     ...options,
   })

@@ -94,9 +94,9 @@ const gateway = createGateway({
     },
   },
   auth: bearerAuth(GATEWAY_TOKEN),
-  secrets: { stateKey: GATEWAY_TOKEN },
+  stateKey: GATEWAY_TOKEN,
   tools: { tasks: 'always' },
-  logger: false,
+  log: false,
   ...(REDIS_URL !== '' && { store: redisStore(shared), engine: bullmqEngine(shared) }),
 })
 if (REDIS_URL !== '') await gateway.work()

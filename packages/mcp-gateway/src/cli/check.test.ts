@@ -5,29 +5,27 @@ import { readConfig } from './config-file.ts'
 
 test('leaves out the secrets of all sections', async () => {
   const content = {
-    agents: {
-      sources: [
-        {
-          type: 'langgraph-server',
-          url: 'https://a.test/?k=S7',
-          apiKey: 'S1',
-          headers: { 'x-key': 'S2' },
-        },
-        { type: 'a2a', cards: [{ url: 'https://b.test/@a', headers: { authorization: 'S3' } }] },
-      ],
-    },
+    sources: [
+      {
+        type: 'langgraph-server',
+        url: 'https://a.test/?k=S7',
+        apiKey: 'S1',
+        headers: { 'x-key': 'S2' },
+      },
+      { type: 'a2a', cards: [{ url: 'https://b.test/@a', headers: { authorization: 'S3' } }] },
+    ],
     auth: {
       mode: 'bearer',
       tokens: { ci: { token: 'S4', scopes: ['*'] }, cd: { sha256: 'a'.repeat(64) } },
     },
-    secrets: { stateKey: 'S5'.repeat(20) },
+    stateKey: 'S5'.repeat(20),
     store: { type: 'redis', url: 'redis://user:S6@localhost:6379' },
   }
   const { config, schema } = await readConfig({ content })
   const shown = withoutSecrets(config, schema)
   expect(JSON.stringify(shown)).not.toMatch(/S[1-7]|aaaa/)
   expect(shown).toMatchObject({
-    agents: { sources: [{ type: 'langgraph-server' }, { cards: [{ url: 'https://b.test/@a' }] }] },
+    sources: [{ type: 'langgraph-server' }, { cards: [{ url: 'https://b.test/@a' }] }],
     auth: { mode: 'bearer', tokens: { ci: { scopes: ['*'] }, cd: {} } },
     store: { type: 'redis', prefix: 'mcp-gateway' },
   })

@@ -48,7 +48,7 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
     const options = {
       ...configured.options,
       engine: undefined,
-      logger: false as const,
+      log: false as const,
       observer: { warned: onWarning },
       store,
     }

@@ -17,7 +17,7 @@ describe('readConfig', () => {
     const { config } = await readConfig({ content: '' })
     expect(config.http).toMatchObject({ host: '127.0.0.1', port: 8000, path: '/mcp' })
     expect(config.auth.mode).toBe('none')
-    expect((await readConfig({ content: 'http:\n  # port: 1\nagents: null\n' })).config).toEqual(
+    expect((await readConfig({ content: 'http:\n  # port: 1\nsources: null\n' })).config).toEqual(
       config,
     )
   })
@@ -60,10 +60,10 @@ describe('readConfig', () => {
       'http:\n  public-url: x',
       'g.yaml:2: there is no setting "http.public-url". Did you mean "http.publicUrl"?',
     ],
-    ['limit: 4', 'g.yaml:1: there is no setting "limit". Did you mean "limits"?'],
+    ['task: 4', 'g.yaml:1: there is no setting "task". Did you mean "tasks"?'],
     [
-      'secrets:\n  zzzzzz: 4',
-      'g.yaml:2: there is no setting "secrets.zzzzzz". The settings of "secrets" are stateKey',
+      'tasks:\n  zzzzzz: 4',
+      'g.yaml:2: there is no setting "tasks.zzzzzz". The settings of "tasks" are ttlMs, maxPerPrincipal',
     ],
     [
       'tools:\n  overrides:\n    support/ask:\n      timeout: 4',
@@ -83,15 +83,15 @@ describe('readConfig', () => {
       `g.yaml:1: setting "streaming.channel" must be 'progress', 'log' or 'both', not 'logs'. Did you mean 'log'?`,
     ],
     [
-      'agents:\n  sources:\n    - type: a2a\n    - type: smtp',
+      '# two\nsources:\n  - type: a2a\n  - type: smtp',
       [
-        'g.yaml:3: setting "agents.sources[0].cards" is missing: it must be a list of cards',
-        'g.yaml:4: setting "agents.sources[1].type" must be a source with type: langgraph, langgraph-server or a2a, not a string',
+        'g.yaml:3: setting "sources[0].cards" is missing: it must be a list of cards',
+        'g.yaml:4: setting "sources[1].type" must be a source with type: langgraph, langgraph-server or a2a, not a string',
       ].join('\n'),
     ],
     [
-      'secrets:\n  stateKey: hunter2',
-      'g.yaml:2: setting "secrets.stateKey" must be text of 32 bytes or more, not a string',
+      'stateKey: hunter2',
+      'g.yaml:1: setting "stateKey" must be text of 32 bytes or more, not a string',
     ],
     [
       'http:\n  publicUrl: ${PUBLIC}',
@@ -112,7 +112,7 @@ describe('readConfig', () => {
       'http: { path: /readyz, metricsPath: /artifacts/metrics }',
       [
         'g.yaml:1: setting "http.path" must be a path of its own: the readiness probe has this one, not a string',
-        'g.yaml:1: setting "http.metricsPath" must be a path of its own: artifacts.path has this one, not a string',
+        'g.yaml:1: setting "http.metricsPath" must be a path of its own: artifacts has this one, not a string',
       ].join('\n'),
     ],
     [
@@ -156,8 +156,8 @@ describe('readConfig', () => {
       'g.yaml:2: setting "store.type" must be disk, which is the type for store.dir, not a string',
     ],
     [
-      'agents:\n  ttlMs: 15000\n  sources: [{ type: a2a, cards: [https://a.example] }]',
-      'g.yaml:2: setting "agents.ttlMs" must be a number above 24000: a source looks for its agents every 20000 ms (refreshMs), not 15000',
+      'sources:\n  - { type: a2a, cards: [https://a.example], refreshMs: 50000 }',
+      'g.yaml:2: setting "sources[0].refreshMs" must be a number below 50000: an agent leaves after 60000 ms, not 50000',
     ],
     ['- a', 'g.yaml: the settings must be a section with keys of its own, not a list'],
     [
@@ -220,27 +220,16 @@ describe('readConfig', () => {
   })
 
   test.each([
-    { secrets: 'S3CRET' },
-    { secrets: { stateKey: 'S3CRET' } },
+    { stateKey: 'S3CRET' },
     { auth: { tokens: 'S3CRET' } },
     { auth: { tokens: ['S3CRET'] } },
     { auth: { tokens: { ci: 'S3CRET' } } },
     { auth: { tokens: { ci: { sha256: 'S3CRET' } } } },
     { auth: { tokens: { ci: { token: ['S3CRET'] } } } },
     { auth: { tokens: { ci: { token: 12_345_678 } } } },
-    {
-      agents: {
-        sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: 'S3CRET' }],
-      },
-    },
-    {
-      agents: {
-        sources: [{ type: 'langgraph-server', url: 'https://a.test', apiKey: ['S3CRET'] }],
-      },
-    },
-    {
-      agents: { sources: [{ type: 'a2a', cards: [{ url: 'https://a.test', headers: 'S3CRET' }] }] },
-    },
+    { sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: 'S3CRET' }] },
+    { sources: [{ type: 'langgraph-server', url: 'https://a.test', apiKey: ['S3CRET'] }] },
+    { sources: [{ type: 'a2a', cards: [{ url: 'https://a.test', headers: 'S3CRET' }] }] },
     { store: { type: 'redis', url: 'http://:S3CRET@localhost' } },
   ])('does not show a secret that is in the wrong place: %j', async (content) => {
     const { message } = await failureOf({ content })

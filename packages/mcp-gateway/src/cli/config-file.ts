@@ -162,9 +162,9 @@ async function importSections(
   }
   await load('store', ['store', 'type'], ['store'])
   await load('auth', ['auth', 'mode'], ['auth', 'facade'])
-  const sources = valueAt(config, ['agents', 'sources'])
+  const sources = valueAt(config, ['sources'])
   for (const index of Array.isArray(sources) ? sources.keys() : []) {
-    const section = ['agents', 'sources', index]
+    const section = ['sources', index]
     await load('sources', [...section, 'type'], section)
   }
   return { found, missing }

@@ -67,7 +67,7 @@ export type AuthSection = FileSection<Authenticator, AuthContext>
 
 /** Sections by the word that stands for them in a file. */
 export interface FileSections {
-  /** By `agents.sources[].type`. */
+  /** By `sources[].type`. */
   readonly sources: Record<string, SourceSection>
   /** By `store.type`. */
   readonly store: Record<string, StoreSection>

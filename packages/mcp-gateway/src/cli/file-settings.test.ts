@@ -24,16 +24,16 @@ auth:
 })
 
 test('names the place of a wrong card', async () => {
-  const content = 'agents:\n  sources:\n    - type: a2a\n      cards: [5]'
+  const content = '# agents\nsources:\n  - type: a2a\n    cards: [5]'
   await expect(readConfig({ content, name: 'g.yaml' })).rejects.toThrow(
-    'g.yaml:4: setting "agents.sources[0].cards[0]" must be the URL of a card, or { url, headers }, not a number',
+    'g.yaml:4: setting "sources[0].cards[0]" must be the URL of a card, or { url, headers }, not a number',
   )
 })
 
 test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
 inline: { imageMaxBytes: 0 }
-artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: { maxBytes: 7 } }
+artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: false }
 tools: { schemaFromExamples: true }`)
   expect(configured.options).toMatchObject({
     inline: { imageMaxBytes: 0 },
@@ -41,7 +41,7 @@ tools: { schemaFromExamples: true }`)
       ttlMs: 5000,
       uriScheme: 'file-of',
       quota: 3,
-      upload: { enabled: true, maxBytes: 7 },
+      upload: false,
     },
     tools: { schemaFromExamples: true },
   })

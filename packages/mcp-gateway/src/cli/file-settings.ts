@@ -11,6 +11,7 @@ import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
 import { HEALTH_PATH, READY_PATH } from '../gateway/health-routes.ts'
 import type { SettingPath } from '../gateway/setting-paths.ts'
+import { ARTIFACTS_PATH } from '../http/artifact-routes.ts'
 import {
   headers,
   matching,
@@ -24,30 +25,24 @@ import {
   url,
   whole,
 } from '../gateway/setting-kinds.ts'
-import { registryShape, settingsShape } from '../gateway/settings.ts'
-import type { GatewayOptions, GatewaySettings, RegistrySettings } from '../options.ts'
+import { settingsShape } from '../gateway/settings.ts'
+import type { GatewayOptions, GatewaySettings } from '../options.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
+import { AGENT_TTL_MS } from '../tools/agent-registry.ts'
 import { PACKAGES } from './file-sections.ts'
 import type { FileSections, SectionContext } from './file-sections.ts'
 
 /** A configuration file with all defaults in place. */
-export interface FileSettings extends Omit<GatewaySettings, 'registry' | 'anonymousPrincipal'> {
-  /** Where agents come from, and how they come and go. */
-  readonly agents: AgentSettings
+export interface FileSettings extends GatewaySettings {
+  /** Where agents come from: `langgraph`, `langgraph-server` or `a2a`. */
+  readonly sources: readonly SourceSettings[]
   /** Who may call. */
   readonly auth: AuthSettings
   /** Where sessions, files and paused runs are kept. */
   readonly store: StoreSettings
   /** The log of the command. */
   readonly log: LogSettings
-}
-
-interface AgentSettings extends Omit<RegistrySettings, 'debounceMs'> {
-  /** Sources of agents: `langgraph`, `langgraph-server` or `a2a`. */
-  readonly sources: readonly SourceSettings[]
-  /** Clients are notified of a change after this time without another change, and after four times this time at most. */
-  readonly listChangedDebounceMs: number
 }
 
 /** Settings of a source. The section of its type defines them. */
@@ -58,8 +53,6 @@ interface SourceSettings extends Readonly<Record<string, unknown>> {
 interface AuthSettings {
   /** How callers are checked. `facade`: a sign-in for people, in front of an identity service. */
   readonly mode: string
-  /** Principal of callers if `mode` is `none`. */
-  readonly anonymousPrincipal: string
   /** Static tokens, by the name of their caller. Each has `sha256` or `token`, and may have `scopes` and `expiresAt`. */
   readonly tokens: Readonly<Record<string, StaticToken>>
   /** Issuers whose JWTs are accepted. */
@@ -85,8 +78,6 @@ interface StoreSettings extends Readonly<Record<string, unknown>> {
 interface LogSettings {
   /** Least severe level that is written. */
   readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /** Standard output may carry the protocol, so the log always goes to standard error. */
-  readonly to: 'stderr'
 }
 
 const SHA256 = '64 hex digits, as `mcp-gateway token` prints them'
@@ -143,9 +134,6 @@ const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
   clockToleranceSec: whole(0, 3600).optional(),
 })
 
-const { anonymousPrincipal, registry: _registry, ...shape } = settingsShape
-const { debounceMs, ...registry } = registryShape
-
 /** Returns the schema of files that use these sections. It checks a file, and fills in the defaults. */
 export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
   const words = [...Object.keys(OWN_SOURCES), ...Object.keys(PACKAGES.sources)]
@@ -164,15 +152,10 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
   return z
     .strictObject(
       {
-        ...shape,
-        agents: section({
-          ...registry,
-          sources: z.array(source, { error: 'a list of sources' }).default([]),
-          listChangedDebounceMs: debounceMs,
-        }),
+        ...settingsShape,
+        sources: z.array(source, { error: 'a list of sources' }).default([]),
         auth: section({
           mode: oneOf('none', 'bearer', 'jwt', ...Object.keys(PACKAGES.auth)).default('none'),
-          anonymousPrincipal,
           tokens: z.record(text, token, { error: 'tokens by name' }).default({}),
           issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
           principalClaim: text.default('sub'),
@@ -187,9 +170,6 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
         }),
         log: section({
           level: oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info'),
-          to: z
-            .literal('stderr', { error: 'stderr: stdout may carry the protocol' })
-            .default('stderr'),
         }),
       },
       { error: 'a section with keys of its own' },
@@ -210,7 +190,7 @@ interface Contradiction {
 /** Finds settings that are valid alone and wrong together. */
 function* contradictions(settings: FileSettings): Generator<Contradiction> {
   yield* sharedPaths(settings)
-  const { auth, store, agents } = settings
+  const { auth, store, sources } = settings
   const mode = ['auth', 'mode']
   if (auth.issuers.length > 0 && auth.mode !== 'jwt') {
     yield { path: mode, expected: 'jwt, which is the mode for auth.issuers' }
@@ -224,11 +204,10 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
     yield { path: type, expected: 'disk, which is the type for store.dir' }
   }
   // Else agents would leave and come back between two searches. A search may begin a tenth later, and takes time.
-  const times = agents.sources.map((source) => source['refreshMs'])
-  const refreshMs = Math.max(0, ...times.filter((each) => typeof each === 'number'))
-  if (agents.ttlMs <= 1.2 * refreshMs) {
-    const why = `a source looks for its agents every ${refreshMs} ms (refreshMs)`
-    yield { path: ['agents', 'ttlMs'], expected: `a number above ${1.2 * refreshMs}: ${why}` }
+  for (const [index, { refreshMs }] of sources.entries()) {
+    if (typeof refreshMs !== 'number' || 1.2 * refreshMs < AGENT_TTL_MS) continue
+    const expected = `a number below ${AGENT_TTL_MS / 1.2}: an agent leaves after ${AGENT_TTL_MS} ms`
+    yield { path: ['sources', index, 'refreshMs'], expected }
   }
 }
 
@@ -241,8 +220,8 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
   for (const key of ['path', 'metricsPath'] as const) {
     const urlPath = http[key]
     if (urlPath === undefined) continue
-    const isFile = artifacts.enabled && urlPath.startsWith(`${artifacts.path}/`)
-    const other = isFile ? 'artifacts.path' : owners.get(urlPath)
+    const isFile = artifacts.enabled && urlPath.startsWith(`${ARTIFACTS_PATH}/`)
+    const other = isFile ? 'artifacts' : owners.get(urlPath)
     if (other !== undefined) {
       yield { path: ['http', key], expected: `a path of its own: ${other} has this one` }
     }
@@ -283,8 +262,8 @@ export async function toOptions(
     engine = sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
     const made = { folder, onWarning, isShared: store.isShared }
     const sources = await Promise.all(
-      settings.agents.sources.map(({ type, ...own }, index) =>
-        withPath(`agents.sources[${index}]`, async () => {
+      settings.sources.map(({ type, ...own }, index) =>
+        withPath(`sources[${index}]`, async () => {
           return sectionOf({ ...OWN_SOURCES, ...sections.sources }, type).create(own, made)
         }),
       ),
@@ -304,13 +283,8 @@ export async function toOptions(
 }
 
 function toSettings(settings: FileSettings): GatewaySettings {
-  const { log: _log, store: _store, auth, agents, ...same } = settings
-  const { sources: _sources, listChangedDebounceMs, ...rest } = agents
-  return {
-    ...same,
-    registry: { ...rest, debounceMs: listChangedDebounceMs },
-    anonymousPrincipal: auth.anonymousPrincipal,
-  }
+  const { log: _log, store: _store, auth: _auth, sources: _sources, ...same } = settings
+  return same
 }
 
 /** @throws GatewayError `CONFIG` with the path of the missing setting */

@@ -76,7 +76,7 @@ describe('the command line', () => {
 
 describe('check', () => {
   test('prints the configuration without secrets, and the tools', async () => {
-    const path = await file('g.yaml', `${YAML}secrets: { stateKey: "\${KEY}" }\n`)
+    const path = await file('g.yaml', `${YAML}stateKey: "\${KEY}"\n`)
     const { code, out, err } = await run(['check', path], { KEY: 'k'.repeat(40) })
     expect([code, err]).toEqual([0, ''])
     expect(out).toContain('port: 8000')
@@ -118,7 +118,7 @@ describe('check', () => {
   })
 
   test('names the line of a section that its package refuses', async () => {
-    const card = '    - { type: a2a, cards: ["https://user:hunter2@agent.example"] }\n'
+    const card = '  - { type: a2a, cards: ["https://user:hunter2@agent.example"] }\n'
     const { code, err } = await run(['check', await file('g.yaml', YAML + card)])
     expect(code).toBe(1)
     expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:4: .* user name or a password/)
@@ -153,7 +153,7 @@ describe('check of mistakes that only matter when clients are served', () => {
   const shared = 'store: { type: redis, url: "redis://127.0.0.1:1" }\n'
   test.each([
     ['http: { host: 0.0.0.0 }\n', /:4: Without auth, everybody/],
-    [shared, /g\.yaml: With a shared store, every process needs the same secrets\.stateKey/],
+    [shared, /g\.yaml: With a shared store, every process needs the same stateKey/],
   ])('refuses %j with the same message as serve', async (text, message) => {
     const path = await file('g.yaml', `${YAML}${text}`)
     const checked = await run(['check', path])
@@ -259,7 +259,7 @@ describe('serve', () => {
       const broken = YAML.replace('langgraph.json', 'nowhere.json')
       const path = await file(
         'g.yaml',
-        `${broken}    - { type: langgraph, config: ./langgraph.json }\n`,
+        `${broken}  - { type: langgraph, config: ./langgraph.json }\n`,
       )
       const { code, err } = await run([path, how, '--log-level', 'silent'])
       expect(code).toBe(1)
@@ -270,7 +270,7 @@ describe('serve', () => {
   )
 
   test('serves the other sources if one cannot be reached now', async () => {
-    const away = '    - { type: langgraph-server, url: "http://127.0.0.1:9" }\n'
+    const away = '  - { type: langgraph-server, url: "http://127.0.0.1:9" }\n'
     const running = start([await file('g.yaml', YAML + away), '--port', '0'])
     const [url = ''] = await running.said('stdout', /http:\/\/127\.0\.0\.1:\d+\/mcp/)
     await running.said('stderr', /langgraph-server http:\/\/127\.0\.0\.1:9 cannot be reached/)
@@ -308,7 +308,7 @@ describe('serve', () => {
 
   test('says that a worker cannot connect to the store', async () => {
     const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: true }\n'
-    const secrets = `secrets: { stateKey: ${'k'.repeat(40)} }\n`
+    const secrets = `stateKey: ${'k'.repeat(40)}\n`
     const path = await file('g.yaml', YAML + store + secrets)
     const { code, out, err } = await run(['work', path])
     expect([code, out]).toEqual([1, ''])
@@ -318,7 +318,7 @@ describe('serve', () => {
   test('warns if there are no sources', async () => {
     const { code, out } = await run(['check', await file('g.yaml', 'http: { port: 1 }\n')])
     expect(code).toBe(0)
-    expect(out).toContain('There are no tools: agents.sources is empty')
+    expect(out).toContain('There are no tools: sources is empty')
   })
 
   test('refuses a public address without auth, with the place of the setting', async () => {

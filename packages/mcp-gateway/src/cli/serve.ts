@@ -61,7 +61,7 @@ async function serveConfig(
     throw new GatewayError('CONFIG', text, { path: 'store' })
   }
   const observer = allObservers([auditObserver(log), await spansOnDemand()])
-  const options = { ...configured.options, logger, observer }
+  const options = { ...configured.options, log: logger, observer }
   await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]
   if (serves === 'stdio') {
@@ -100,9 +100,7 @@ export function checkSources(
 ): void {
   const failed = gateway.registry.status().sources.flatMap(({ name, state, reason }) => {
     if (state !== 'failed') return []
-    const place = read.placeOf(
-      `agents.sources[${sources.findIndex((source) => source.name === name)}]`,
-    )
+    const place = read.placeOf(`sources[${sources.findIndex((source) => source.name === name)}]`)
     return [toLine(`${place}: ${name}: ${reason ?? 'it gave no reason'}`)]
   })
   if (failed.length > 0) throw new CommandError(failed.join('\n'))
@@ -132,12 +130,12 @@ interface ServableOptions {
  * @throws GatewayError `CONFIG`, as the start would
  */
 export function checkServable(
-  { http, agents }: FileSettings,
+  { http, sources }: FileSettings,
   { options, stdio, onWarning }: ServableOptions,
 ): void {
-  const { auth, secrets, store } = options
+  const { auth, stateKey, store } = options
   checkAuthFits(auth, stdio ? 'stdio' : http)
-  if (agents.sources.length === 0) onWarning('There are no tools: agents.sources is empty')
+  if (sources.length === 0) onWarning('There are no tools: sources is empty')
   const { host, publicUrl, allowedHosts } = http
   const isNamed = publicUrl !== undefined || allowedHosts.length > 0
   if (!stdio && auth === undefined && !isLoopback(host) && !isNamed) {
@@ -146,5 +144,5 @@ export function checkServable(
     )
   }
   const isShared = store?.isShared ?? false
-  stateKeyFrom({ stateKey: secrets?.stateKey, isShared, onWarning: () => undefined })
+  stateKeyFrom({ stateKey, isShared, onWarning: () => undefined })
 }

@@ -28,8 +28,10 @@ import type { ArtifactAddress } from './uri.ts'
 
 export interface ArtifactsOptions extends Pick<
   ArtifactSettings,
-  'uriScheme' | 'ttlMs' | 'maxBytes' | 'readMaxBytes' | 'quota'
+  'uriScheme' | 'ttlMs' | 'maxBytes' | 'quota'
 > {
+  /** Size up to which `resources/read` answers. A larger file is downloaded. */
+  readonly readMaxBytes: number
   readonly store: GatewayStore
   /** Key that signs cursors. The same in every process. */
   readonly key: Uint8Array | string
@@ -39,6 +41,9 @@ export interface ArtifactsOptions extends Pick<
   /** Called with the error of a sweep. The next sweep tries again. */
   readonly onError: (error: unknown) => void
 }
+
+/** Size up to which `resources/read` answers: the base64 of it is a message that clients still accept. */
+export const READ_MAX_BYTES = 8_388_608
 
 /** Most versions of one name. A further one replaces the oldest. */
 const MAX_VERSIONS = 20

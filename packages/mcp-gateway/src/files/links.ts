@@ -4,13 +4,14 @@ import { encodedName } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
 import type { Clock } from '../internal/clock.ts'
 
+/** Time for which a link works: everyone who has it can download the file. */
+const LINK_TTL_MS = 900_000
+
 export interface ArtifactLinksOptions {
   /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
   /** Key that signs links. The same in every process. */
   readonly key: Uint8Array | string
-  /** Time for which a link works. Milliseconds. */
-  readonly ttlMs: number
   readonly clock: Clock
 }
 
@@ -27,10 +28,10 @@ export class ArtifactLinks {
 
   /** Returns a link that expires with the artifact at the latest. `undefined`: the address of the gateway is not known. */
   downloadUrl({ scope, name, version, expiresAt }: Artifact): string | undefined {
-    const { baseUrl, clock, ttlMs } = this.#options
+    const { baseUrl, clock } = this.#options
     const base = baseUrl()
     if (base === undefined) return undefined
-    const exp = Math.floor(Math.min(clock.now() + ttlMs, expiresAt) / 1000)
+    const exp = Math.floor(Math.min(clock.now() + LINK_TTL_MS, expiresAt) / 1000)
     const sig = this.#sign({ scope, name }, [version, exp])
     return `${base}/${scope}/${encodedName(name)}?version=${version}&exp=${exp}&sig=${sig}`
   }

@@ -15,7 +15,6 @@ function open() {
   const clock = { now: () => 1_700_000_000_000, after: () => () => {} }
   const artifacts = new Artifacts(artifactsOptions({ store, key: 'k', clock, readMaxBytes: 5 }))
   const links = new ArtifactLinks({
-    ttlMs: 900_000,
     baseUrl: () => 'https://gateway.example/artifacts',
     key: 'k',
     clock,

@@ -36,7 +36,7 @@ const objectChecks: Checks<GatewayObjects> = {
     accepts: (value) => isRecord(value) && isRecord(value['records']),
   },
   engine: { ...methods('submit', 'work'), takes: 'an engine, such as bullmqEngine()' },
-  logger: {
+  log: {
     takes: 'a logger, or false',
     accepts: (value) => value === false || methods('warn', 'error').accepts(value),
   },

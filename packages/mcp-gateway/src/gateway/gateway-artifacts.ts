@@ -4,7 +4,11 @@ import { ArtifactLinks } from '../files/links.ts'
 import { ArtifactResources } from '../files/resources.ts'
 import type { ResultFiles } from '../files/result-files.ts'
 import { gatewayFiles } from '../files/run-files.ts'
-import { ArtifactRoutes, type ArtifactRoutesOptions } from '../http/artifact-routes.ts'
+import {
+  ARTIFACTS_PATH,
+  ArtifactRoutes,
+  type ArtifactRoutesOptions,
+} from '../http/artifact-routes.ts'
 import type { HttpRoute } from '../http/router.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/timers.ts'
@@ -17,11 +21,13 @@ export interface GatewayArtifactsOptions {
   readonly inline: InlineSettings
   /** Resources on one page. */
   readonly pageSize: number
+  /** As in `ArtifactsOptions`. */
+  readonly readMaxBytes: number
   readonly store: GatewayStore
   readonly key: Uint8Array
   readonly clock: Clock
   readonly changes: Pick<ChangeFeed, 'publish'>
-  /** Configured URL of this gateway: `https://agents.example`. */
+  /** Configured URL of this gateway: `https://agents.example`, with the path at which it is mounted. */
   readonly publicUrl: string | undefined
   /** Returns the URL at which this gateway listens. `undefined`: it does not listen. */
   readonly listensAt: () => string | undefined
@@ -37,24 +43,29 @@ export class GatewayArtifacts {
   readonly #options: GatewayArtifactsOptions
   readonly #artifacts: Artifacts
   readonly #links: ArtifactLinks
-  readonly #maxUploadBytes: number
   readonly #batches: ChangeBatches
 
   constructor(options: GatewayArtifactsOptions) {
-    const { artifacts: settings, inline, pageSize, clock, key, store } = options
-    const { downloadUrlTtlMs: ttlMs, upload, maxBytes } = settings
+    const { artifacts: settings, inline, pageSize, readMaxBytes, clock, key, store } = options
     this.#options = options
     const onError = (cause: unknown): void =>
       options.onError(new Error('Expired files could not be deleted', { cause }))
     this.#batches = new ChangeBatches(options)
     const onChange = (change: ArtifactChange): void => this.#batches.add(change)
-    const artifacts = new Artifacts({ ...settings, store, key, clock, onChange, onError })
+    const artifacts = new Artifacts({
+      ...settings,
+      readMaxBytes,
+      store,
+      key,
+      clock,
+      onChange,
+      onError,
+    })
     this.#artifacts = artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
-    this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
+    this.#links = new ArtifactLinks({ baseUrl, key, clock })
     this.files = gatewayFiles({ ...settings, artifacts, inline })
     this.resources = new ArtifactResources({ artifacts, links: this.#links, pageSize, clock })
-    this.#maxUploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
   }
 
   /** Publishes the last changes. */
@@ -66,23 +77,20 @@ export class GatewayArtifacts {
   /** Returns the route for downloads and uploads over HTTP. */
   route(parts: Pick<ArtifactRoutesOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
     const { artifacts: settings, clock } = this.#options
-    const { path, upload } = settings
+    const { upload, maxBytes } = settings
     return new ArtifactRoutes({
       ...parts,
       artifacts: this.#artifacts,
       links: this.#links,
-      path,
-      maxUploadBytes: upload.enabled ? this.#maxUploadBytes : undefined,
+      maxUploadBytes: upload ? maxBytes : undefined,
       clock,
     })
   }
 
   #baseUrl(): string | undefined {
-    const { artifacts, publicUrl, listensAt } = this.#options
-    const { baseUrl, path } = artifacts
-    if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '')
-    const origin = publicUrl ?? listensAt()
-    return origin === undefined ? undefined : new URL(path, origin).href
+    const { publicUrl, listensAt } = this.#options
+    const url = publicUrl ?? listensAt()
+    return url === undefined ? undefined : `${url.replace(/\/+$/, '')}${ARTIFACTS_PATH}`
   }
 }
 

@@ -73,7 +73,7 @@ test('reports a credential that cannot be checked as unavailable', async () => {
 test('reports the name of a caller with too many requests', async () => {
   const { refused } = await toldOf([initialize({ authorization }), initialize({ authorization })], {
     auth,
-    limits: { requestsPerMinute: 1 },
+    requestsPerMinute: 1,
   })
   expect(refused).toEqual([{ reason: 'too_many', status: 429, principal: 'ada', address }])
 })
@@ -82,7 +82,7 @@ test('reports downloads without a credential, and counts links', async () => {
   const file = (query: string): Request => new Request(`http://localhost/artifacts/a.txt${query}`)
   const { refused } = await toldOf([file(''), file('?sig=x'), file('?sig=x')], {
     auth,
-    limits: { requestsPerMinute: 1 },
+    requestsPerMinute: 1,
   })
   expect(refused.map(({ reason }) => reason)).toEqual(['no_credential', 'too_many'])
 })

@@ -28,7 +28,7 @@ function post(method: string, params: object, headers: object = {}): Request {
 }
 
 test('serves handlers other than those of agents in all revisions', async () => {
-  await using runtime = new Runtime({}, () => bareHandlers)
+  await using runtime = new Runtime({}, { makeHandlers: () => bareHandlers })
 
   const initialized = await runtime.fetch(
     post('initialize', {

@@ -1,4 +1,5 @@
-import { AgentRegistry } from '../tools/agent-registry.ts'
+import { AgentRegistry, REGISTRY_LIMITS, type RegistryLimits } from '../tools/agent-registry.ts'
+import { READ_MAX_BYTES } from '../files/artifacts.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
@@ -9,11 +10,11 @@ import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
-import type { ListenOptions, CheckedOptions, GatewayOptions, ToolSettings } from '../options.ts'
+import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } from '../options.ts'
 import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
 import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
-import { GatewayListeners, type GatewayListener } from '../http/server.ts'
-import { UnreadBytes } from '../http/unread-bytes.ts'
+import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../http/server.ts'
+import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
 import { checkedOptions } from './checked-options.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
 import { healthRoutes } from './health-routes.ts'
@@ -21,10 +22,17 @@ import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 
 import { ChangeFeed } from '../mcp/change-feed.ts'
-import { GatewayHandlers, type HandlerParts, type McpHandlers } from '../mcp/handlers.ts'
-import { OpenStreams } from '../mcp/open-streams.ts'
+import {
+  GatewayHandlers,
+  LIST_TTL_MS,
+  PAGE_SIZE,
+  type HandlerParts,
+  type McpHandlers,
+} from '../mcp/handlers.ts'
+import { OpenStreams, STREAMS_PER_ADDRESS } from '../mcp/open-streams.ts'
+import { QUESTION_TIMEOUT_MS } from '../mcp/session-context.ts'
 import { SessionHttp, type SessionHttpOptions } from '../mcp/session-http.ts'
-import { toSessionLimits } from '../mcp/sessions.ts'
+import { SESSION_LIMITS, type SessionLimits } from '../mcp/sessions.ts'
 import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
@@ -33,14 +41,13 @@ import { Router, type HttpRoute } from '../http/router.ts'
 import { toResponse, webExchange } from '../http/web-edge.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
-import { Runs } from '../runs/runs.ts'
+import { Runs, STOP_GRACE_MS } from '../runs/runs.ts'
 import { prepareTask } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource, type LangGraphSourceOptions } from '../agents/langgraph/source.ts'
 import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { PlanOptions } from '../tools/plan.ts'
 
 /** Time that responses have to reach their clients when the gateway closes. */
 const LAST_RESPONSES_MS = 1000
@@ -53,13 +60,42 @@ const STORE_MS = 2000
 /** Time within which Redis counts the queued tasks for the metrics. */
 const COUNT_MS = 1000
 
-/** Limits of the feed of changes where events of calls are not stored, but other processes need the changes. */
-const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
+/** Limits of the feed of changes. Clients come back to it as they do to the stream of a call. */
+const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 300_000 }
+
+/** Limits that are no settings. */
+const LIMITS: Limits = {
+  ...REGISTRY_LIMITS,
+  ...SESSION_LIMITS,
+  ...UNREAD_LIMITS,
+  pageSize: PAGE_SIZE,
+  questionTimeoutMs: QUESTION_TIMEOUT_MS,
+  readMaxBytes: READ_MAX_BYTES,
+  stopGraceMs: STOP_GRACE_MS,
+  streamsPerAddress: STREAMS_PER_ADDRESS,
+  writeTimeoutMs: WRITE_TIMEOUT_MS,
+}
+
+interface Limits extends RegistryLimits, Omit<SessionLimits, keyof SessionSettings>, UnreadLimits {
+  readonly pageSize: number
+  readonly questionTimeoutMs: number
+  readonly readMaxBytes: number
+  readonly stopGraceMs: number
+  readonly streamsPerAddress: number
+  readonly writeTimeoutMs: number
+}
+
+/** What tests replace. */
+export interface RuntimeEdges extends Partial<Limits> {
+  /** Makes what answers requests over HTTP. @default the agents */
+  readonly makeHandlers?: (parts: HandlerParts) => McpHandlers
+}
 
 /** A running gateway: makes its parts, connects them, and closes them. `createGateway()` shows the public part of it. */
 export class Runtime implements AsyncDisposable {
   readonly registry: AgentRegistry
   readonly #options: CheckedOptions
+  readonly #limits: Limits
   readonly #clock: Clock
   readonly #store: GatewayStore
   readonly #key: Uint8Array
@@ -88,15 +124,13 @@ export class Runtime implements AsyncDisposable {
   #isDraining = false
   #closing: Promise<void> | undefined
 
-  /**
-   * @param makeHandlers makes what answers requests over HTTP; by default the agents do
-   * @throws GatewayError `CONFIG`
-   */
+  /** @throws GatewayError `CONFIG` */
   constructor(
     given: GatewayOptions,
-    makeHandlers: (parts: HandlerParts) => McpHandlers = (parts) => new GatewayHandlers(parts),
+    { makeHandlers = (parts) => new GatewayHandlers(parts), ...limits }: RuntimeEdges = {},
   ) {
     const options = checkedOptions('createGateway()', given)
+    this.#limits = { ...LIMITS, ...limits }
     const { artifacts, clock = systemClock, store, http } = options
     this.#options = options
     this.#clock = clock
@@ -107,34 +141,34 @@ export class Runtime implements AsyncDisposable {
         isStoreReady: () => this.#isStoreReady(),
       })
     }
-    const { logger = stderrLogger(), observer = {} } = options
-    const log = logger === false ? {} : loggerObserver(logger)
-    this.#observer = allObservers([this.#metrics?.observer ?? {}, observer, log])
+    const { log = stderrLogger(), observer = {} } = options
+    const logObserver = log === false ? {} : loggerObserver(log)
+    this.#observer = allObservers([this.#metrics?.observer ?? {}, observer, logObserver])
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
     this.#key = stateKeyFrom({
-      stateKey: options.secrets.stateKey,
+      stateKey: options.stateKey,
       isShared: this.#store.isShared,
       isLasting: this.#store.isDurable,
       onWarning,
     })
-    this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
+    this.#anonymous = anonymousPrincipal()
     this.#lease = new ProcessLease(this.#store.records, clock)
     this.#changes = new ChangeFeed({
       logs: this.#store.logs,
-      limits: toSessionLimits(options.sessions).events ?? FEED_LIMITS,
+      limits: FEED_LIMITS,
       process: this.#lease.id,
       clock,
       onError: this.#onError,
     })
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
-      ...options.registry,
+      ...this.#limits,
       sources: sourcesOf(options, { clock, onWarning, isShared: this.#store.isShared }),
       tools: {
         ...options.tools,
         artifactTtlMs: artifacts.enabled ? artifacts.ttlMs : undefined,
-        takesFiles: artifacts.enabled && artifacts.upload.enabled,
+        takesFiles: artifacts.enabled && artifacts.upload,
       },
       onWarning,
       clock,
@@ -145,6 +179,7 @@ export class Runtime implements AsyncDisposable {
     })
     this.#runs = new Runs({
       ...options.runs,
+      ...this.#limits,
       agents: this.registry,
       records: this.#store.records,
       lease: this.#lease,
@@ -167,7 +202,10 @@ export class Runtime implements AsyncDisposable {
       clock,
       onError: this.#onError,
     })
-    this.#rates = new RateLimits(this.#store.rates, { ...options.limits, onError: this.#onError })
+    this.#rates = new RateLimits(this.#store.rates, {
+      requestsPerMinute: options.requestsPerMinute,
+      onError: this.#onError,
+    })
     this.#parts = this.#handlerParts()
     this.#handlers = makeHandlers(this.#parts)
     const streams = this.#makeStreams()
@@ -181,7 +219,8 @@ export class Runtime implements AsyncDisposable {
       maxBodyBytes: http.maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoint: path }),
       isStreamed: (requestPath) => this.#router.isStreamed(requestPath),
-      unread: new UnreadBytes(options.limits),
+      unread: new UnreadBytes(this.#limits),
+      writeTimeoutMs: this.#limits.writeTimeoutMs,
       onError: this.#onError,
     })
   }
@@ -294,7 +333,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #handlerParts(): HandlerParts {
-    const { auth, limits, observer, runs, server, streaming, tools } = this.#options
+    const { auth, observer, runs, server, streaming, tools } = this.#options
     return {
       info: { name: server.name, version: server.version },
       instructions: server.description,
@@ -306,12 +345,11 @@ export class Runtime implements AsyncDisposable {
       cursors: new SignedCursors(this.#key),
       states: new RequestStates({ key: this.#key, ttlMs: runs.needsInputTtlMs }),
       lists: {
-        pageSize: tools.pageSize,
-        ttlMs: tools.listTtlMs,
+        pageSize: this.#limits.pageSize,
+        ttlMs: LIST_TTL_MS,
         cacheScope: auth ? 'private' : 'public',
       },
       results: new ResultCache(this.#store.records, this.#observer.warned),
-      argumentBytes: limits.argumentBytes,
       channel: streaming.channel,
       hasPrompts: tools.prompts,
       // Without either of them, nothing reads the time and the size of calls.
@@ -322,33 +360,31 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeStreams(): OpenStreams {
-    const { http, limits } = this.#options
-    const { subscriptionsPerAddress: perAddress, subscriptionsPerPrincipal: perPrincipal } = limits
-    return new OpenStreams({ perAddress, perPrincipal }, http.keepAliveMs, this.#clock)
+    const { streamsPerAddress: perAddress } = this.#limits
+    const { maxPerPrincipal: perPrincipal } = this.#options.sessions
+    return new OpenStreams({ perAddress, perPrincipal }, this.#clock)
   }
 
   #makeModern(streams: OpenStreams): StatelessHttp {
-    const { limits, sessions } = this.#options
     return new StatelessHttp({
       handlers: this.#handlers,
       parts: this.#parts,
       changes: this.#changes,
-      maxSubscriptions: limits.subscriptions,
+      maxSubscriptions: this.#options.sessions.max,
       streams,
-      disconnectGraceMs: sessions.disconnectGraceMs,
+      disconnectGraceMs: this.#limits.disconnectGraceMs,
       clock: this.#clock,
     })
   }
 
   #makeLegacy(own: Pick<SessionHttpOptions, 'streams'> & Partial<SessionHttpOptions>): SessionHttp {
-    const { runs, sessions } = this.#options
     return new SessionHttp({
       handlers: this.#handlers,
       store: this.#store,
       changes: this.#changes,
       lease: this.#lease,
-      settings: toSessionLimits(sessions),
-      questionTimeoutMs: runs.questionTimeoutMs,
+      settings: { ...this.#options.sessions, ...this.#limits },
+      questionTimeoutMs: this.#limits.questionTimeoutMs,
       resources: this.#artifacts?.resources,
       observer: this.#observer,
       clock: this.#clock,
@@ -363,7 +399,7 @@ export class Runtime implements AsyncDisposable {
     const endless = { idleTtlMs: ENDLESS_MS, absoluteTtlMs: ENDLESS_MS, events: undefined }
     return this.#makeLegacy({
       store,
-      settings: { ...toSessionLimits(sessions), ...endless },
+      settings: { ...sessions, ...this.#limits, ...endless },
       observer: undefined,
       streams: this.#makeStreams(),
     })
@@ -410,12 +446,14 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
-    const { artifacts, http, inline, tools } = this.#options
+    const { artifacts, http, inline } = this.#options
+    const { pageSize, readMaxBytes } = this.#limits
     if (!artifacts.enabled) return undefined
     return new GatewayArtifacts({
       artifacts,
       inline,
-      pageSize: tools.pageSize,
+      pageSize,
+      readMaxBytes,
       store: this.#store,
       key: this.#key,
       clock: this.#clock,

@@ -35,7 +35,7 @@ test.each(CLIENT_KINDS)(
       sources: [new AgentsAtHand({ tell, refuse })],
       auth,
       observer: auditObserver(all),
-      logger: toGatewayLogger(all),
+      log: toGatewayLogger(all),
     })
     const { url } = await gateway.listen({ port: 0 })
     const fetchHere = (request: Request): Promise<Response> => gateway.fetch(request)

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 
 import { GatewayError } from '../errors.ts'
-import type { GatewaySettings, Given, RegistrySettings, ToolOverride } from '../options.ts'
+import type { GatewaySettings, Given, ToolOverride } from '../options.ts'
 import { packageVersion } from '../version.ts'
 import {
   bytes,
@@ -63,12 +63,6 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
     .optional(),
 })
 
-export const registryShape: Shape<RegistrySettings> = {
-  ttlMs: ms(1).default(60_000),
-  checkMs: ms(1).default(10_000),
-  debounceMs: ms().default(250),
-}
-
 /** Each section of settings. The schema of a configuration file is made of these, too. */
 export const settingsShape: Shape<GatewaySettings> = {
   server: section({
@@ -96,8 +90,6 @@ export const settingsShape: Shape<GatewaySettings> = {
       ),
     ),
     maxBodyBytes: bytes.default(4_194_304),
-    writeTimeoutMs: ms(1).default(30_000),
-    keepAliveMs: ms(1).default(15_000),
     drainDelayMs: ms().default(0),
     shutdownGraceMs: ms().default(10_000),
     metricsPath: unset(path),
@@ -108,15 +100,7 @@ export const settingsShape: Shape<GatewaySettings> = {
     absoluteTtlMs: whole(1).default(43_200_000),
     max: whole(1).default(10_000),
     maxPerPrincipal: whole(1).default(100),
-    disconnectGraceMs: ms().default(10_000),
-    retryMs: ms().default(1000),
-    eventStore: section({
-      enabled: flag.default(true),
-      maxEventsPerStream: whole(1).default(1000),
-      ttlMs: whole(1).default(300_000),
-    }),
   }),
-  registry: section(registryShape),
   tools: section({
     include: texts.default([]),
     exclude: texts.default([]),
@@ -125,30 +109,22 @@ export const settingsShape: Shape<GatewaySettings> = {
     schemaFromExamples: flag.default(false),
     tasks: taskPolicy.default('auto'),
     prompts: flag.default(true),
-    listTtlMs: whole(0).default(5000),
-    pageSize: whole(1, 10_000).default(200),
   }),
   runs: section({
     mode: oneOf('run', 'thread').default('run'),
-    threadTtlMs: whole(1).default(86_400_000),
     timeoutMs: ms(1).default(300_000),
-    stopGraceMs: ms().default(2000),
     maxConcurrent: whole(1).default(64),
     maxConcurrentPerPrincipal: whole(1).default(8),
     needsInputTtlMs: whole(1).default(3_600_000),
-    questionTimeoutMs: ms(1).default(600_000),
     repeatTtlMs: whole(1).default(86_400_000),
-    sweepMs: ms(1).default(60_000),
   }),
   tasks: section({
     ttlMs: ms(1).default(86_400_000),
-    pollIntervalMs: ms(100).default(1000),
     maxPerPrincipal: whole(0).default(1000),
   }),
   streaming: section({
     enabled: flag.default(true),
     channel: oneOf('progress', 'log', 'both').default('progress'),
-    coalesceMs: ms().default(100),
     heartbeatMs: ms().default(15_000),
   }),
   inline: section({
@@ -163,38 +139,17 @@ export const settingsShape: Shape<GatewaySettings> = {
     uriScheme: matching(/^[a-z][a-z0-9+.-]*$/, 'a URI scheme such as artifact').default('artifact'),
     ttlMs: whole(1).default(86_400_000),
     maxBytes: bytes.default(104_857_600),
-    readMaxBytes: bytes.default(8_388_608),
     quota: bytes.default(1_073_741_824),
-    upload: section({
-      enabled: flag.default(true),
-      maxBytes: unset(bytes),
-    }),
-    downloadUrlTtlMs: whole(1).default(900_000),
-    path: matching(
-      /^(?:\/[\w.~-]+)+$/,
-      'a path such as /artifacts, without a slash at its end',
-    ).default('/artifacts'),
-    baseUrl: unset(url),
+    upload: flag.default(true),
   }),
-  limits: section({
-    requestsPerMinute: whole(0).default(600),
-    subscriptions: whole(1).default(1024),
-    subscriptionsPerPrincipal: whole(1).default(8),
-    subscriptionsPerAddress: whole(1).default(64),
-    argumentBytes: bytes.default(262_144),
-    unreadBytes: bytes.default(268_435_456),
-    unreadBytesPerConnection: bytes.default(33_554_432),
-  }),
-  secrets: section({
-    stateKey: secret(
-      unset(
-        z.union([matching(/^.{32,}$/s, 'text of 32 bytes or more'), z.instanceof(Uint8Array)], {
-          error: 'text of 32 bytes or more',
-        }),
-      ),
+  requestsPerMinute: whole(0).default(600),
+  stateKey: secret(
+    unset(
+      z.union([matching(/^.{32,}$/s, 'text of 32 bytes or more'), z.instanceof(Uint8Array)], {
+        error: 'text of 32 bytes or more',
+      }),
     ),
-  }),
-  anonymousPrincipal: text.default('mcp_user'),
+  ),
 }
 
 /** All of them. */

@@ -6,7 +6,7 @@ import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { inSession, openSession, post } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
-import { createGateway, type Gateway } from '../gateway.ts'
+import { gatewayWith, type Gateway } from '../gateway.ts'
 import { gatewayLog, auditObserver } from '../gateway/logger.ts'
 import { allObservers, type FileTransfer } from '../internal/observer.ts'
 
@@ -29,20 +29,23 @@ async function world(): Promise<World> {
   let log = ''
   const fileTransferred = (transfer: FileTransfer): void => void reported.push(transfer)
   const output = { write: (line: string) => void (log += line) }
-  const gateway = createGateway({
-    sources: [new AgentsAtHand()],
-    auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
-    observer: allObservers([
-      auditObserver(gatewayLog({ level: 'info', output })),
-      { fileTransferred },
-    ]),
-    http: {
-      clientAddress: () => '192.0.2.1',
-      metricsPath: '/metrics',
-      publicUrl: 'http://localhost',
+  const gateway = gatewayWith(
+    {
+      sources: [new AgentsAtHand()],
+      auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
+      observer: allObservers([
+        auditObserver(gatewayLog({ level: 'info', output })),
+        { fileTransferred },
+      ]),
+      http: {
+        clientAddress: () => '192.0.2.1',
+        metricsPath: '/metrics',
+        publicUrl: 'http://localhost',
+      },
+      artifacts: { maxBytes: 100 },
     },
-    artifacts: { maxBytes: 100, readMaxBytes: 1 },
-  })
+    { readMaxBytes: 1 },
+  )
   const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers ?? { authorization })
     headers.set('host', 'localhost')

@@ -31,14 +31,12 @@ function open() {
   )
   const links = new ArtifactLinks({
     baseUrl: () => baseUrl,
-    ttlMs: 900_000,
     key,
     clock,
   })
   const routes = new ArtifactRoutes({
     artifacts,
     links,
-    path: '/artifacts',
     maxUploadBytes: 1000,
     admission: { admit: notAsked, countAddress: notAsked },
     isDraining: () => false,

@@ -19,8 +19,6 @@ import type { HttpRoute } from './router.ts'
 export interface ArtifactRoutesOptions {
   readonly artifacts: Artifacts
   readonly links: ArtifactLinks
-  /** Path of the artifacts, such as `/artifacts`. */
-  readonly path: string
   /** Limit for one upload. Bytes. `undefined`: uploads are refused. */
   readonly maxUploadBytes: number | undefined
   readonly admission: Pick<Admission, 'admit' | 'countAddress'>
@@ -41,6 +39,9 @@ interface Transfer {
   artifact: Artifact | undefined
 }
 
+/** Path of downloads and uploads. */
+export const ARTIFACTS_PATH = '/artifacts'
+
 const NOT_FOUND = 'Artifact not found'
 
 /** Number of hexadecimal digits of a hash that identify a file in a log. */
@@ -49,8 +50,8 @@ const SHOWN_DIGITS = 12
 /**
  * Downloads and uploads of files:
  *
- * - `GET {path}/{scope}/{name}?version=N` sends a file, to its owner or by a signed link.
- * - `PUT {path}/{name}` stores the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
+ * - `GET /artifacts/{scope}/{name}?version=N` sends a file, to its owner or by a signed link.
+ * - `PUT /artifacts/{name}` stores the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
  */
 export class ArtifactRoutes implements HttpRoute {
   readonly isStreamed = true
@@ -61,7 +62,7 @@ export class ArtifactRoutes implements HttpRoute {
   }
 
   matches(path: string): boolean {
-    return path.startsWith(`${this.#options.path}/`)
+    return path.startsWith(`${ARTIFACTS_PATH}/`)
   }
 
   async handle(exchange: HttpExchange): Promise<Reply> {
@@ -162,7 +163,7 @@ export class ArtifactRoutes implements HttpRoute {
     }
   }
 
-  /** Returns the artifact that a URL `{path}/{scope}/{name}?version=N` names. */
+  /** Returns the artifact that a URL `/artifacts/{scope}/{name}?version=N` names. */
   #addressOf(url: URL): ArtifactAddress | undefined {
     const version = url.searchParams.get('version')
     const query = version === null ? '' : `?version=${version}`
@@ -170,7 +171,7 @@ export class ArtifactRoutes implements HttpRoute {
   }
 
   #segmentsOf(url: URL): string {
-    return url.pathname.slice(this.#options.path.length + 1)
+    return url.pathname.slice(ARTIFACTS_PATH.length + 1)
   }
 
   #report(

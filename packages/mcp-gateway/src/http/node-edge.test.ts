@@ -5,11 +5,10 @@ import { text } from 'node:stream/consumers'
 
 import { expect, test, vi } from 'vitest'
 
-import { DEFAULTS } from '../../test/settings.ts'
 import type { HttpExchange, Reply } from '../mcp/reply.ts'
 import { nodeListener } from './node-edge.ts'
 import { listenOn } from './server.ts'
-import { UnreadBytes } from './unread-bytes.ts'
+import { UNREAD_LIMITS, UnreadBytes } from './unread-bytes.ts'
 
 function unexpected(error: Error): never {
   throw error
@@ -18,7 +17,7 @@ function unexpected(error: Error): never {
 const OPTIONS = {
   maxBodyBytes: 1_048_576,
   isStreamed: (path: string) => path === '/streamed',
-  unread: new UnreadBytes(DEFAULTS.limits),
+  unread: new UnreadBytes(UNREAD_LIMITS),
   onError: unexpected,
 }
 

@@ -5,12 +5,10 @@ import { connect, type AddressInfo, type Socket } from 'node:net'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { DEFAULTS } from '../../test/settings.ts'
 import { EventStream, type StreamEnd } from '../mcp/event-stream.ts'
 import type { Reply } from '../mcp/reply.ts'
-import type { LimitSettings } from '../options.ts'
 import { writeReply } from './node-writer.ts'
-import { UnreadBytes } from './unread-bytes.ts'
+import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from './unread-bytes.ts'
 
 const MIB = 1_048_576
 
@@ -22,8 +20,8 @@ interface World extends Disposable {
 }
 
 /** A stream of events, and a client that reads nothing yet. */
-async function open(limits?: Partial<LimitSettings>, reply?: Reply): Promise<World> {
-  const unread = new UnreadBytes({ ...DEFAULTS.limits, ...limits })
+async function open(limits?: Partial<UnreadLimits>, reply?: Reply): Promise<World> {
+  const unread = new UnreadBytes({ ...UNREAD_LIMITS, ...limits })
   const events = new EventStream('')
   const closed = deferred<StreamEnd>()
   events.onClose(closed.resolve)

@@ -114,7 +114,7 @@ async function handshakes(
   http: GatewayOptions['http'],
   places: readonly string[],
 ): Promise<readonly number[]> {
-  await using gateway = createGateway({ http, limits: { requestsPerMinute: 1 } })
+  await using gateway = createGateway({ http, requestsPerMinute: 1 })
   const app = new Hono().mount('/', gateway.fetch, {
     optionHandler: (c) => c.req.header('x-forwarded-for')?.split(', ')[0],
   })
@@ -145,7 +145,7 @@ test('ignores headers that the setting does not name', async () => {
 })
 
 test('counts by connection if the gateway listens, and ignores headers', async () => {
-  await using gateway = createGateway({ limits: { requestsPerMinute: 1 } })
+  await using gateway = createGateway({ requestsPerMinute: 1 })
   const { url } = await gateway.listen({ port: 0 })
   const begin = async (place: string): Promise<Response> => {
     const { headers, body } = initialize({ 'x-forwarded-for': place })

@@ -4,12 +4,14 @@ import { describe, expect, test } from 'vitest'
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { initialize, post, toolCall, URL_OF_TESTS } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
-import { createGateway, type Gateway } from '../gateway.ts'
+import { gatewayWith, type Gateway } from '../gateway.ts'
+import type { RuntimeEdges } from '../gateway/runtime.ts'
 import type { GatewayOptions } from '../options.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
 
-function gatewayWith(options: GatewayOptions = {}): Gateway {
-  return createGateway({ sources: [new AgentsAtHand({ echo, endless })], ...options })
+function gatewayOf(options: GatewayOptions = {}, edges: RuntimeEdges = {}): Gateway {
+  const sources = [new AgentsAtHand({ echo, endless })]
+  return gatewayWith({ sources, ...options }, edges)
 }
 
 function modern(
@@ -48,14 +50,14 @@ describe('requests that are refused before they are read', () => {
       405,
     ],
   ])('refuses %s', async (_, request, status) => {
-    await using gateway = gatewayWith({ http: { maxBodyBytes: 1000 } })
+    await using gateway = gatewayOf({ http: { maxBodyBytes: 1000 } })
     const response = await gateway.fetch(request)
     expect(response.status).toBe(status)
     await response.text()
   })
 
   test('serves a page of this machine', async () => {
-    await using gateway = gatewayWith()
+    await using gateway = gatewayOf()
     const response = await gateway.fetch(initialize({ origin: 'http://localhost:6274' }))
     expect(response.status).toBe(200)
     await response.text()
@@ -65,7 +67,7 @@ describe('requests that are refused before they are read', () => {
     ['http://localhost/mcp', 200],
     ['http://evil.example/mcp', 403],
   ])('checks the host of the URL if there is no Host header: %s', async (url, status) => {
-    await using gateway = gatewayWith()
+    await using gateway = gatewayOf()
     const { headers, body, method } = initialize()
     headers.delete('host')
     const response = await gateway.fetch(
@@ -77,7 +79,7 @@ describe('requests that are refused before they are read', () => {
 })
 
 test('lets a listed page call and read the reply', async () => {
-  await using gateway = gatewayWith({ http: { allowedOrigins: ['https://app.example'] } })
+  await using gateway = gatewayOf({ http: { allowedOrigins: ['https://app.example'] } })
   const origin = 'https://app.example'
   const asked = await gateway.fetch(
     new Request(URL_OF_TESTS, { method: 'OPTIONS', headers: { host: 'localhost', origin } }),
@@ -91,14 +93,14 @@ test('lets a listed page call and read the reply', async () => {
 })
 
 test('refuses a modern request that contradicts its headers', async () => {
-  await using gateway = gatewayWith()
+  await using gateway = gatewayOf()
   const response = await gateway.fetch(modern('tools/list', {}, { 'mcp-method': 'tools/call' }))
   expect(response.status).toBe(400)
   await expect(response.json()).resolves.toMatchObject({ error: { code: -32_020 } })
 })
 test('refuses a JSON-RPC batch of every revision, and executes nothing', async () => {
   const agents = new AgentsAtHand({ echo })
-  await using gateway = gatewayWith({ sources: [agents] })
+  await using gateway = gatewayOf({ sources: [agents] })
   const batch = [toolCall(1, 'echo', 'one'), toolCall(2, 'echo', 'two')]
   for (const revision of ['2025-03-26', '2026-07-28']) {
     const refused = await gateway.fetch(post(batch, { 'mcp-protocol-version': revision }))
@@ -112,7 +114,7 @@ test('refuses a JSON-RPC batch of every revision, and executes nothing', async (
 
 test('cancels the call of a modern client that leaves', async () => {
   const agents = new AgentsAtHand({ endless })
-  await using gateway = gatewayWith({ sources: [agents] })
+  await using gateway = gatewayOf({ sources: [agents] })
   const params = { name: 'endless', arguments: { message: 'Go' } }
   const request = modern('tools/call', params)
   const leave = new AbortController()
@@ -124,11 +126,11 @@ test('cancels the call of a modern client that leaves', async () => {
 })
 
 test('sends the TTL and the cache scope of lists', async () => {
-  await using open = gatewayWith({ tools: { listTtlMs: 1234 } })
+  await using open = gatewayOf()
   await expect((await open.fetch(modern('tools/list'))).json()).resolves.toMatchObject({
-    result: { ttlMs: 1234, cacheScope: 'public' },
+    result: { ttlMs: 5000, cacheScope: 'public' },
   })
-  await using closed = gatewayWith({ auth: bearerAuth('a-token-of-some-length') })
+  await using closed = gatewayOf({ auth: bearerAuth('a-token-of-some-length') })
   const headers = { authorization: 'Bearer a-token-of-some-length' }
   await expect(
     (await closed.fetch(modern('tools/list', {}, headers))).json(),
@@ -142,7 +144,7 @@ test('lets clients cache a version of a file until it expires, but not the lates
       yield { type: 'done' }
     },
   })
-  await using gateway = gatewayWith({ sources: [giving] })
+  await using gateway = gatewayOf({ sources: [giving] })
   const call = modern('tools/call', { name: 'give', arguments: { message: 'Go' } })
   const [versioned = ''] = /artifact:[^"]+/.exec(await (await gateway.fetch(call)).text()) ?? []
   const read = async (uri: string): Promise<unknown> => {
@@ -158,7 +160,7 @@ test('lets clients cache a version of a file until it expires, but not the lates
 })
 
 test('shows and executes only tools that the scopes of a caller allow', async () => {
-  await using gateway = gatewayWith({
+  await using gateway = gatewayOf({
     auth: bearerAuth({
       ada: { token: 'token-of-ada-0123456789', scopes: ['agent:echo:call'] },
     }),
@@ -181,7 +183,7 @@ test('shows and executes only tools that the scopes of a caller allow', async ()
 test('sends a long list in pages, with cursors that cannot be forged', async () => {
   const names = ['a', 'b', 'c', 'd', 'e']
   const sources = [new AgentsAtHand(Object.fromEntries(names.map((name) => [name, echo])))]
-  await using gateway = gatewayWith({ sources, tools: { pageSize: 2 } })
+  await using gateway = gatewayOf({ sources }, { pageSize: 2 })
   const seen: string[] = []
   let cursor: string | undefined
   do {
@@ -199,7 +201,7 @@ test('sends a long list in pages, with cursors that cannot be forged', async () 
 })
 
 test('serves requests to its path if it is mounted in an application', async () => {
-  await using gateway = gatewayWith()
+  await using gateway = gatewayOf()
   const app = new Hono().mount('/mcp', gateway.fetch)
   const response = await app.request(modern('tools/list'))
   await expect(response.json()).resolves.toMatchObject({ result: { resultType: 'complete' } })

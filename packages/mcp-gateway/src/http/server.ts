@@ -21,8 +21,13 @@ export interface GatewayListener extends AsyncDisposable {
 export interface GatewayListenersOptions extends NodeListenerOptions {
   readonly auth: Authenticator | undefined
   /** Defaults for `listen()`. */
-  readonly http: Pick<HttpSettings, 'host' | 'port' | 'path' | 'writeTimeoutMs' | 'insecure'>
+  readonly http: Pick<HttpSettings, 'host' | 'port' | 'path' | 'insecure'>
+  /** Connections that accept no bytes for this time are ended. */
+  readonly writeTimeoutMs: number
 }
+
+/** Longer than a mobile network needs to come back, and short enough that stalled answers do not fill the memory. */
+export const WRITE_TIMEOUT_MS = 30_000
 
 /** Servers can listen on these, but clients cannot connect to them. */
 const ANY_ADDRESS = ['0.0.0.0', '::', '[::]', '']
@@ -45,11 +50,11 @@ export class GatewayListeners {
 
   /** @throws GatewayError `CONFIG`, `CLOSED` after `stop()`, `LISTEN` with the cause */
   async listen(place: ListenOptions = {}): Promise<GatewayListener> {
-    const { auth, http, onError } = this.#options
+    const { auth, http, onError, writeTimeoutMs } = this.#options
     const { host = http.host, port = http.port, insecure = http.insecure } = place
     checkAuthFits(auth, { host, insecure })
     if (this.#isStopped) throw closed()
-    const { path, writeTimeoutMs } = http
+    const { path } = http
     const listener = nodeListener(this.#options)
     const server = await listenOn({ host, port, writeTimeoutMs }, listener, onError)
     // `stop()` may have been called meanwhile, without this server.

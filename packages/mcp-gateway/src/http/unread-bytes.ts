@@ -1,7 +1,19 @@
-import type { LimitSettings } from '../options.ts'
-
 /** Replies from which the client took nothing for this time are dropped first when memory is short. Milliseconds. */
 const STALLED_MS = 5000
+
+/** Bytes of large answers and of events that clients have not read yet. */
+export interface UnreadLimits {
+  /** Of all connections. */
+  readonly unreadBytes: number
+  /** Of one connection. A single answer or event may be larger. */
+  readonly unreadBytesPerConnection: number
+}
+
+/** An eighth of the memory of a small server. One connection may hold a few of the largest results. */
+export const UNREAD_LIMITS: UnreadLimits = {
+  unreadBytes: 268_435_456,
+  unreadBytesPerConnection: 33_554_432,
+}
 
 /** A reply of which bytes wait for its client. A connection has one reply at a time. */
 export interface UnreadReply {
@@ -24,10 +36,7 @@ export class UnreadBytes {
   readonly #replies = new Set<UnreadReply>()
   #total = 0
 
-  constructor({
-    unreadBytes,
-    unreadBytesPerConnection,
-  }: Pick<LimitSettings, 'unreadBytes' | 'unreadBytesPerConnection'>) {
+  constructor({ unreadBytes, unreadBytesPerConnection }: UnreadLimits) {
     this.#max = unreadBytes
     this.#maxPerConnection = unreadBytesPerConnection
   }

@@ -24,19 +24,18 @@ export function stateKeyFrom({
   isLasting = true,
   onWarning,
 }: StateKeyOptions): Uint8Array {
-  const path = 'secrets.stateKey'
+  const path = 'stateKey'
   if (stateKey === undefined && isShared) {
-    const message = 'With a shared store, every process needs the same secrets.stateKey'
+    const message = 'With a shared store, every process needs the same stateKey'
     throw new GatewayError('CONFIG', message, { path })
   }
   if (stateKey === undefined) {
-    if (isLasting)
-      onWarning('No secrets.stateKey: cursors and open questions end with this process')
+    if (isLasting) onWarning('No stateKey: cursors and open questions end with this process')
     return randomBytes(MIN_BYTES)
   }
   const key = typeof stateKey === 'string' ? Buffer.from(stateKey) : stateKey
   if (key.byteLength >= MIN_BYTES) return key
-  throw new GatewayError('CONFIG', `secrets.stateKey needs ${MIN_BYTES} bytes or more`, { path })
+  throw new GatewayError('CONFIG', `stateKey needs ${MIN_BYTES} bytes or more`, { path })
 }
 
 /** Cursors that clients cannot forge. All processes that serve a list need the same key. */

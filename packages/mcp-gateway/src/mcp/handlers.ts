@@ -27,7 +27,7 @@ import { listPrompts, listTools } from '../tools/plan.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
 import { taskMethods } from './task-methods.ts'
-import { callerOf, callTool } from './tool-call.ts'
+import { callerOf, callTool, MAX_ARGUMENT_BYTES } from './tool-call.ts'
 
 /** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
 export type McpResult = Result | InputRequiredResult
@@ -60,8 +60,6 @@ export interface HandlerParts {
   /** `undefined`: the capability is not declared. */
   readonly resources: ArtifactResources | undefined
   readonly results: ResultCache
-  /** Limit for the arguments of one call, as JSON. */
-  readonly argumentBytes: number
   /** Channel for pieces of an answer before it is complete. */
   readonly channel: 'progress' | 'log' | 'both'
   /** Offers prompts: one for each example of a skill. */
@@ -71,6 +69,12 @@ export interface HandlerParts {
   /** Is called for errors that no response contains. */
   readonly onError: (error: Error) => void
 }
+
+/** Entries on one page of a list. Many clients read the first page only. */
+export const PAGE_SIZE = 200
+
+/** How long clients of 2026-07-28 may keep a list: few agents come and go more often. */
+export const LIST_TTL_MS = 5000
 
 /** How lists are sent. */
 interface ListRules {
@@ -160,8 +164,8 @@ const PROMPT_METHODS: Methods = {
   'prompts/get': (params, { principal }, parts) => {
     const prompt = promptOf(parts, textOf(params, 'name'), principal)
     const { arguments: args } = params
-    if (Buffer.byteLength(JSON.stringify(args ?? {})) > parts.argumentBytes) {
-      throw invalidParams(`The arguments are longer than ${parts.argumentBytes} bytes`)
+    if (Buffer.byteLength(JSON.stringify(args ?? {})) > MAX_ARGUMENT_BYTES) {
+      throw invalidParams(`The arguments are longer than ${MAX_ARGUMENT_BYTES} bytes`)
     }
     const content = promptContentOf(prompt, args)
     if (typeof content === 'string') throw invalidParams(content)

@@ -10,20 +10,23 @@ export interface StreamLimits {
   readonly perAddress: number
 }
 
+/** Streams of one address: an office behind one address has many clients, and an attacker has few addresses. */
+export const STREAMS_PER_ADDRESS = 64
+
+/** Time between two comments on a silent stream. Proxies close streams that are silent for 30 to 60 s. */
+const KEEP_ALIVE_MS = 15_000
+
 /** The streams of events that are open in this process: their number, and the timer that keeps them open. */
 export class OpenStreams {
   readonly #limits: StreamLimits
-  readonly #keepAliveMs: number
   readonly #clock: Clock
   /** Number of listening streams by their caller. */
   readonly #listening = new Map<string, number>()
   readonly #streams = new Set<EventStream>()
   #stopTimer: (() => void) | undefined
 
-  /** @param keepAliveMs time between two comments on a stream, which keep it open while it is silent */
-  constructor(limits: StreamLimits, keepAliveMs: number, clock: Clock) {
+  constructor(limits: StreamLimits, clock: Clock) {
     this.#limits = limits
-    this.#keepAliveMs = keepAliveMs
     this.#clock = clock
   }
 
@@ -68,7 +71,7 @@ export class OpenStreams {
   }
 
   #writeLater(): () => void {
-    return this.#clock.after(this.#keepAliveMs, () => {
+    return this.#clock.after(KEEP_ALIVE_MS, () => {
       for (const stream of this.#streams) stream.write(': keepalive\n\n')
       this.#stopTimer = this.#streams.size > 0 ? this.#writeLater() : undefined
     })

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import type { AgentCall } from '../agents/agent.ts'
-import { createGateway } from '../gateway.ts'
+import { gatewayWith } from '../gateway.ts'
 
 type Answer = (
   request: ElicitRequest,
@@ -18,11 +18,7 @@ type Answer = (
 
 /** Opens a session whose client answers questions with `answer`, and calls the only tool. */
 async function callOf(agents: AgentsAtHand, answer: Answer, questionTimeoutMs = 5000) {
-  await using gateway = createGateway({
-    sources: [agents],
-    runs: { questionTimeoutMs },
-    logger: false,
-  })
+  await using gateway = gatewayWith({ sources: [agents], log: false }, { questionTimeoutMs })
   const { url } = await gateway.listen({ port: 0 })
   const capabilities = { elicitation: { form: {}, url: {} } }
   const client = new Client({ name: 'test', version: '1.0.0' }, { capabilities })

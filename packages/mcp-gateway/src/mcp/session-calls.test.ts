@@ -541,13 +541,13 @@ test('serves a client that sends its first request before notifications/initiali
 
 test('keeps silent streams open by comments, with one timer', async () => {
   const finish = deferred<string>()
-  await using w = sessionWorld({ tools: { slow: () => finish.promise }, keepAliveMs: 1000 })
+  await using w = sessionWorld({ tools: { slow: () => finish.promise } })
   const headers = inSession(await openSession(w.a))
   const texts = Promise.all(
     [1, 2].map(async (id) => (await w.a(post(call(id, 'slow'), headers))).text()),
   )
   await turnsPass()
-  await w.clock.advance(3000)
+  await w.clock.advance(45_000)
   finish.resolve('late')
   for (const text of await texts) expect(text.split(': keepalive\n\n')).toHaveLength(4)
 })

@@ -41,6 +41,9 @@ export interface SessionRequest {
   readonly caller: Caller
 }
 
+/** Time in which a person has to answer in a session. Progress of the client extends it. */
+export const QUESTION_TIMEOUT_MS = 600_000
+
 type QuestionParts = Pick<SessionParts, 'lease' | 'questionTimeoutMs' | 'clock'>
 
 /** Questions of this process that clients have not answered. */

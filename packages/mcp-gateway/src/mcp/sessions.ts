@@ -36,15 +36,23 @@ export interface SessionRecord {
   readonly listener: string | undefined
 }
 
-/** Settings of sessions, with the limits of each event log. */
-export interface SessionLimits extends Omit<SessionSettings, 'eventStore'> {
-  /** `undefined`: streams cannot be resumed. */
-  readonly events: LogLimits | undefined
+/** Limits of sessions that are no settings. */
+export const SESSION_LIMITS: Omit<SessionLimits, keyof SessionSettings> = {
+  // Long enough for a client that changes its network, short enough that an agent does not work for nobody.
+  disconnectGraceMs: 10_000,
+  // A client that comes back at once would meet the process that is just ending.
+  retryMs: 1000,
+  // More than a long answer in pieces needs; the memory of a call stays bounded.
+  events: { maxEvents: 1000, ttlMs: 300_000 },
 }
 
-export function toSessionLimits({ eventStore, ...limits }: SessionSettings): SessionLimits {
-  const { enabled, maxEventsPerStream: maxEvents, ttlMs } = eventStore
-  return { ...limits, events: enabled ? { maxEvents, ttlMs } : undefined }
+export interface SessionLimits extends SessionSettings {
+  /** Time that a client has to come back to a lost stream. Then its call is cancelled. */
+  readonly disconnectGraceMs: number
+  /** Time that a client is asked to wait before it comes back to a stream. */
+  readonly retryMs: number
+  /** Limits of the event log of each stream. `undefined`: streams cannot be resumed. */
+  readonly events: LogLimits | undefined
 }
 
 /** Parts of the store that sessions use. */

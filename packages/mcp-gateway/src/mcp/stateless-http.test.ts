@@ -83,13 +83,13 @@ test.each<[string, Changed, object]>([
     { error: { code: -32_602 } },
   ],
 ])('answers a request that %s', async (_, changed, answer) => {
-  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], logger: false })
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], log: false })
   const response = await gateway.fetch(called(changed))
   expect(await response.json()).toMatchObject({ id: 7, ...answer })
 })
 
 test('returns 404 for a method that the revision does not have', async () => {
-  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], logger: false })
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], log: false })
   const other = { method: 'resources/subscribe' }
   expect((await gateway.fetch(called(other))).status).toBe(404)
 })
@@ -163,10 +163,12 @@ test.each<[string, McpHandlers['handle']]>([
 ])('returns an error without details for %s, and logs it', async (_, handle) => {
   const warnings: string[] = []
   await using assembly = new Runtime(
-    { logger: { warn: (message) => void warnings.push(message), error: () => undefined } },
-    (parts) => {
-      const { serverInfo, instructions } = new GatewayHandlers(parts)
-      return { serverInfo, instructions, capabilities: () => ({ tools: {} }), handle }
+    { log: { warn: (message) => void warnings.push(message), error: () => undefined } },
+    {
+      makeHandlers: (parts) => {
+        const { serverInfo, instructions } = new GatewayHandlers(parts)
+        return { serverInfo, instructions, capabilities: () => ({ tools: {} }), handle }
+      },
     },
   )
   const response = await assembly.fetch(called())

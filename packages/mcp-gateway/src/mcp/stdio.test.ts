@@ -20,7 +20,7 @@ function request(id: number, method: string, params: object = {}): object {
 /** Sends messages over a pipe at once, and then closes its input. Returns the messages of the gateway, by their ids. */
 async function answersTo(messages: readonly object[]): Promise<ReadonlyMap<unknown, unknown>> {
   const sources = [new AgentsAtHand({ echo })]
-  await using gateway = createGateway({ sources, logger: false })
+  await using gateway = createGateway({ sources, log: false })
   const [input, output] = [new PassThrough(), new PassThrough()]
   const { closed } = gateway.serveStdio({ input, output })
   input.end(messages.map((message) => `${JSON.stringify(message)}\n`).join(''))

@@ -6,7 +6,7 @@ import { settled } from '../../test/manual-clock.ts'
 import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import type { AgentSource, AgentUpdate } from '../agents/agent.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
-import { createGateway, type Gateway } from '../gateway.ts'
+import { createGateway, gatewayWith, type Gateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
 
 const VERSION = '2026-07-28'
@@ -58,7 +58,7 @@ describe('texts of an agent before its result, as log messages', () => {
     ['progress', { progressToken: 1, [LOG_LEVEL_META_KEY]: 'debug' }, ['notifications/progress']],
   ] as const)('channel %s, for a modern client with %j', async (channel, meta, methods) => {
     const sources = [new AgentsAtHand({ talking })]
-    await using gateway = createGateway({ sources, logger: false, streaming: { channel } })
+    await using gateway = createGateway({ sources, log: false, streaming: { channel } })
     const text = await (await gateway.fetch(call(meta))).text()
     expect(text).toContain('Here')
     const said = /notifications\/(?:message|progress)/g
@@ -68,7 +68,7 @@ describe('texts of an agent before its result, as log messages', () => {
 
   test('are sent to clients with a session, by the level that they set', async () => {
     const sources = [new AgentsAtHand({ talking })]
-    await using gateway = createGateway({ sources, logger: false, streaming: { channel: 'log' } })
+    await using gateway = createGateway({ sources, log: false, streaming: { channel: 'log' } })
     const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
     const id = await openSession(fetch)
     const said = async (nth: number): Promise<string> =>
@@ -101,16 +101,12 @@ describe('listeners', () => {
   }
 
   const LIMITED: readonly (readonly [string, GatewayOptions, Record<string, string>])[] = [
-    ['of all', { limits: { subscriptions: 2 } }, {}],
-    [
-      'of one address, without a name',
-      { limits: { subscriptionsPerAddress: 2 }, http: { clientAddress: () => '192.0.2.1' } },
-      {},
-    ],
+    ['of all', { sessions: { max: 2 } }, {}],
+    ['of one address, without a name', { http: { clientAddress: () => '192.0.2.1' } }, {}],
     [
       'of one caller',
       {
-        limits: { subscriptionsPerPrincipal: 2 },
+        sessions: { maxPerPrincipal: 2 },
         auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
       },
       { authorization: `Bearer ${TOKEN}` },
@@ -120,7 +116,7 @@ describe('listeners', () => {
   test.each(LIMITED)('limits the number of open listeners: %s', async (...each) => {
     const [, options, headers] = each
     const sources = [new AgentsAtHand({ echo })]
-    await using gateway = createGateway({ sources, logger: false, ...options })
+    await using gateway = gatewayWith({ sources, log: false, ...options }, { streamsPerAddress: 2 })
     for (let round = 0; round < 20; round++) {
       const [one, other] = [await opened(gateway, headers), await opened(gateway, headers)]
       expect(one.first).toContain('notifications/subscriptions/acknowledged')
@@ -141,7 +137,7 @@ test('accepts 256 subscriptions of a session', async () => {
       yield { type: 'done' }
     },
   })
-  await using gateway = createGateway({ sources: [agents], logger: false })
+  await using gateway = createGateway({ sources: [agents], log: false })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
   const id = await openSession(fetch)
   const given = await (await fetch(post(toolCall(1, 'give', 'Go'), inSession(id)))).text()

@@ -39,6 +39,9 @@ import { hasFormChoices, isModern } from './revisions.ts'
 /** Result of `tools/call`. `Result`: a task. */
 type ToolCallResult = CallToolResult | InputRequiredResult | Result
 
+/** Size of the arguments of one call, as JSON: they go to a model, whose context is smaller. */
+export const MAX_ARGUMENT_BYTES = 262_144
+
 /** One `tools/call`. */
 interface ToolCall {
   readonly parts: HandlerParts
@@ -259,11 +262,16 @@ function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolRe
 /** @throws ProtocolError -32602, -32021 */
 function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | CallToolResult {
   const { args, context, parts } = call
-  const { argumentBytes } = parts
   const { address, bodyBytes = Infinity, principal, trace } = context
   // The arguments are not longer than the request: most need not be serialized to be measured.
-  if (bodyBytes > argumentBytes && Buffer.byteLength(JSON.stringify(args)) > argumentBytes) {
-    return toolError('invalid_arguments', `The arguments are longer than ${argumentBytes} bytes.`)
+  if (
+    bodyBytes > MAX_ARGUMENT_BYTES &&
+    Buffer.byteLength(JSON.stringify(args)) > MAX_ARGUMENT_BYTES
+  ) {
+    return toolError(
+      'invalid_arguments',
+      `The arguments are longer than ${MAX_ARGUMENT_BYTES} bytes.`,
+    )
   }
   const target = targetOf(call)
   if ('content' in target) return target

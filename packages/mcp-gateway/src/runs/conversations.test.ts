@@ -149,9 +149,9 @@ test('refuses an answer after the conversation continued without it', async () =
 })
 
 test('deletes an expired conversation, and the thread of its agent', async () => {
-  await using world = replicas(done, { threadTtlMs: 120_000 })
+  await using world = replicas(done)
   await callRuns(world.a, tool, requestOf('Hello'))
-  await world.clock.advance(119_000)
+  await world.clock.advance(86_399_000)
   expect(world.source.forgottenThreads).toEqual([])
   await world.clock.advance(61_000)
   expect(world.source.forgottenThreads).toEqual(world.threads())

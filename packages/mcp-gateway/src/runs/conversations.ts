@@ -27,6 +27,8 @@ const StoredRow = z.object({
 type Row = Readonly<z.infer<typeof StoredRow>>
 
 const PREFIX = 'conversation:'
+/** Time for which a conversation is kept after its last call: people continue a talk on the next day. */
+const THREAD_TTL_MS = 86_400_000
 const BUSY = 'Another call of this conversation is running. Call again in a moment.'
 const ONE_AT_A_TIME: SlotSettings = {
   maxConcurrent: Number.POSITIVE_INFINITY,
@@ -69,7 +71,7 @@ export class Conversations {
     try {
       const { row, version } = await this.#begin(key, execution)
       const leave = async (isAsking: boolean): Promise<void> => {
-        const expiresAt = this.#storage.clock.now() + this.#storage.threadTtlMs
+        const expiresAt = this.#storage.clock.now() + THREAD_TTL_MS
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
         // If the store fails, the next call can begin when this run counts as dead.
         await this.#rows.put(key, left, version).catch(() => {})

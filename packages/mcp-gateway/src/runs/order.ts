@@ -27,6 +27,8 @@ type JsonObject = Readonly<Record<string, unknown>>
 
 /** Settings, store, clock and agents, for `Runs` and its parts. */
 export interface RunStorage extends RunSettings {
+  /** Time that a cancelled agent has to end. */
+  readonly stopGraceMs: number
   readonly agents: RunnableAgents
   /** Stores the files of runs, and opens files of callers. */
   readonly files: ResultFiles

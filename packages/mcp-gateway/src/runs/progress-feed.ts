@@ -2,7 +2,7 @@ import type { Clock } from '../internal/clock.ts'
 import type { StreamingSettings } from '../options.ts'
 import type { RunProgress } from './order.ts'
 
-export interface ProgressOptions extends Pick<StreamingSettings, 'coalesceMs' | 'heartbeatMs'> {
+export interface ProgressOptions extends Pick<StreamingSettings, 'heartbeatMs'> {
   /** Number of pieces that earlier executions of the run have sent. */
   readonly from: number
 }
@@ -14,6 +14,8 @@ interface Piece {
   readonly isLine: boolean
 }
 
+/** Time for which text is collected: a person reads no faster, and a model sends a token every 10 ms. */
+const COALESCE_MS = 100
 /** Text of so many bytes is sent at once. */
 const FLUSH_BYTES = 2048
 /** Bytes that wait for a slow client. The oldest pieces are dropped: the result has the whole text. */
@@ -50,12 +52,12 @@ export class ProgressFeed {
     return this.#count
   }
 
-  /** Sends the next piece of the answer, after `coalesceMs` or when there is enough text. */
+  /** Sends the next piece of the answer, after `COALESCE_MS` or when there is enough text. */
   text(text: string): void {
     if (this.#isStopped || text === '') return
     this.#add(text, false)
     if (this.#pendingBytes >= FLUSH_BYTES) this.#flush()
-    else this.#stopFlush ??= this.#clock.after(this.#options.coalesceMs, () => this.#flush())
+    else this.#stopFlush ??= this.#clock.after(COALESCE_MS, () => this.#flush())
   }
 
   /** Sends a line about what happens now. */

@@ -20,6 +20,9 @@ export interface Versioned<Row> {
   readonly version: string
 }
 
+/** Time between two searches for rows that expired. Nobody waits for them. */
+const SWEEP_MS = 60_000
+
 export interface RunRowsOptions<Row> {
   /** Beginning of the keys in the store. */
   readonly prefix: string
@@ -37,8 +40,8 @@ export class RunRows<Row extends RunRow> {
   constructor(storage: RunStorage, options: RunRowsOptions<Row>) {
     this.#storage = storage
     this.#options = options
-    const { clock, sweepMs: everyMs } = storage
-    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
+    const { clock } = storage
+    this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep: () => this.#sweep() })
   }
 
   /** @returns the row, if there is one that can be read, and the version of whatever has this key */

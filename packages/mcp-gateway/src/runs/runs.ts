@@ -26,6 +26,9 @@ export interface RunsOptions extends Omit<RunStorage, 'maxRunMs'> {
 
 type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 
+/** Time that a cancelled agent has to end: most agents stop at their next step. The caller waits for it. */
+export const STOP_GRACE_MS = 2000
+
 /** In this time, a run that was sent to its server just now gets its id. */
 const LEAVE_MS = 1000
 
@@ -192,10 +195,9 @@ export class Runs {
   }
 
   #feedOf({ sink: { progress }, earlier }: Execution): ProgressFeed | undefined {
-    const { enabled, coalesceMs, heartbeatMs } = this.#options.streaming
+    const { enabled, heartbeatMs } = this.#options.streaming
     if (progress === undefined || !enabled) return undefined
     return new ProgressFeed(progress, this.#options.clock, {
-      coalesceMs,
       heartbeatMs,
       from: earlier?.progress ?? 0,
     })

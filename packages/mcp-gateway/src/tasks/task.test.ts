@@ -120,9 +120,9 @@ test('shows a task as its status demands', () => {
     taskId: 'task_1',
     createdAt: '1970-01-01T00:00:01.000Z',
     lastUpdatedAt: '1970-01-01T00:00:01.001Z',
-    pollIntervalMs: 100,
+    pollIntervalMs: 1000,
   }
-  const shown = (...events: readonly TaskEvent[]) => toDetailedTask(after(...events), 100)
+  const shown = (...events: readonly TaskEvent[]) => toDetailedTask(after(...events))
   expect(shown(ended(1))).toEqual({
     ...fields,
     status: 'completed',
@@ -142,13 +142,13 @@ test('shows a task as its status demands', () => {
     inputRequests: { '1.i0': question, '1.i1': question },
   })
   expect(shown(asked, answers('1.i0'))).toMatchObject({ inputRequests: { '1.i1': question } })
-  expect(toTaskFields(after(asked), 100)).not.toHaveProperty('inputRequests')
+  expect(toTaskFields(after(asked))).not.toHaveProperty('inputRequests')
 })
 
 test('says that a task waits for a process, until one executes it', () => {
   const waiting = 'Waits for a process that executes tasks'
   const counting: TaskEvent = { type: 'progress', attempt: 2, message: 'Counting' }
-  const shown = (...events: readonly TaskEvent[]) => toTaskFields(after(...events), 100)
+  const shown = (...events: readonly TaskEvent[]) => toTaskFields(after(...events))
   expect(shown(claimed, counting)).toMatchObject({ statusMessage: 'Counting' })
   expect(shown(claimed, counting, released(2))).toMatchObject({ statusMessage: waiting })
   expect(shown(cancelled)).not.toHaveProperty('statusMessage')

@@ -186,8 +186,11 @@ export function roundAnswers({ answers, round }: Task): Values {
   )
 }
 
+/** Time between two polls that clients are asked to wait: agents take seconds or more. */
+const POLL_INTERVAL_MS = 1000
+
 /** Returns the fields that each message about a task has (SEP-2663, "Task"). */
-export function toTaskFields(task: Task, pollIntervalMs: number): Values {
+export function toTaskFields(task: Task): Values {
   const { taskId, status, createdAt, updatedAt, expiresAt } = task
   const message = status === 'working' && task.process === '' ? QUEUED : task.message
   return {
@@ -197,14 +200,14 @@ export function toTaskFields(task: Task, pollIntervalMs: number): Values {
     createdAt: new Date(createdAt).toISOString(),
     lastUpdatedAt: new Date(updatedAt).toISOString(),
     ttlMs: expiresAt - createdAt,
-    pollIntervalMs,
+    pollIntervalMs: POLL_INTERVAL_MS,
   }
 }
 
 /** Returns a task with its result, error or open questions (SEP-2663, "DetailedTask"). */
-export function toDetailedTask(task: Task, pollIntervalMs: number): Values {
+export function toDetailedTask(task: Task): Values {
   const { answers, error, questions, result } = task
-  const fields = toTaskFields(task, pollIntervalMs)
+  const fields = toTaskFields(task)
   if (task.status === 'input_required') {
     const open = Object.entries(questions).filter(([key]) => !Object.hasOwn(answers, key))
     return { ...fields, inputRequests: Object.fromEntries(open) }

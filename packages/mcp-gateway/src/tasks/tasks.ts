@@ -168,7 +168,7 @@ export class Tasks {
   /** Returns a task with its result, error or open questions. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
   async get(reference: TaskReference): Promise<Readonly<Record<string, unknown>>> {
     const task = await this.#current(await this.#records.find(reference))
-    return toDetailedTask(task, this.#options.pollIntervalMs)
+    return toDetailedTask(task)
   }
 
   /**
@@ -238,7 +238,7 @@ export class Tasks {
 
   /** Returns the answer to a call that became a task. */
   toAnswer(task: Task): Readonly<Record<string, unknown>> {
-    return { resultType: 'task', ...toTaskFields(task, this.#options.pollIntervalMs) }
+    return { resultType: 'task', ...toTaskFields(task) }
   }
 
   /** Returns the task, after it was continued or ended if the process that executed it died. */

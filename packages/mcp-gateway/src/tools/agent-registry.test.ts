@@ -6,7 +6,7 @@ import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { agentOf, FakeSource, never, worldOf } from '../../test/registry-world.ts'
 import type { RegistryWorld } from '../../test/registry-world.ts'
 import type { Agent } from '../agents/agent.ts'
-import { createGateway } from '../gateway.ts'
+import { gatewayWith } from '../gateway.ts'
 
 describe('agents', () => {
   test('that a source finds first are listed after the start', async () => {
@@ -274,14 +274,16 @@ test.each(CLIENT_KINDS)(
   async (kind) => {
     const agents = new AgentsAtHand({ echo, hidden: echo })
     const warnings: string[] = []
-    await using gateway = createGateway({
-      sources: [agents],
-      tools: { exclude: ['^hidden'] },
-      registry: { debounceMs: 0 },
-      secrets: { stateKey: 'long enough for whoever signs with it' },
-      logger: false,
-      observer: { warned: (message) => void warnings.push(message) },
-    })
+    await using gateway = gatewayWith(
+      {
+        sources: [agents],
+        tools: { exclude: ['^hidden'] },
+        stateKey: 'long enough for whoever signs with it',
+        log: false,
+        observer: { warned: (message) => void warnings.push(message) },
+      },
+      { debounceMs: 0 },
+    )
     const { url } = await gateway.listen({ port: 0 })
     const changed = deferred()
     let changes = 0

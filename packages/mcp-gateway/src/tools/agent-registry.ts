@@ -12,11 +12,10 @@ import { watchedRun } from '../agents/watched-run.ts'
 import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
-import type { RegistrySettings } from '../options.ts'
 import { ToolPlanner } from './plan.ts'
 import type { PlanOptions, ToolPlan } from './plan.ts'
 
-export interface AgentRegistryOptions extends RegistrySettings {
+export interface AgentRegistryOptions extends RegistryLimits {
   readonly sources: readonly AgentSource[]
   readonly tools: PlanOptions
   /** Called with warnings. They contain no text of a user and no credential. */
@@ -68,6 +67,19 @@ interface KnownAgent {
   /** Why the source could not reach the agent at the last attempt. */
   unreachable?: string | undefined
 }
+
+/** Limits of a registry that are no settings. */
+export interface RegistryLimits {
+  /** Changes that follow each other within this time are one change. After four times this time, clients are notified in any case. */
+  readonly debounceMs: number
+}
+
+/** An agent with many skills that restarts is one change, and a person does not notice the wait. */
+export const REGISTRY_LIMITS: RegistryLimits = { debounceMs: 250 }
+
+/** An agent of another process leaves if its source has not seen it for this time: three searches of a source. */
+export const AGENT_TTL_MS = 60_000
+const CHECK_MS = 10_000
 
 /** Longest wait for the first search of a source. */
 const FIRST_SEARCH_MS = 30_000
@@ -367,9 +379,8 @@ export class AgentRegistry implements RunnableAgents {
 
   /** Drops agents of other processes that were not seen for a while, again and again. */
   #expireAgents(): void {
-    const { checkMs, ttlMs } = this.#options
-    this.#stopChecking = this.#clock.after(checkMs, () => {
-      const since = this.#clock.now() - ttlMs
+    this.#stopChecking = this.#clock.after(CHECK_MS, () => {
+      const since = this.#clock.now() - AGENT_TTL_MS
       this.#dropAgents(({ source, seenAt }) => source.isLocal !== true && seenAt <= since)
       this.#expireAgents()
     })
