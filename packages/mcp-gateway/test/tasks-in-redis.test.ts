@@ -28,7 +28,7 @@ test.runIf(redis)('shares tasks, their changes and keys by Redis', async () => {
       sources: [agents],
       store,
       tools: { overrides: { endless: { tasks: 'always' } } },
-      secrets: { stateKey: 'the same in all processes, and long enough' },
+      stateKey: 'the same in all processes, and long enough',
     })
     const close = async (): Promise<void> => {
       await gateway.close()
