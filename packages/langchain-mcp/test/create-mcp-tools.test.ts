@@ -1,6 +1,12 @@
 import { tool, type StructuredToolInterface } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { deferred, startModernServer, startLegacyServer, startTestServer } from '@x/mcp-testing'
+import {
+  deferred,
+  startLegacyServer,
+  startModernServer,
+  startRecordingProxy,
+  startTestServer,
+} from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import * as z from 'zod'
@@ -77,10 +83,9 @@ test('refuses a config that names no server at once', () => {
 
 describe('several servers', () => {
   test('limits the handshake of one server by its handshakeMs', async () => {
-    const gate = deferred()
-    await using slow = await startLegacyServer({
-      faults: [{ method: 'initialize', until: gate.promise }],
-    })
+    await using server = await startLegacyServer()
+    await using slow = await startRecordingProxy(server.url)
+    slow.inject({ match: ({ rpcMethod }) => rpcMethod === 'initialize', action: 'hang' })
     await using mcp = createMcpTools({
       servers: { slow: { url: slow.url, handshakeMs: 50 } },
       onServerError: 'throw',
@@ -89,13 +94,15 @@ describe('several servers', () => {
       code: 'TIMEOUT',
       message: expect.stringContaining('raise handshakeMs'),
     })
-    gate.resolve()
   })
 
   test('returns the tools in the order of the config', async () => {
-    const gate = deferred()
-    await using slow = await startLegacyServer({
-      faults: [{ method: 'initialize', until: gate.promise }],
+    const gate = deferred<'forward'>()
+    await using server = await startLegacyServer()
+    await using slow = await startRecordingProxy(server.url)
+    slow.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'initialize',
+      action: () => gate.promise,
     })
     await using fast = await startModernServer()
     await using mcp = createMcpTools({
@@ -104,7 +111,7 @@ describe('several servers', () => {
     })
     const listing = mcp.listTools()
     await fast.waitFor(({ rpcMethod }) => rpcMethod === 'tools/list')
-    gate.resolve()
+    gate.resolve('forward')
     const servers = (await listing).map(({ origin }) => origin.server.name)
     expect([...new Set(servers)]).toEqual(['slow', 'fast'])
     expect(servers.lastIndexOf('slow')).toBeLessThan(servers.indexOf('fast'))

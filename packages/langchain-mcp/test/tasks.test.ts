@@ -1,11 +1,13 @@
 // Calls in graphs that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
 import { InMemoryStore, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
-import {
-  startTaskServer,
-  type ScriptHandler,
-  type TaskServer,
-  type TaskServerOptions,
+import { startRecordingProxy, startTaskServer } from '@x/mcp-testing'
+import type {
+  Exchange,
+  RecordingProxy,
+  ScriptHandler,
+  TaskServer,
+  TaskServerOptions,
 } from '@x/mcp-testing'
 import { createAgent, fakeModel } from 'langchain'
 import { AIMessage, type ToolMessage } from '@langchain/core/messages'
@@ -26,6 +28,7 @@ const KEY = 'io.github.x-mcp/idempotency-key'
 
 interface Given extends AsyncDisposable {
   readonly server: TaskServer
+  readonly proxy: RecordingProxy
   readonly mcp: McpTools
   graph(calls: readonly Calling[]): Promise<AskingGraph>
 }
@@ -35,9 +38,11 @@ async function given(
   serverOptions: TaskServerOptions = {},
 ): Promise<Given> {
   const server = await startTaskServer(serverOptions)
-  const mcp = createMcpTools({ servers: { jobs: { url: server.url } }, ...options })
+  const proxy = await startRecordingProxy(server.url)
+  const mcp = createMcpTools({ servers: { jobs: { url: proxy.url } }, ...options })
   return {
     server,
+    proxy,
     mcp,
     async graph(calls) {
       const tools = await mcp.listTools()
@@ -45,11 +50,14 @@ async function given(
     },
     async [Symbol.asyncDispose]() {
       await mcp.close()
+      await proxy.stop()
       await server[Symbol.asyncDispose]()
       expect(server.violations).toEqual([])
     },
   }
 }
+
+const isPoll = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tasks/get'
 
 const accept = () => ({ action: 'accept' as const, content: { value: 'yes' } })
 
@@ -148,13 +156,13 @@ test('cancels the task of a run that is aborted while its reference is stored', 
 
 test('cancels the task of a run that is aborted while it asks for the status', async () => {
   await using all = await given({ taskMode: 'interrupt' })
-  const { server } = all
+  const { server, proxy } = all
   const graph = await all.graph([{ name: 'slow_compute' }])
   const [interrupt] = (await graph.start()).interrupts
-  server.inject({ method: 'tasks/get', instead: 'hang' })
+  proxy.inject({ match: isPoll, times: 1, action: 'hang' })
   const aborting = new AbortController()
   const turn = graph.resume({ [interrupt?.id ?? '']: {} }, aborting.signal)
-  await server.waitFor(({ rpcMethod }) => rpcMethod === 'tasks/get')
+  await proxy.waitFor(isPoll)
   aborting.abort(new Error('The user left'))
   await expect(turn).rejects.toThrow(/The user left|Abort/)
   await expect.poll(() => server.lastTask.status).toBe('cancelled')
@@ -201,7 +209,7 @@ describe.each([
   test('continues a task with new tools', async () => {
     const shared = { checkpointer: new MemorySaver(), store: new InMemoryStore() }
     await using all = await given(options)
-    const { server, mcp } = all
+    const { server, proxy, mcp } = all
     const calls = [{ name: 'slow_compute' }]
     const graphOf = async (tools: McpTools): Promise<AskingGraph> =>
       askingGraph({ kind: 'createAgent', tools: await tools.listTools(), calls, ...shared })
@@ -209,7 +217,7 @@ describe.each([
     await polled(server)
     await Promise.all([expect(turn).rejects.toMatchObject({ code: 'CLOSED' }), mcp.close()])
     server.complete('computed once')
-    await using next = createMcpTools({ servers: { jobs: { url: server.url } }, ...options })
+    await using next = createMcpTools({ servers: { jobs: { url: proxy.url } }, ...options })
     const { answers } = await (await graphOf(next)).goOn()
     expect(answers['call-0']?.text).toBe('computed once')
     expect(server.runs).toEqual(['slow_compute'])
@@ -385,13 +393,14 @@ describe('a process that is killed', () => {
     async () => {
       await using folder = await temporaryFolder()
       await using server = await startTaskServer()
-      server.inject({ method: 'tasks/get', instead: 'hang' })
-      await using one = await startGraph(server.url, folder.path)
+      await using proxy = await startRecordingProxy(server.url)
+      proxy.inject({ match: isPoll, times: 1, action: 'hang' })
+      await using one = await startGraph(proxy.url, folder.path)
       one.tell({ calls })
-      await server.waitFor(({ rpcMethod }) => rpcMethod === 'tasks/get', { timeoutMs: 20_000 })
+      await proxy.waitFor(isPoll, { timeoutMs: 20_000 })
       await one.kill()
 
-      await using two = await startGraph(server.url, folder.path)
+      await using two = await startGraph(proxy.url, folder.path)
       const answer = two.ask({ calls, goOn: true })
       await polled(server)
       server.complete('computed once')
@@ -410,13 +419,18 @@ describe('a process that is killed', () => {
     async ({ honoursKeys, sent, answer: expected }) => {
       await using folder = await temporaryFolder()
       await using server = await startTaskServer({ honoursKeys })
-      server.inject({ answer: 'hang' })
-      await using one = await startGraph(server.url, folder.path)
+      await using proxy = await startRecordingProxy(server.url)
+      proxy.inject({
+        match: ({ toolName }) => toolName !== undefined,
+        times: 1,
+        action: { type: 'break-answer', how: 'stall', after: 'nothing' },
+      })
+      await using one = await startGraph(proxy.url, folder.path)
       one.tell({ calls })
       await expect.poll(() => server.runs, { timeout: 20_000 }).toEqual(['slow_compute'])
       await one.kill()
 
-      await using two = await startGraph(server.url, folder.path)
+      await using two = await startGraph(proxy.url, folder.path)
       server.complete('computed once')
       const { answers } = await two.ask({ calls, goOn: true })
       expect(answers['call-0']).toMatch(expected)

@@ -8,7 +8,14 @@ import {
   startTestServer,
 } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { rejectionOf, startSetting, statesOf, recordEvents, textOf } from '../test/setting.ts'
+import {
+  isInitialize,
+  recordEvents,
+  rejectionOf,
+  startSetting,
+  statesOf,
+  textOf,
+} from '../test/setting.ts'
 import { McpClient, McpClientError, SessionInfoFactory, StaticServerDirectory } from './index.ts'
 import type { McpServer, McpServerDirectory, McpServerQuery, SessionScope } from './index.ts'
 
@@ -229,8 +236,8 @@ describe('time limits and aborts', () => {
 
   test('rejects with TIMEOUT during the handshake, and sends no call', async () => {
     await using setting = await startSetting()
-    setting.server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const { client, proxy } = setting
+    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
     const call = rejectionOf(client.callTool('echo', {}, { timeoutMs: 4000 }))
     await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
     vi.advanceTimersByTime(4000)
@@ -261,8 +268,8 @@ describe('time limits and aborts', () => {
   test('lets the other callers wait when one aborts, and never cancels initialize', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
-    const open = deferred()
-    server.inject({ method: 'initialize', until: open.promise })
+    const open = deferred<'forward'>()
+    proxy.inject({ match: isInitialize, times: 1, action: () => open.promise })
     const impatient = new AbortController()
     const leaving = client.callTool('echo', { text: 'x' }, { signal: impatient.signal })
     const staying = client.callTool('echo', { text: 'y' })
@@ -270,7 +277,7 @@ describe('time limits and aborts', () => {
     const reason = new Error('changed my mind')
     impatient.abort(reason)
     expect(await rejectionOf(leaving)).toBe(reason)
-    open.resolve()
+    open.resolve('forward')
     expect(textOf(await staying)).toBe('y')
     expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
     expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
@@ -279,8 +286,8 @@ describe('time limits and aborts', () => {
 
   test('aborts the handshake when all callers have aborted; a call at once after it opens a new session', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    server.inject({ method: 'initialize', until: new Promise(() => {}) })
+    const { client, proxy } = setting
+    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
     const caller = new AbortController()
     const calls = [1, 2].map(() => client.callTool('echo', {}, { signal: caller.signal }))
     const hanging = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')

@@ -2,10 +2,11 @@ import { getEventListeners } from 'node:events'
 import {
   deferred,
   seededRandom,
+  startLegacyServer,
   startModernServer,
   startRecordingProxy,
-  startLegacyServer,
 } from '@x/mcp-testing'
+import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
@@ -64,11 +65,27 @@ describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) =
     'gives no call the result of another call (answerAs: %s)',
     async (answerAs) => {
       await using server = await start({ answerAs })
-      await using client = new McpClient({ url: server.url })
+      await using proxy = await startRecordingProxy(server.url)
+      await using client = new McpClient({ url: proxy.url })
       await client.ping()
-      const release = deferred()
-      server.inject({ answer: 'id-of-another-call', times: 5 })
-      server.inject({ answer: 'unchanged', until: release.promise, times: 5 })
+      const release = deferred<'forward'>()
+      const match = ({ toolName }: Exchange): boolean => toolName === 'echo'
+      proxy.inject({
+        match,
+        times: 5,
+        async action() {
+          const held = await proxy.waitFor(() => proxy.exchanges.filter(match).length > 5)
+          const { rpcId: id } = proxy.exchanges.findLast(match) ?? held
+          const body = JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })
+          const sse = {
+            headers: { 'content-type': 'text/event-stream' },
+            body: `data: ${body}\n\n`,
+          }
+          const answer = { status: 200, ...(answerAs === 'sse' ? sse : { body }) }
+          return { type: 'answer', answer, when: 'after-execution' }
+        },
+      })
+      proxy.inject({ match, times: 5, action: () => release.promise })
       const failed = deferred()
       const failures: unknown[] = []
       const answers: string[] = []
@@ -80,7 +97,7 @@ describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) =
         if (failures.length + answers.length === 5) failed.resolve()
       })
       await failed.promise
-      release.resolve()
+      release.resolve('forward')
       await Promise.all(calls)
       expect(answers).toEqual(Array.from({ length: 5 }, () => 'own'))
       const failure = { code: 'OUTCOME_UNKNOWN', outcome: 'unknown' }

@@ -4,7 +4,7 @@ import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, SessionInfoFactory } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
+import { isInitialize, rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
 
 describe('the session on the server', () => {
   test('is terminated once by dispose()', async () => {
@@ -244,8 +244,8 @@ describe('dispose()', () => {
 
   test('aborts a handshake; waiting calls reject with CLOSED, and the client can be used again', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy, observed } = setting
-    server.inject({ method: 'initialize', until: new Promise(() => {}) })
+    const { client, proxy, observed } = setting
+    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
     const calls = [client.callTool('echo'), client.callTool('whoami')]
     const handshake = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
     const errors = Promise.all(calls.map(rejectionOf))
@@ -264,7 +264,7 @@ describe('dispose()', () => {
     const { client, server, proxy } = setting
     await client.ping()
     server.forgetSessions()
-    server.inject({ method: 'initialize', until: new Promise(() => {}) })
+    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
     const error = rejectionOf(client.callTool('echo'))
     await proxy.waitFor(() => proxy.count({ rpcMethod: 'initialize' }) === 2)
     await client.dispose()

@@ -1,7 +1,7 @@
 // Idempotency keys: after an unknown outcome, a call with a key is sent again if the server runs equal keys once.
 import { text } from 'node:stream/consumers'
 import { startRecordingProxy, startTaskServer, startTestServer } from '@x/mcp-testing'
-import type { ServerFault } from '@x/mcp-testing'
+import type { CannedAnswer, InjectedAction, RecordingProxy } from '@x/mcp-testing'
 import { SessionInfo } from '@x/mcp-transport'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -12,17 +12,27 @@ const KEY = 'io.github.x-mcp/idempotency-key'
 const idempotencyKey = 'thread-1:call-7'
 const retryTiming = { wait: () => Promise.resolve(), random: () => 0 }
 /** The call runs, and its answer is lost. */
-const lostAnswer: ServerFault = { answer: 'reset' }
+const lostAnswer = 'reset-after'
+const replaced = (answer: CannedAnswer): InjectedAction => ({
+  type: 'answer',
+  answer,
+  when: 'after-execution',
+})
 
-test.each([
+function inject(proxy: RecordingProxy, action: InjectedAction, times = 1): void {
+  proxy.inject({ match: ({ toolName }) => toolName !== undefined, times, action })
+}
+
+test.each<[string, InjectedAction]>([
   ['a reset connection', lostAnswer],
-  ['half an answer', { answer: 'cut' } as const],
-  ['status 502 of a proxy', { answer: { status: 502, body: 'Bad Gateway' } }],
-  ['status 500 of a proxy', { answer: { status: 500, body: '' } }],
+  ['half an answer', { type: 'break-answer', how: 'close', after: 20 }],
+  ['status 502 of a proxy', replaced({ status: 502, body: 'Bad Gateway' })],
+  ['status 500 of a proxy', replaced({ status: 500, body: '' })],
 ])('a call with a key returns its one result after %s', async (_what, fault) => {
   await using server = await startTaskServer({ honoursKeys: true })
-  await using client = new McpClient({ url: server.url }, { retryTiming })
-  server.inject(fault)
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url }, { retryTiming })
+  inject(proxy, fault)
   const result = await client.callTool('greet', { name: 'Ada' }, { idempotencyKey })
   expect(textOf(result)).toBe('Hello, Ada!')
   expect(server.runs).toEqual(['greet'])
@@ -34,8 +44,9 @@ test.each([
 
 test('a call that became a task joins the task with its key', async () => {
   await using server = await startTaskServer({ honoursKeys: true })
-  await using client = new McpClient({ url: server.url }, { retryTiming })
-  server.inject(lostAnswer)
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url }, { retryTiming })
+  inject(proxy, lostAnswer)
   const { task } = await client.startTool('slow_compute', {}, { idempotencyKey })
   expect(task?.reference).toMatchObject({ taskId: server.lastTask.taskId, idempotencyKey })
   expect(server.runs).toEqual(['slow_compute'])
@@ -48,8 +59,9 @@ test.each([
   { why: 'no retry is allowed', options: { maxRetries: 0 } },
 ])('a call is not sent again if $why', async ({ honoursKeys = true, call, options }) => {
   await using server = await startTaskServer({ honoursKeys })
-  await using client = new McpClient({ url: server.url }, { retryTiming, ...options })
-  server.inject(lostAnswer)
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url }, { retryTiming, ...options })
+  inject(proxy, lostAnswer)
   const error = await rejectionOf(client.callTool('greet', {}, call ?? { idempotencyKey }))
   expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
   expect(server.count('tools/call')).toBe(1)
@@ -89,15 +101,16 @@ test.each([
   expect(server.runs).toEqual(['greet'])
 })
 
-test.each([
+test.each<[string, InjectedAction]>([
   ['a reset connection', lostAnswer],
-  ['status 502 of a proxy', { answer: { status: 502, body: 'Bad Gateway' } }],
+  ['status 502 of a proxy', replaced({ status: 502, body: 'Bad Gateway' })],
 ])('a call is not sent again if the server stopped honouring keys before %s', async (...row) => {
   const [, fault] = row
   await using server = await startTaskServer({ honoursKeys: true })
-  await using client = new McpClient({ url: server.url }, { retryTiming })
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url }, { retryTiming })
   await client.callTool('greet', { name: 'Ada' })
-  server.inject(fault)
+  inject(proxy, fault)
   server.honoursKeys = false
   const error = await rejectionOf(client.callTool('slow_compute', {}, { idempotencyKey }))
   expect(error).toMatchObject({ outcome: 'unknown' })
@@ -129,8 +142,9 @@ test.each([
   { options: {}, sent: 8 }, // a server that restarts is away for some seconds
 ])('a call is sent again at most maxRetries times ($options)', async ({ options, sent }) => {
   await using server = await startTaskServer({ honoursKeys: true })
-  await using client = new McpClient({ url: server.url }, { retryTiming, ...options })
-  server.inject({ ...lostAnswer, times: 10 })
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url }, { retryTiming, ...options })
+  inject(proxy, lostAnswer, 10)
   const error = await rejectionOf(client.callTool('greet', {}, { idempotencyKey }))
   expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
   expect(server.count('tools/call')).toBe(sent)

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import { AlwaysOffSampler } from '@opentelemetry/sdk-trace'
-import { startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { startLegacyServer, startModernServer, startRecordingProxy } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { recordOpenTelemetry } from './open-telemetry-recorder.ts'
@@ -89,8 +89,12 @@ test('reports the names of prompts and resources, without the query of a URI', a
 test('reports a failed handshake in its span and in the span of the call', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
-  server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
-  await using client = new McpClient({ url: server.url }, { era: 'legacy', maxRetries: 0 })
+  await using proxy = await startRecordingProxy(server.url)
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'initialize',
+    action: { status: 503, body: 'Overloaded' },
+  })
+  await using client = new McpClient({ url: proxy.url }, { era: 'legacy', maxRetries: 0 })
   const { code } = (await rejectionOf(client.ping())) as { code: string }
   const failed = { status: { code: SpanStatusCode.ERROR }, attributes: { 'error.type': code } }
   expect(telemetry.spans()).toMatchObject([

@@ -13,6 +13,12 @@ afterEach(() => vi.useRealTimers())
 
 const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
 const idempotent = { idempotent: true }
+const isCall = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tools/call'
+const afterExecution = (answer: CannedAnswer): InjectedAction => ({
+  type: 'answer',
+  answer,
+  when: 'after-execution',
+})
 
 describe('a call with several attempts', () => {
   test('is unknown if it ran, was answered with 503, and did not reach the server at the second attempt', async () => {
@@ -24,12 +30,12 @@ describe('a call with several attempts', () => {
     await using setting = await startSetting({
       client: { retryTiming, dispatcher: dispatcher.value },
     })
-    const { client, server } = setting
+    const { client, server, proxy } = setting
     onWait = async () => {
       isGone = true
     }
     await client.ping()
-    server.inject({ answer: overloaded, times: Infinity })
+    proxy.inject({ match: isCall, action: afterExecution(overloaded) })
     const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
     expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown' })
     expect(String(error)).toContain('an earlier part of the call may have been executed')
@@ -40,7 +46,7 @@ describe('a call with several attempts', () => {
     await using setting = await startSetting({ client: { maxRetries: 2 } })
     const { client, server, proxy } = setting
     await client.ping()
-    server.inject({ answer: lossForms['200-32001'], times: Infinity })
+    proxy.inject({ match: isCall, action: afterExecution(lossForms['200-32001']) })
     proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === 'initialize',
       action: { status: 500, body: 'on fire' },
@@ -52,9 +58,9 @@ describe('a call with several attempts', () => {
 
   test('is unknown if the new session is refused as well', async () => {
     await using setting = await startSetting()
-    const { client, server } = setting
+    const { client, server, proxy } = setting
     await client.ping()
-    server.inject({ answer: lossForms['404-empty'], times: Infinity })
+    proxy.inject({ match: isCall, action: afterExecution(lossForms['404-empty']) })
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
     expect(server.count('tools/call')).toBe(2)
@@ -62,9 +68,9 @@ describe('a call with several attempts', () => {
 
   test('never reports one of five concurrent calls as not executed', async () => {
     await using setting = await startSetting()
-    const { client, server } = setting
+    const { client, server, proxy } = setting
     await client.ping()
-    server.inject({ answer: lossForms['404-empty'], times: Infinity })
+    proxy.inject({ match: isCall, action: afterExecution(lossForms['404-empty']) })
     const calls = Array.from({ length: 5 }, () => rejectionOf(client.callTool('counter_add')))
     for (const error of await Promise.all(calls)) {
       expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
@@ -88,11 +94,11 @@ describe('a call with several attempts', () => {
 
   test('is not sent again after 429 in an error with the id of the request', async () => {
     await using setting = await startSetting()
-    const { client, server } = setting
+    const { client, server, proxy } = setting
     await client.ping()
     const error = { code: -32000, message: 'Rate limit of the bank, after the transfer' }
     const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, error })
-    server.inject({ answer: { ...overloaded, status: 429, body }, times: Infinity })
+    proxy.inject({ match: isCall, action: afterExecution({ ...overloaded, status: 429, body }) })
     const thrown = await rejectionOf(client.callTool('counter_add'))
     expect(thrown).toBeInstanceOf(McpError)
     expect(thrown).toHaveProperty('data.outcome', 'unknown')

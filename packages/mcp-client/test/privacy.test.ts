@@ -36,7 +36,11 @@ test('session ids, tokens and query strings appear in no event, log or error', a
   once({ status: 404, body: `Session ${await client.getSessionId()} not found` })
   await client.callTool('echo', { text: 'x' })
   await failing(client.callTool('slow', {}, { timeoutMs: 30 }))
-  server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'initialize',
+    times: 1,
+    action: { status: 503, body: 'Overloaded' },
+  })
   server.forgetSessions()
   await failing(client.callTool('echo', { text: 'x' }))
   await client.ping()

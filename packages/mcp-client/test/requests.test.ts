@@ -1,10 +1,11 @@
 import { startEverythingServer } from '@x/internal/testing'
 import {
   lossForms,
+  startLegacyServer,
   startModernServer,
   startRecordingProxy,
-  startLegacyServer,
 } from '@x/mcp-testing'
+import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
@@ -189,7 +190,8 @@ test.each([
   'replaces a session that is lost %s while its settings are restored',
   async (_, times, opened) => {
     await using server = await startLegacyServer()
-    await using client = new McpClient({ url: server.url })
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url })
     const warnings: string[] = []
     client.on('log', ({ level, message }) => {
       if (level === 'warning') warnings.push(message)
@@ -197,8 +199,12 @@ test.each([
     await client.setLoggingLevel('warning')
     await client.subscribeResource('cart://items')
     server.forgetSessions()
-    server.inject({ method: 'logging/setLevel', instead: { status: 400 } })
-    server.inject({ method: 'resources/subscribe', instead: lossForms['404-empty'], times })
+    const isOf =
+      (method: string) =>
+      ({ rpcMethod }: Exchange): boolean =>
+        rpcMethod === method
+    proxy.inject({ match: isOf('logging/setLevel'), times: 1, action: { status: 400 } })
+    proxy.inject({ match: isOf('resources/subscribe'), times, action: lossForms['404-empty'] })
     await client.callTool('counter_add')
     expect(server.count('initialize')).toBe(opened)
     expect(server.executions('counter_add')).toBe(1)

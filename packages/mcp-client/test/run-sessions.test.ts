@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { SessionInfo } from '@x/mcp-transport'
 import { handlerDispatcher } from '@x/internal/testing/undici'
-import { freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import { deferred, freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
@@ -13,7 +13,7 @@ import {
   SessionInfoFactory,
 } from '../src/index.ts'
 import type { McpClientOptions, SessionScope } from '../src/index.ts'
-import { rejectionOf, textOf } from './setting.ts'
+import { isInitialize, rejectionOf, textOf } from './setting.ts'
 
 /** A client whose sessions belong to runs. */
 const inRuns = (url: string, options: McpClientOptions = {}): McpClient =>
@@ -266,10 +266,11 @@ describe('the end of a run', () => {
   })
 
   test('rejects callers that wait for a session or for a list of tools on an abort', async () => {
-    let proceed: () => void = () => {}
-    const until = new Promise<void>((resolve) => (proceed = resolve))
-    await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
-    await using client = inRuns(server.url)
+    const { promise, resolve } = deferred<'forward'>()
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: isInitialize, action: () => promise })
+    await using client = inRuns(proxy.url)
     const controller = new AbortController()
     const reason = new Error('the user has left')
     const own = new AbortController()
@@ -282,9 +283,9 @@ describe('the end of a run', () => {
         ]),
       { signal: controller.signal },
     )
-    await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    await proxy.waitFor(isInitialize)
     controller.abort(reason)
-    proceed()
+    resolve('forward')
     expect(await run).toEqual([reason, reason, reason])
     expect(server.executions('echo')).toBe(0)
   })
@@ -303,29 +304,30 @@ describe('the end of a run', () => {
   })
 
   test('closes a call that is still connecting', async () => {
-    let proceed: () => void = () => {}
-    const until = new Promise<void>((resolve) => (proceed = resolve))
-    await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
-    await using client = inRuns(server.url)
+    const { promise, resolve } = deferred<'forward'>()
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: isInitialize, action: () => promise })
+    await using client = inRuns(proxy.url)
     let call: Promise<unknown> | undefined
     await runInSessionScope(async () => {
       call = rejectionOf(client.callTool('echo', { text: 'x' }))
-      await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+      await proxy.waitFor(isInitialize)
     })
-    proceed()
+    resolve('forward')
     expect(await call).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
     expect(server.executions('echo')).toBe(0)
   })
 
   test('closes everything after a failed connect, and the next call tries again', async () => {
     const port = await freePort()
-    await using server = await startLegacyServer({
-      faults: [{ method: 'initialize', times: 1, instead: { status: 500, body: 'no' } }],
-    })
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: isInitialize, times: 1, action: { status: 500, body: 'no' } })
     await runInSessionScope(async () => {
       const nowhere = inRuns(`http://127.0.0.1:${port}/mcp`)
       expect(await rejectionOf(add(nowhere))).toMatchObject({ code: 'UNREACHABLE' })
-      const client = inRuns(server.url)
+      const client = inRuns(proxy.url)
       expect(await rejectionOf(add(client))).toMatchObject({ code: 'REJECTED' })
       expect(await add(client)).toEqual({ count: 1 })
     })

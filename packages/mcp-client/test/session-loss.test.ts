@@ -11,7 +11,7 @@ import {
 import type { LossFormName, LossVerdict } from '@x/mcp-testing'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
+import { isInitialize, rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
 
 afterEach(() => vi.useRealTimers())
 
@@ -375,7 +375,7 @@ describe('a handshake that fails', () => {
   test('releases everything the first time, and the next call works', async () => {
     await using setting = await startSetting()
     const { client, server, proxy, observed } = setting
-    server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
+    proxy.inject({ match: isInitialize, times: 1, action: { status: 503, body: 'Overloaded' } })
     expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
       code: 'REJECTED',
       outcome: 'not-executed',
@@ -393,7 +393,7 @@ describe('a handshake that fails', () => {
   test('rejects each waiting call once, and is not kept', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
-    server.inject({ method: 'initialize', instead: { status: 503 } })
+    proxy.inject({ match: isInitialize, times: 1, action: { status: 503 } })
     const calls = Array.from({ length: 10 }, () => client.callTool('echo', { text: 'x' }))
     const outcomes = await Promise.allSettled(calls)
     expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill('rejected'))
@@ -403,11 +403,12 @@ describe('a handshake that fails', () => {
 
   test('rejects with the SDK error that the server answered to initialize', async () => {
     await using setting = await startSetting()
-    const { client, server } = setting
+    const { client, proxy } = setting
     const error = { code: -32603, message: 'Not today' }
-    server.inject({
-      method: 'initialize',
-      instead: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error }) },
+    proxy.inject({
+      match: isInitialize,
+      times: 1,
+      action: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error }) },
     })
     expect(await rejectionOf(client.ping())).toMatchObject({ name: 'McpError', code: -32603 })
     await client.ping()
@@ -418,7 +419,7 @@ describe('a handshake that fails', () => {
     const { client, server, proxy, observed } = setting
     await client.callTool('counter_add')
     server.forgetSessions()
-    server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
+    proxy.inject({ match: isInitialize, times: 1, action: { status: 503, body: 'Overloaded' } })
     const mark = proxy.mark()
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({

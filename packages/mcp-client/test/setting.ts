@@ -2,7 +2,7 @@ import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
-import type { RecordingProxy, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
+import type { Exchange, RecordingProxy, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
 
@@ -58,6 +58,9 @@ export function statesOf(observed: readonly ObservedEvent[]): string[] {
     event === 'state' ? [`${payload.from}>${payload.to}`] : [],
   )
 }
+
+/** Matches `initialize` at a proxy. */
+export const isInitialize = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'initialize'
 
 /** The text of a tool's result. */
 export function textOf(result: CallToolResult): string {

@@ -4,29 +4,62 @@ import { connect, createServer } from 'node:net'
 import type { Server, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deferred, startRecordingProxy } from '@x/mcp-testing'
+import type {
+  Exchange,
+  InjectedAction,
+  RecordingProxy,
+  TaskServer,
+  TaskServerOptions,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
 import { given, polled, startedTask, stored } from './task-setting.ts'
 
-describe.concurrent('a poll', () => {
-  const failures = [
-    ['status 503', { instead: { status: 503, body: 'busy' } }],
-    ['a reset connection', { instead: 'reset' }],
-    ['a cut answer', { answer: 'cut' }],
-    [
-      'an internal error',
-      { instead: { status: 200, body: (id: unknown): string => rpcError(id, -32603) } },
-    ],
-  ] as const
+/** A client behind a proxy. */
+async function behindProxy(
+  options: McpClientOptions = {},
+  serverOptions: TaskServerOptions = {},
+): Promise<
+  AsyncDisposable & {
+    readonly server: TaskServer
+    readonly proxy: RecordingProxy
+    readonly client: McpClient
+  }
+> {
+  const { server, ...direct } = await given({}, serverOptions)
+  const proxy = await startRecordingProxy(server.url)
+  const client = new McpClient({ url: proxy.url }, options)
+  return {
+    server,
+    proxy,
+    client,
+    async [Symbol.asyncDispose]() {
+      await client.dispose()
+      await proxy.stop()
+      await direct[Symbol.asyncDispose]()
+    },
+  }
+}
 
-  test.each(failures)('is repeated after %s', async (_what, fault) => {
-    await using all = await given()
-    const { client, server } = all
-    server.inject({ method: 'tasks/get', times: 2, ...fault })
+const isPoll = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tasks/get'
+
+describe.concurrent('a poll', () => {
+  const failures: readonly (readonly [string, InjectedAction])[] = [
+    ['status 503', { status: 503, body: 'busy' }],
+    ['a reset connection', 'reset-before'],
+    ['a cut answer', { type: 'break-answer', how: 'close', after: 20 }],
+    ['an internal error', { status: 200, body: (id) => rpcError(id, -32603) }],
+  ]
+
+  test.each(failures)('is repeated after %s', async (_what, action) => {
+    await using all = await behindProxy()
+    const { client, server, proxy } = all
+    proxy.inject({ match: isPoll, times: 2, action })
     expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
     expect(server.runs).toEqual(['slow_compute'])
-    expect(server.count('tasks/get')).toBeGreaterThan(2)
+    expect(proxy.count({ rpcMethod: 'tasks/get' })).toBeGreaterThan(2)
   })
 
   test('is repeated no sooner than the error of the server says', async () => {
@@ -35,13 +68,13 @@ describe.concurrent('a poll', () => {
       waits.push(ms)
       return new Promise((resolve) => setImmediate(resolve))
     }
-    await using all = await given({ retryTiming: { random: () => 0, wait } })
-    const { client, server } = all
+    await using all = await behindProxy({ retryTiming: { random: () => 0, wait } })
+    const { client, proxy } = all
     const body = (id: unknown): string => {
       const error = { code: -32603, message: 'Not now', data: { retryAfterMs: 7000 } }
       return JSON.stringify({ jsonrpc: '2.0', id, error })
     }
-    server.inject({ method: 'tasks/get', times: 1, instead: { status: 200, body } })
+    proxy.inject({ match: isPoll, times: 1, action: { status: 200, body } })
     expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
     expect(Math.max(...waits)).toBeGreaterThanOrEqual(7000)
   })
@@ -82,11 +115,11 @@ describe.concurrent('a poll', () => {
   })
 
   test('goes on until the time to live ends while the server is away', async () => {
-    await using all = await given({}, { ttlMs: 600 })
-    const { client, server } = all
+    await using all = await behindProxy({}, { ttlMs: 600 })
+    const { client, server, proxy } = all
     const call = client.callTool('slow_compute')
     await polled(server)
-    server.inject({ method: 'tasks/get', times: 1000, instead: { status: 503 } })
+    proxy.inject({ match: isPoll, action: { status: 503 } })
     expect(await rejectionOf(call)).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
   })
 
@@ -102,12 +135,12 @@ describe.concurrent('a poll', () => {
   )
 
   test.each([401, 403, 404])('is not repeated after status %i', async (status) => {
-    await using all = await given()
-    const { client, server } = all
-    server.inject({ method: 'tasks/get', times: 1000, instead: { status, body: 'no' } })
+    await using all = await behindProxy()
+    const { client, proxy } = all
+    proxy.inject({ match: isPoll, action: { status, body: 'no' } })
     const error = await rejectionOf(client.callTool('slow_compute'))
     expect(error).toMatchObject({ outcome: 'unknown', task: { tool: 'slow_compute' } })
-    expect(server.count('tasks/get')).toBe(1)
+    expect(proxy.count({ rpcMethod: 'tasks/get' })).toBe(1)
   })
 
   test('is sent at the interval of the server, never below 100 ms, with jitter upwards', async () => {

@@ -3,8 +3,13 @@
 import { StreamableHttpTransport } from '@x/mcp-transport'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startLegacyServer, startModernServer, toolFailures } from '@x/mcp-testing'
-import type { LegacyServer } from '@x/mcp-testing'
+import {
+  startLegacyServer,
+  startModernServer,
+  startRecordingProxy,
+  toolFailures,
+} from '@x/mcp-testing'
+import type { CannedAnswer, Exchange, InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
@@ -17,6 +22,12 @@ const cases = Object.entries(toolFailures).flatMap(([tool, answer]) =>
   forms.map((form) => ({ tool, answer, form })),
 )
 
+const isCall = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tools/call'
+const afterExecution = (answer: CannedAnswer): InjectedAction => ({
+  type: 'answer',
+  answer,
+  when: 'after-execution',
+})
 const callsIn = (form: Form): number => (form === 'parallel' ? 5 : 1)
 
 /** The client under test: a new one, or one that resumes from the same store. */
@@ -36,13 +47,13 @@ function calls(form: Form, call: () => Promise<unknown>): Promise<unknown[]> {
 
 /** A client of the SDK over a transport with onSessionLost: 'reinitialize'. */
 async function sdkClient(
-  server: LegacyServer,
+  url: string,
   factory: DurableFactory,
 ): Promise<{ readonly value: Client } & AsyncDisposable> {
   const value = new Client({ name: 'tester', version: '1' })
   const sessionInfo = factory.createSession()
   const onSessionLost = 'reinitialize'
-  await value.connect(new StreamableHttpTransport(server.url, { sessionInfo, onSessionLost }))
+  await value.connect(new StreamableHttpTransport(url, { sessionInfo, onSessionLost }))
   return { value, [Symbol.asyncDispose]: () => value.close() }
 }
 
@@ -50,13 +61,14 @@ describe('a tool that fails after it has run', () => {
   test.each(cases)('McpClient, $tool, $form: runs once, outcome unknown', async (given) => {
     const { answer, form } = given
     await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
     const sessionInfoFactory = new DurableFactory()
     await using client = await connected(form, async () => {
-      const one = new McpClient({ url: server.url }, { sessionInfoFactory })
+      const one = new McpClient({ url: proxy.url }, { sessionInfoFactory })
       await one.ping()
       return one
     })
-    const repair = server.inject({ answer, times: Infinity })
+    const repair = proxy.inject({ match: isCall, action: afterExecution(answer) })
     for (const error of await calls(form, () => client.callTool('counter_add'))) {
       expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
     }
@@ -69,9 +81,10 @@ describe('a tool that fails after it has run', () => {
   test.each(cases)("transport with 'reinitialize', $tool, $form: runs once", async (given) => {
     const { answer, form } = given
     await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
     const factory = new DurableFactory()
-    await using client = await connected(form, () => sdkClient(server, factory))
-    const repair = server.inject({ answer, times: Infinity })
+    await using client = await connected(form, () => sdkClient(proxy.url, factory))
+    const repair = proxy.inject({ match: isCall, action: afterExecution(answer) })
     const call = { name: 'counter_add' }
     for (const error of await calls(form, () => client.value.callTool(call))) {
       expect(error).toBeInstanceOf(McpError)
@@ -88,10 +101,15 @@ describe('a tool that fails after it has run', () => {
 describe.each(Object.entries(toolFailures))('on a server of both eras, %s', (_tool, answer) => {
   test('runs once when `server/discover` is refused after the call', async () => {
     await using server = await startModernServer({ legacy: 'serve' })
-    await using client = new McpClient({ url: server.url })
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url })
     await client.callTool('echo', { text: 'first' })
-    server.inject({ tool: 'echo', answer })
-    server.inject({ method: 'server/discover', times: 2, instead: { status: 404 } })
+    proxy.inject({ match: isCall, times: 1, action: afterExecution(answer) })
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'server/discover',
+      times: 2,
+      action: { status: 404 },
+    })
     expect(await rejectionOf(client.callTool('echo', { text: 'second' }))).not.toMatchObject({
       outcome: 'not-executed',
     })

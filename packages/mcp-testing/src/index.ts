@@ -41,7 +41,6 @@ export type {
   ScriptRequest,
 } from './scripted-server.ts'
 export { seededRandom } from './seeded-random.ts'
-export type { AnswerFault, ServerFault } from './server-faults.ts'
 export { startTaskServer } from './task-server.ts'
 export type { TaskServer, TaskServerOptions, TestTask } from './task-server.ts'
 export { startTestServer } from './loopback-server.ts'

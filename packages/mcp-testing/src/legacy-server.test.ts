@@ -229,40 +229,6 @@ test('ends the session after a DELETE, unless it refuses the DELETE', async () =
   expect(server.sessions).toEqual([])
 })
 
-test('delays initialize, fails it a number of times, and then accepts it', async () => {
-  await using server = await startLegacyServer({
-    faults: [{ method: 'initialize', times: 2, instead: { status: 503, body: 'not yet' } }],
-  })
-  await using client = new RawClient(server.url)
-  expect((await client.initialize()).status).toBe(503)
-  expect((await client.initialize()).status).toBe(503)
-  expect(server.sessions).toEqual([])
-
-  const gate = deferred()
-  server.inject({ method: 'initialize', until: gate.promise })
-  const held = client.initialize()
-  await server.waitFor((request) => request.rpcMethod === 'initialize', { from: 2 })
-  expect(server.sessions).toEqual([])
-  gate.resolve()
-  expect((await held).sessionId).toBe(server.sessions[0])
-})
-
-test('opens no session for an initialize during a crash', async () => {
-  const gate = deferred()
-  await using server = await startLegacyServer({
-    faults: [{ method: 'initialize', until: gate.promise }],
-  })
-  await using client = new RawClient(server.url)
-  const held = client.initialize()
-  await server.waitFor((request) => request.rpcMethod === 'initialize')
-  const restarted = server.restart()
-  await expect(held).rejects.toMatchObject({ code: 'ECONNRESET' })
-  await restarted
-  gate.reject(new Error('too late'))
-  await expect(client.initialize()).resolves.toMatchObject({ status: 200 })
-  expect(server.sessions).toEqual([client.sessionId])
-})
-
 test('assigns no session id and refuses none without sessions', async () => {
   await using server = await startLegacyServer({ assignSessions: false })
   await using client = await connectStockClient(server.url)

@@ -73,8 +73,8 @@ export class LegacyServer extends RecordedServer {
   /** The one state of a server that assigns no sessions. */
   #shared = new LegacySession(undefined, VERSIONS[0])
 
-  constructor({ ledger, faults, ...behaviour }: LegacyServerOptions) {
-    super('legacy', { ledger, faults })
+  constructor({ ledger, ...behaviour }: LegacyServerOptions) {
+    super('legacy', { ledger })
     const given = Object.entries(behaviour).filter(([, value]) => value !== undefined)
     Object.assign(this, Object.fromEntries(given))
   }

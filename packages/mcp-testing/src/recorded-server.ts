@@ -10,8 +10,6 @@ import { Recording } from './recording.ts'
 import type { ReadRequest, RecordedRequest } from './recording-server.ts'
 import { readRequest, RecordingServer } from './recording-server.ts'
 import type { RpcId } from './rpc-message.ts'
-import type { ServerFault } from './server-faults.ts'
-import { captureAnswer, sendFaultyAnswer } from './server-faults.ts'
 import type { TestTool, ToolContext } from './tools.ts'
 import { fullResult } from './tools.ts'
 
@@ -46,8 +44,6 @@ export interface Listener {
 export interface ServerOptions {
   /** Counts the executed calls. Servers may share one. @default a ledger of its own */
   readonly ledger?: CallLedger | undefined
-  /** Faults from the start; see `inject()`. @default none */
-  readonly faults?: readonly ServerFault[] | undefined
 }
 
 /** A request on its way through a server. */
@@ -75,8 +71,8 @@ export interface ToolStart
   ) => Promise<Readonly<Record<string, unknown>>>
 }
 
-/** Base of the MCP servers: executes tools, records them in a ledger, injects faults. */
-export abstract class RecordedServer extends RecordingServer<ReceivedRequest, ServerFault> {
+/** Base of the MCP servers: executes tools, and records them in a ledger. */
+export abstract class RecordedServer extends RecordingServer<ReceivedRequest> {
   /** Calls that reached the server, and what it executed. */
   readonly ledger: CallLedger
   readonly #era: LedgerEntry['era']
@@ -86,12 +82,11 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
   readonly #held = new Map<ToolContext, (text: string) => void>()
   #crash = new AbortController()
 
-  constructor(era: LedgerEntry['era'], { ledger, faults = [] }: ServerOptions) {
-    super(new Recording('requests to the server'), 1)
+  constructor(era: LedgerEntry['era'], { ledger }: ServerOptions) {
+    super(new Recording('requests to the server'))
     this.#era = era
     this.ledger = ledger ?? new CallLedger()
     this.#ownsLedger = ledger === undefined
-    for (const fault of faults) this.inject(fault)
   }
 
   /** Every request, in the order of arrival; also those before a restart. */
@@ -205,7 +200,7 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
       this.log.changed(received)
     })
     this.#open.add(response)
-    const { rpcMethod, toolName, principal, sessionId, params } = received
+    const { toolName, principal, sessionId, params } = received
     const { arguments: given, _meta: meta } = params ?? {}
     const args = isRecord(given) ? given : {}
     const caller = { principal, sessionId, era: this.#era }
@@ -219,43 +214,7 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
     if (new URL(request.url ?? '/', this.url).pathname !== '/mcp') {
       return sendAnswer(raw, { status: 404, body: 'This server answers /mcp' })
     }
-    const fault = this.ruleFor(
-      ({ method = 'tools/call', tool = toolName }) => method === rpcMethod && tool === toolName,
-    )
-    await (fault === undefined ? this.answer(handled) : this.#answerWith(fault, handled))
-  }
-
-  async #answerWith(fault: ServerFault, handled: HandledRequest): Promise<void> {
-    const { until, instead, answer: kind } = fault
-    const { received, response } = handled
-    const { raw } = response
-    const rpcId = received.rpcId ?? null
-    if (kind !== undefined) {
-      const captured = captureAnswer(raw)
-      await this.answer(handled)
-      const answer = await captured
-      await until?.catch(() => {})
-      const otherId = kind === 'id-of-another-call' ? await this.#idOfAnother(received) : null
-      if (!response.isOpen) return
-      if (otherId === undefined) return response.reset()
-      return sendFaultyAnswer(response, answer, { kind, rpcId, otherId })
-    }
-    await until?.catch(() => {})
-    if (!response.isOpen || instead === 'hang') return // the client left, or a restart cut it
-    if (instead === 'reset') return response.reset()
-    if (instead !== undefined) return sendAnswer(raw, instead, rpcId)
     await this.answer(handled)
-  }
-
-  /** Id of another call of the session that waits for its answer. Waits for one, as `waitFor` does. */
-  async #idOfAnother({ rpcId, sessionId }: ReceivedRequest): Promise<RpcId | undefined> {
-    const isOther = (one: ReceivedRequest): boolean =>
-      one.toolName !== undefined &&
-      one.end === undefined &&
-      one.sessionId === sessionId &&
-      one.rpcId !== rpcId
-    const other = await this.waitFor(isOther).catch(() => undefined)
-    return other?.rpcId
   }
 }
 

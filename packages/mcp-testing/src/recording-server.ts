@@ -33,21 +33,16 @@ export interface ReadRequest {
   readonly recorded: RecordedRequest
 }
 
-/** Base of the MCP servers and the proxy: a recording of requests, and rules that act on some of them. */
+/** Base of the MCP servers and the proxy: a recording of requests. */
 export abstract class RecordingServer<
   Entry,
-  Rule extends { readonly times?: number | undefined },
   Log extends Recording<Entry> = Recording<Entry>,
 > implements AsyncDisposable {
   protected readonly log: Log
-  readonly #times: number
-  readonly #rules = new Set<{ readonly rule: Rule; left: number }>()
   #http: TestServer | undefined
 
-  /** `times`: how often a rule without `times` acts. */
-  constructor(log: Log, times: number) {
+  constructor(log: Log) {
     this.log = log
-    this.#times = times
   }
 
   /** Listens. Called once, by the function that starts the server. */
@@ -76,13 +71,6 @@ export abstract class RecordingServer<
     return this.log.waitFor(matches, options)
   }
 
-  /** Adds a rule; of those that match, the oldest acts. Returns a function that removes it. */
-  inject(rule: Rule): () => void {
-    const active = { rule, left: rule.times ?? this.#times }
-    if (active.left > 0) this.#rules.add(active)
-    return () => void this.#rules.delete(active)
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.server[Symbol.asyncDispose]()
     this.log.close()
@@ -93,16 +81,6 @@ export abstract class RecordingServer<
   protected get server(): TestServer {
     if (this.#http === undefined) throw new TypeError('Not started')
     return this.#http
-  }
-
-  /** The oldest rule that matches. Counts its use. */
-  protected ruleFor(matches: (rule: Rule) => boolean): Rule | undefined {
-    for (const active of this.#rules) {
-      if (!matches(active.rule)) continue
-      if (--active.left <= 0) this.#rules.delete(active)
-      return active.rule
-    }
-    return undefined
   }
 }
 

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { deferred, startLegacyServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { bearer } from '../src/auth/index.ts'
@@ -72,7 +72,7 @@ const user = new AsyncLocalStorage<string>()
 
 /** A transport that sends the name of the user of the async context with each request. */
 function transportTo(
-  { url }: LegacyServer,
+  { url }: { readonly url: string },
   options: StreamableHttpTransportOptions = {},
 ): StreamableHttpTransport {
   const headers = (): Record<string, string> => ({ 'x-user': user.getStore() ?? 'nobody' })
@@ -80,9 +80,9 @@ function transportTo(
 }
 
 /** Method and user of each request. */
-const usersOf = ({ received }: LegacyServer, name = 'x-user'): string[] =>
+const usersOf = ({ received }: LegacyServer): string[] =>
   received.map(({ rpcMethod, httpMethod, headers }) =>
-    [rpcMethod ?? httpMethod, String(headers[name])].join(' of '),
+    [rpcMethod ?? httpMethod, String(headers['x-user'])].join(' of '),
   )
 
 test('opens, replaces and ends a session with the credentials of its owner, and repeats calls with those of their callers', async () => {
@@ -111,12 +111,15 @@ test('opens, replaces and ends a session with the credentials of its owner, and 
 
 test('ends the session of an aborted handshake with the credentials of its owner, also if another user aborts it', async () => {
   await using server = await startLegacyServer()
-  const { promise: never } = deferred()
-  server.inject({ method: 'notifications/initialized', until: never })
-  const transport = transportTo(server)
+  await using proxy = await startRecordingProxy(server.url)
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+    action: 'hang',
+  })
+  const transport = transportTo(proxy)
   const client = new Client({ name: 'test', version: '1.0.0' })
   const connecting = user.run('bob', () => client.connect(transport))
-  await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
+  await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
   const closing = user.run('ada', () => transport.close())
   await expect(connecting).rejects.toMatchObject({ code: 'CLOSED' })
   await closing
@@ -127,10 +130,15 @@ test('resumes the stream of a call, and renews its token, in the async context o
   await using server = await startLegacyServer({ answerAs: 'sse' })
   let tokens = 0
   const authProvider = bearer(() => `${user.getStore()}-${++tokens}`)
-  const transport = transportTo(server, { authProvider })
+  await using proxy = await startRecordingProxy(server.url)
+  const transport = transportTo(proxy, { authProvider })
   const client = new Client({ name: 'test', version: '1.0.0' })
   await user.run('bob', () => client.connect(transport))
-  server.inject({ instead: { status: 401 } })
+  proxy.inject({
+    match: ({ toolName }) => toolName !== undefined,
+    times: 1,
+    action: { status: 401 },
+  })
   const call = user.run('ada', () => client.callTool({ name: 'slow', arguments: {} }))
   while (server.held === 0) await setImmediate()
   await client.ping() // by now the client has the id of the first event of the call
@@ -145,11 +153,8 @@ test('resumes the stream of a call, and renews its token, in the async context o
     'GET of bob',
     'GET of ada',
   ])
-  const calls = usersOf(server, 'authorization').filter((one) => one.startsWith('tools/call'))
-  expect(calls).toEqual([
-    expect.stringContaining('Bearer ada-'),
-    expect.stringContaining('Bearer ada-'),
-  ])
+  const calls = proxy.exchanges.filter(({ toolName }) => toolName !== undefined)
+  expect(calls.map(({ principal }) => principal?.split('-')[0])).toEqual(['ada', 'ada'])
 })
 
 test.each(['getRecord', 'setRecord'] as const)(

@@ -4,6 +4,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import {
   deferred,
   discoverResult,
+  startRecordingProxy,
   startReplaceableServer,
   startScriptedServer,
 } from '@x/mcp-testing'
@@ -71,11 +72,12 @@ const said = (text: string): unknown => [{ type: 'text', text }]
 
 test('answers calls and sends nothing more when the client closes during another negotiation of the era', async () => {
   await using server = await startReplaceableServer('modern')
-  const app = await startApp(ClientV1, server.url)
+  await using proxy = await startRecordingProxy(server.url)
+  const app = await startApp(ClientV1, proxy.url)
   server.kind = 'legacy'
-  server.legacy.inject({ method: 'initialize', until: new Promise(() => {}) })
+  proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'initialize', action: 'hang' })
   const call = app.echo('a').catch((error: unknown) => error)
-  await server.legacy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+  await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
   await app[Symbol.asyncDispose]()
   expect(await call).toMatchObject({ data: { code: 'CLOSED' } })
   expect(server.ledger.executions('echo')).toBe(0)

@@ -2,7 +2,8 @@
 // one SDK transport between clients (GHSA-345p-7cg4-v4c7).
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
-import { deferred, startLegacyServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
+import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, rawClient } from './raw-client.ts'
@@ -17,11 +18,27 @@ describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
     'gets no answer of another call among 10 parallel calls, as %s',
     async (answerAs) => {
       await using server = await startLegacyServer({ answerAs })
+      await using proxy = await startRecordingProxy(server.url)
       const client = new Client({ name: 'app', version: '1.0.0' })
-      await client.connect(new StreamableHttpTransport(server.url, { era: 'legacy' }))
-      const release = deferred()
-      server.inject({ answer: 'id-of-another-call', times: 5 })
-      server.inject({ answer: 'unchanged', until: release.promise, times: 5 })
+      await client.connect(new StreamableHttpTransport(proxy.url, { era: 'legacy' }))
+      const release = deferred<'forward'>()
+      const match = ({ toolName }: Exchange): boolean => toolName === 'echo'
+      proxy.inject({
+        match,
+        times: 5,
+        async action() {
+          const held = await proxy.waitFor(() => proxy.exchanges.filter(match).length > 5)
+          const { rpcId: id } = proxy.exchanges.findLast(match) ?? held
+          const body = JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })
+          const sse = {
+            headers: { 'content-type': 'text/event-stream' },
+            body: `data: ${body}\n\n`,
+          }
+          const answer = { status: 200, ...(answerAs === 'sse' ? sse : { body }) }
+          return { type: 'answer', answer, when: 'after-execution' }
+        },
+      })
+      proxy.inject({ match, times: 5, action: () => release.promise })
 
       const answers: unknown[] = []
       const failures: unknown[] = []
@@ -37,7 +54,7 @@ describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
         if (answers.length + failures.length === 5) failed.resolve()
       })
       await failed.promise
-      release.resolve()
+      release.resolve('forward')
       await Promise.all(calls)
 
       expect(answers).toEqual(Array.from({ length: 5 }, () => 'own'))

@@ -1,6 +1,12 @@
 // A plain client on a transport that replaces lost sessions.
 import { deferred, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
-import type { CannedAnswer, Exchange, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
+import type {
+  CannedAnswer,
+  Exchange,
+  LegacyServer,
+  LegacyServerOptions,
+  RecordingProxy,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -10,6 +16,7 @@ import { openSse, scriptedServer } from './scripted-server.ts'
 
 interface Healing extends AsyncDisposable {
   readonly server: LegacyServer
+  readonly proxy: RecordingProxy
   readonly client: HealingClient
 }
 
@@ -35,13 +42,16 @@ async function healing(
   options: StreamableHttpTransportOptions = {},
 ): Promise<Healing> {
   const server = await startLegacyServer(serverOptions)
-  const client = healingClient(server, options)
+  const proxy = await startRecordingProxy(server.url)
+  const client = healingClient(proxy, options)
   await client.handshake()
   return {
     server,
+    proxy,
     client,
     async [Symbol.asyncDispose]() {
       await client[Symbol.asyncDispose]()
+      await proxy.stop()
       await server[Symbol.asyncDispose]()
     },
   }
@@ -142,16 +152,16 @@ test('opens a new session after an uncertain loss, and fails the request without
 
 test('reports the second of two losses in a row, and serves the next call', async () => {
   await using given = await healing()
-  const { server, client } = given
-  const asked = deferred()
+  const { server, proxy, client } = given
+  const asked = deferred<'forward'>()
   server.forgetSessions()
-  server.inject({ method: 'initialize', until: asked.promise })
+  proxy.inject({ match: isInitialize, times: 1, action: () => asked.promise })
   const call = client.request('tools/call', add)
-  await server.waitFor(() => server.count('initialize') === 2)
+  await proxy.waitFor(() => proxy.exchanges.filter(isInitialize).length === 2)
   const once = server.waitFor(
     ({ rpcMethod }) => rpcMethod === 'notifications/initialized' && forgetAfterSecond(server),
   )
-  asked.resolve()
+  asked.resolve('forward')
   await once
   expect(failureIn(await call)).toMatchObject({ code: 'SESSION_LOST', certain: false, epoch: 2 })
   await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
@@ -208,11 +218,11 @@ describe('a handshake that fails', () => {
 
   test('fails the call with the error of the server if the server refuses it', async () => {
     await using given = await healing()
-    const { server, client } = given
+    const { server, proxy, client } = given
     server.forgetSessions()
     const error = { code: -32099, message: 'Closed for today' }
     const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, error })
-    server.inject({ method: 'initialize', instead: { status: 200, body } })
+    proxy.inject({ match: isInitialize, times: 1, action: { status: 200, body } })
     const answer = await client.request('tools/call', add)
     expect(answer).toMatchObject({ error: { code: -32099 } })
     expect(failureIn(answer).message).toContain('Closed for today')
@@ -265,15 +275,15 @@ describe('a server that stops answering during the handshake', () => {
 describe('a call that waits for the new session', () => {
   test('is not sent again if it is cancelled', async () => {
     await using given = await healing()
-    const { server, client } = given
-    const held = deferred()
+    const { server, proxy, client } = given
+    const held = deferred<'forward'>()
     server.forgetSessions()
-    server.inject({ method: 'initialize', until: held.promise })
+    proxy.inject({ match: isInitialize, times: 1, action: () => held.promise })
     void client.request('tools/call', add)
     const kept = client.request('tools/call', { name: 'echo', arguments: { text: 'kept' } })
-    await server.waitFor(() => server.count('initialize') === 2)
+    await proxy.waitFor(() => proxy.exchanges.filter(isInitialize).length === 2)
     await client.notify('notifications/cancelled', { requestId: 1 })
-    held.resolve()
+    held.resolve('forward')
     await expect(kept).resolves.toHaveProperty('result')
     expect(server.executions('counter_add')).toBe(0)
     expect(server.count('notifications/cancelled')).toBe(0)
@@ -311,16 +321,16 @@ describe('a call that waits for the new session', () => {
 
   test('is answered once by close(), without later messages', async () => {
     await using given = await healing()
-    const { server, client } = given
-    const held = deferred()
+    const { server, proxy, client } = given
+    const held = deferred<'forward'>()
     server.forgetSessions()
-    server.inject({ method: 'initialize', until: held.promise })
+    proxy.inject({ match: isInitialize, times: 1, action: () => held.promise })
     const calls = [client.request('tools/call', add), client.request('tools/call', add)]
-    await server.waitFor(() => server.count('initialize') === 2)
+    await proxy.waitFor(() => proxy.exchanges.filter(isInitialize).length === 2)
     await client.transport.close()
     for (const answer of await Promise.all(calls)) expect(failureIn(answer).code).toBe('CLOSED')
     const { length } = client.messages
-    held.resolve()
+    held.resolve('forward')
     await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
     expect([client.messages.length, client.closed, client.errors.length]).toEqual([length, 1, 0])
     expect(client.replaced).toEqual([])

@@ -1,5 +1,10 @@
 // A server that stops answering: open calls end, and calls that it still answers continue.
-import { deferred, startLegacyServer, startScriptedServer } from '@x/mcp-testing'
+import {
+  deferred,
+  startLegacyServer,
+  startRecordingProxy,
+  startScriptedServer,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { createDispatcher, SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { RequestContext } from '../src/index.ts'
@@ -104,10 +109,11 @@ test('starts the time limit of a check when the check is sent, not while its hea
 
 test('ends a call that still waits for a connection as not executed', async () => {
   await using server = await startLegacyServer()
-  server.inject({ method: 'ping', instead: 'hang', times: Infinity })
+  await using proxy = await startRecordingProxy(server.url)
+  proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'ping', action: 'hang' })
   const dispatcher = createDispatcher({ connections: 1 })
   await using client = new RawClient(
-    new StreamableHttpTransport(server.url, { era: 'legacy', listen: false, timeouts, dispatcher }),
+    new StreamableHttpTransport(proxy.url, { era: 'legacy', listen: false, timeouts, dispatcher }),
   )
   await client.handshake()
   const sent = client.failureOf('tools/call', { name: 'slow', arguments: {} })

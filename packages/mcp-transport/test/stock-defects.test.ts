@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { deferred, startLegacyServer, startTestServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startRecordingProxy, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
@@ -331,8 +331,12 @@ test.each([200, 202, 204] as const)(
   'D15: opens the stream after a response with status %d to initialized',
   async (status) => {
     await using server = await startLegacyServer()
-    server.inject({ method: 'notifications/initialized', answer: { status } })
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+      action: { type: 'answer', answer: { status }, when: 'after-execution' },
+    })
+    await using client = new RawClient(new StreamableHttpTransport(proxy.url, { era: 'legacy' }))
     await client.handshake()
     await expect(server.waitFor(({ httpMethod }) => httpMethod === 'GET')).resolves.toMatchObject({
       sessionId: client.transport.sessionId,

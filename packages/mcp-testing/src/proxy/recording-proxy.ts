@@ -49,9 +49,10 @@ export async function startRecordingProxy(
  * connection to the server, so that a server that closes or crashes changes no count of the client's
  * connections. Requests are read whole first, because rules look into them; answers stream.
  */
-export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, ExchangeLog> {
+export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
   readonly #targetOf: () => URL
   readonly #keepBodies: number | undefined
+  readonly #rules = new Set<{ readonly rule: InjectionRule; left: number }>()
   readonly #listeners = new Set<(event: ExchangeEvent) => void>()
   readonly #upstreams = new Set<{ destroy(): unknown }>()
   /** Connections of clients that have carried a request, with a function that ends the latest one. */
@@ -61,7 +62,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
   #partition: Deferred<void> | undefined
 
   constructor(target: string | (() => string), options: RecordingProxyOptions) {
-    super(new ExchangeLog(options.keepExchanges ?? Infinity), Infinity)
+    super(new ExchangeLog(options.keepExchanges ?? Infinity))
     this.#keepBodies = options.keepBodies
     this.#targetOf = () => targetFrom(typeof target === 'string' ? target : target())
   }
@@ -91,6 +92,13 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
 
   mark(): ExchangeMark {
     return this.log.mark(() => this.connections)
+  }
+
+  /** Adds a rule; of those that match, the oldest acts. Returns a function that removes it. */
+  inject(rule: InjectionRule): () => void {
+    const active = { rule, left: rule.times ?? Infinity }
+    if (active.left > 0) this.#rules.add(active)
+    return () => void this.#rules.delete(active)
   }
 
   /**
@@ -137,6 +145,16 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
     await this.stop()
   }
 
+  /** The oldest rule that matches. Counts its use. */
+  #ruleFor(exchange: Exchange): InjectionRule | undefined {
+    for (const active of this.#rules) {
+      if (!active.rule.match(exchange)) continue
+      if (--active.left <= 0) this.#rules.delete(active)
+      return active.rule
+    }
+    return undefined
+  }
+
   #emit(event: ExchangeEvent): void {
     for (const listener of new Set(this.#listeners)) listener(event)
   }
@@ -181,7 +199,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
     if (this.#open.has(socket)) this.#open.set(socket, () => ended('cut'))
     response.once('close', () => ended(response.writableFinished ? 'complete' : 'client-gone'))
 
-    const rule = this.ruleFor(({ match }) => match(exchange))?.action
+    const rule = this.#ruleFor(exchange)?.action
     if (rule !== undefined) exchange.injected = true
     this.log.add(exchange)
     this.#emit({ type: 'started', exchange })
