@@ -28,7 +28,6 @@ export {
   SqliteFileError,
   toSqliteFileError,
 } from './sqlite-file.ts'
-export { assertOptions, optionError, optionProblem } from './option-checks.ts'
+export { assertOptions } from './option-checks.ts'
 export type { Check, Checks } from './check.ts'
-export type { OptionProblem } from './option-checks.ts'
 export type { SqliteFileErrorCode, SqliteFileFormat, SqliteFileUse } from './sqlite-file.ts'

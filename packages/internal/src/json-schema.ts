@@ -53,7 +53,7 @@ function isListOfNames(keyword: string | undefined, value: unknown): boolean {
 }
 
 /** Returns the schemas in the value of a keyword. */
-export function schemasIn(keyword: string, value: unknown): JsonSchema[] {
+function schemasIn(keyword: string, value: unknown): JsonSchema[] {
   if (!isApplicator(keyword) || !isObject(value)) return []
   const isList = Array.isArray(value) || MAPS.has(keyword)
   return (isList ? Object.values(value) : [value]).filter((one) => isRecord(one))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { assertOptions, check, optionProblem } from './index.ts'
+import { assertOptions, check } from './index.ts'
 import type { Check, Checks } from './index.ts'
 
 interface Sample {
@@ -26,8 +26,15 @@ const CHECKS: Checks<Sample> = {
   keys: check.or(check.func, check.listOf(check.or(check.text, check.section({ id: check.text })))),
 }
 
-const problemOf = (given: unknown, checks: Readonly<Record<string, Check>>): string | undefined =>
-  optionProblem(given, checks)?.message
+function problemOf(given: unknown, checks: Readonly<Record<string, Check>>): string | undefined {
+  let found: string | undefined
+  try {
+    assertOptions(({ message }) => new Error((found = message)), given, checks)
+  } catch {
+    return found
+  }
+  return undefined
+}
 
 class Store {
   read(): void {}

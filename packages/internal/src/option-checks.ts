@@ -3,21 +3,6 @@ import type { AnyChecks, Check } from './check.ts'
 import { isRecord } from './is-record.ts'
 import { nearestWord } from './nearest-word.ts'
 
-/**
- * Refuses options that are unknown or have a wrong value.
- *
- * @param owner the function or class that takes the options
- * @throws TypeError with `code: 'CONFIG'`
- */
-export function assertOptions(owner: string, given: unknown, checks: AnyChecks): void {
-  const problem = optionProblem(given, checks)
-  if (problem !== undefined) throw optionError(`${owner}: ${problem.message}`)
-}
-
-export function optionError(message: string): TypeError & { readonly code: 'CONFIG' } {
-  return Object.assign(new TypeError(message), { code: 'CONFIG' as const })
-}
-
 /** An option that is unknown or has a wrong value. */
 export interface OptionProblem {
   /** Where the option is, such as `servers.shop.url`. Empty for the options as a whole. */
@@ -27,15 +12,24 @@ export interface OptionProblem {
 }
 
 /**
- * Returns the first option that is unknown or has a wrong value.
+ * Refuses options that are unknown or have a wrong value.
  *
- * @param path where the options are, such as `servers.shop`
+ * @param owner the function or class that takes the options, or a function that creates the error
+ * @throws TypeError with `code: 'CONFIG'`, or the error that `owner` returns
  */
-export function optionProblem(
+export function assertOptions(
+  owner: string | ((problem: OptionProblem) => Error),
   given: unknown,
   checks: AnyChecks,
-  path = '',
-): OptionProblem | undefined {
+): void {
+  const problem = optionProblem(given, checks, '')
+  if (problem === undefined) return
+  if (typeof owner === 'function') throw owner(problem)
+  throw Object.assign(new TypeError(`${owner}: ${problem.message}`), { code: 'CONFIG' })
+}
+
+/** Returns the first option that is unknown or has a wrong value. `path` is where the options are. */
+function optionProblem(given: unknown, checks: AnyChecks, path: string): OptionProblem | undefined {
   if (!isRecord(given)) {
     const what = path === '' ? 'the options' : `option "${path}"`
     return { path, message: `${what} must be ${section(checks).takes}, not ${shown(given)}` }

@@ -1,5 +1,5 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { optionProblem } from '@x/internal'
+import { assertOptions } from '@x/internal'
 import type { Check } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
@@ -114,8 +114,9 @@ export function assertClientOptions(
     server = '(unnamed)',
   }: { readonly checks: Readonly<Record<string, Check>>; readonly server?: string },
 ): void {
-  const problem = optionProblem(given, checks)
-  if (problem !== undefined) throw notExecuted('CONFIG', `${owner}: ${problem.message}`, { server })
+  const toError = ({ message }: { message: string }): McpClientError =>
+    notExecuted('CONFIG', `${owner}: ${message}`, { server })
+  assertOptions(toError, given, checks)
 }
 
 /** Creates the error of an operation that failed before anything was sent or started. */

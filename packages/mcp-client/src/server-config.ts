@@ -1,5 +1,5 @@
 import { win32 } from 'node:path'
-import { check, isRecord, optionProblem } from '@x/internal'
+import { assertOptions, check, isRecord } from '@x/internal'
 import type { RequestContext } from '@x/mcp-transport'
 import { notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
@@ -129,8 +129,7 @@ export function assertServerConfig(config: McpServerConfig): void {
     )
     const [kind = 'url'] = KINDS.filter((each) => given[each] !== undefined)
     const known = Object.keys(FIELDS[kind]).map((name) => [name, check.anything] as const)
-    const problem = optionProblem(given, Object.fromEntries(known))
-    if (problem !== undefined) throw new FieldError(problem.message)
+    assertOptions(({ message }) => new FieldError(message), given, Object.fromEntries(known))
     parseFields<Record<string, unknown>>(FIELDS[kind], given)
   })
 }

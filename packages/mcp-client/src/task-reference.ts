@@ -1,4 +1,4 @@
-import { check, isRecord, optionProblem } from '@x/internal'
+import { assertOptions, check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { McpClientError } from './errors.ts'
 import type { TaskReference } from './input-required.ts'
@@ -35,16 +35,15 @@ export function assertReference(
   given: unknown,
   { server, tool }: { readonly server: string; readonly tool?: string | undefined },
 ): asserts given is TaskReference {
-  const isOther = !isRecord(given) || given['v'] !== 1
-  const isOfOtherTool = tool !== undefined && isRecord(given) && given['tool'] !== tool
-  const problem = isOther
-    ? 'it is not a reference of version 1'
-    : isOfOtherTool
-      ? `it does not belong to a call of "${tool}"`
-      : optionProblem(given, referenceChecks)?.message
-  if (problem === undefined) return
-  const message = `The reference of a task of MCP server "${server}" cannot be used: ${problem}. Pass task.reference unchanged`
-  throw new McpClientError('TASK_REFERENCE', message, { server, outcome: 'unknown' })
+  const unusable = (problem: string): McpClientError => {
+    const message = `The reference of a task of MCP server "${server}" cannot be used: ${problem}. Pass task.reference unchanged`
+    return new McpClientError('TASK_REFERENCE', message, { server, outcome: 'unknown' })
+  }
+  if (!isRecord(given) || given['v'] !== 1) throw unusable('it is not a reference of version 1')
+  if (tool !== undefined && given['tool'] !== tool) {
+    throw unusable(`it does not belong to a call of "${tool}"`)
+  }
+  assertOptions(({ message }) => unusable(message), given, referenceChecks)
 }
 
 /** Returns the end of the time for which the server keeps a task. */

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
-import { check, optionProblem } from '@x/internal'
+import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { GatewayError } from '@x/mcp-gateway'
 import type { ExecuteRun, RunAttempt, RunEngine } from '@x/mcp-gateway'
+import { assertGatewayOptions } from '@x/mcp-gateway/adapter'
 import { Queue, WaitingError, Worker } from 'bullmq'
 import type { Job } from 'bullmq'
 import { createClient } from 'redis'
@@ -49,8 +50,7 @@ const UNLIMITED = 1_000_000
  * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
  */
 export function bullmqEngine(options: BullmqEngineOptions = {}): BullmqEngine {
-  const problem = optionProblem(options, optionChecks)
-  if (problem) throw new GatewayError('CONFIG', `bullmqEngine: ${problem.message}`, problem)
+  assertGatewayOptions('bullmqEngine()', options, optionChecks)
   return new Engine(options)
 }
 

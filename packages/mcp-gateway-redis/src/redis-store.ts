@@ -1,9 +1,9 @@
-import { check, optionProblem } from '@x/internal'
+import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
 import type { GatewayStore, Rates } from '@x/mcp-gateway'
-import { FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
+import { assertGatewayOptions, FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands } from './redis-commands.ts'
 import type { RedisClient } from './redis-commands.ts'
@@ -56,8 +56,7 @@ const optionChecks: Checks<RedisStoreOptions> = {
  * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
  */
 export function redisStore(options: RedisStoreOptions = {}): RedisStore {
-  const problem = optionProblem(options, optionChecks)
-  if (problem) throw new GatewayError('CONFIG', `redisStore: ${problem.message}`, problem)
+  assertGatewayOptions('redisStore()', options, optionChecks)
   const { prefix = 'mcp-gateway' } = options
   if (!/^[A-Za-z0-9._:-]{1,64}$/.test(prefix)) {
     const message = '`prefix` must have 1 to 64 of the characters A-Z a-z 0-9 . _ : -'

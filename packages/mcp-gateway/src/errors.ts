@@ -1,4 +1,4 @@
-import { optionProblem } from '@x/internal'
+import { assertOptions } from '@x/internal'
 import type { Check } from '@x/internal'
 
 /** Kinds of errors of the gateway. They stay the same, so that callers can switch on them. */
@@ -49,8 +49,7 @@ export function assertGatewayOptions(
   given: unknown,
   checks: Readonly<Record<string, Check>>,
 ): void {
-  const problem = optionProblem(given, checks)
-  if (problem === undefined) return
-  const { path, message } = problem
-  throw new GatewayError('CONFIG', `${owner}: ${message}`, path === '' ? {} : { path })
+  const toError = ({ path, message }: { path: string; message: string }): GatewayError =>
+    new GatewayError('CONFIG', `${owner}: ${message}`, path === '' ? {} : { path })
+  assertOptions(toError, given, checks)
 }

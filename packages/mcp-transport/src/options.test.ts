@@ -96,10 +96,10 @@ describe('option checks of the factories', () => {
       'there is no option "redirectUrl"',
     ],
     [loopbackOAuth, { openBrowser: redirect, prot: 80 }, 'Did you mean "port"?'],
-    [bearer, '', 'bearer(): expected a token that is not empty'],
-    [bearer, undefined, 'bearer(): expected a token that is not empty'],
-    [fileTokenStore, undefined, 'fileTokenStore(): the path of the file must be a string'],
-    [FileSessionInfo, '', 'FileSessionInfo: the path of the file must be a string'],
+    [bearer, '', 'bearer(): option "token" must be a string that is not empty or a function'],
+    [bearer, undefined, 'bearer(): option "token" is missing'],
+    [fileTokenStore, undefined, 'fileTokenStore(): option "path" is missing'],
+    [FileSessionInfo, '', 'FileSessionInfo: option "path" must be a string that is not empty'],
   ] as const)('refuse %o(%o)', (factory, given, message) => {
     const make = (): unknown =>
       factory === FileSessionInfo ? Reflect.construct(factory, [given]) : call(factory, given)

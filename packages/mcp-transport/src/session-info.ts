@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFile, rm, mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { optionError, isRecord } from '@x/internal'
+import { assertOptions, check, isRecord } from '@x/internal'
 import { parseJson } from './json-rpc.ts'
 import { sessionRecordFrom } from './session-record.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -84,9 +84,7 @@ export class FileSessionInfo extends SessionInfo {
   /** @throws TypeError for a path that is empty or not a string. */
   constructor(path: string) {
     super()
-    if (typeof path !== 'string' || path === '') {
-      throw optionError('FileSessionInfo: the path of the file must be a string that is not empty')
-    }
+    assertOptions('FileSessionInfo', { path }, { path: check.required(check.text) })
     this.#path = path
   }
 

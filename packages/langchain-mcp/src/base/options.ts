@@ -1,4 +1,4 @@
-import { check, isRecord, optionProblem } from '@x/internal'
+import { assertOptions as assertAnyOptions, check, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 
@@ -14,8 +14,7 @@ export function assertOptions(
   options: unknown,
   checks: Readonly<Record<string, Check>>,
 ): void {
-  const problem = optionProblem(options, checks)
-  if (problem !== undefined) throw configError(`${owner}: ${problem.message}`)
+  assertAnyOptions(({ message }) => configError(`${owner}: ${message}`), options, checks)
 }
 
 /** Accepts one of these words, or a function. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { assertOptions, check, isRecord, optionError, untilAborted, within } from '@x/internal'
+import { assertOptions, check, isRecord, untilAborted, within } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { AuthError } from './auth-provider.ts'
 import type {
@@ -28,12 +28,11 @@ export type BearerSource =
  * @throws TypeError for an empty token, such as an environment variable that is not set
  */
 export function bearer(source: BearerSource): TokenProvider {
-  if (typeof source === 'string' && source !== '') return { token: () => source }
-  if (typeof source !== 'function') {
-    throw optionError('bearer(): expected a token that is not empty, or a function that gives one')
-  }
-  return { token: (context = {}) => source(context) }
+  assertOptions('bearer()', { token: source }, { token: check.required(BEARER_SOURCE) })
+  return { token: (context = {}) => (typeof source === 'string' ? source : source(context)) }
 }
+
+const BEARER_SOURCE = check.or(check.text, check.func)
 
 interface CredentialOptions {
   /** One store for each server and user. @default memoryTokenStore() */

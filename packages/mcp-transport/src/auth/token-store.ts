@@ -1,7 +1,7 @@
 import { mkdir, open, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { check, optionError, isRecord } from '@x/internal'
+import { assertOptions, check, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
 import { parseJson } from '../json-rpc.ts'
 import { hasCode, replacePrivateFile, setAside } from '../session-info.ts'
@@ -60,9 +60,7 @@ export function memoryTokenStore(): TokenStore {
  * @throws TypeError for a path that is empty or not a string.
  */
 export function fileTokenStore(path: string): TokenStore {
-  if (typeof path !== 'string' || path === '') {
-    throw optionError('fileTokenStore(): the path of the file must be a string that is not empty')
-  }
+  assertOptions('fileTokenStore()', { path }, { path: check.required(check.text) })
   const file = resolve(path)
   return {
     async read() {

@@ -43,7 +43,7 @@ export function isTemporary(status: number): boolean {
 export type FollowOutcome = { readonly kind: 'stopped' } | StreamTrouble
 
 /** Keeps reopening a stream without a limit of attempts. */
-export interface EndlessReopening {
+interface EndlessReopening {
   /** Called once per outage: after a refusal, or after `reconnect.maxAttempts`. */
   onTrouble(trouble: StreamTrouble): void
   /** Resolves when the server has answered another request. */
