@@ -7,8 +7,8 @@ import { createGateway } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
-import { connectForFiles, connectPipe } from './file-clients.ts'
-import { giving, reader, serve, textFile, textOf, uriOf } from './served-files.ts'
+import { connectPipe } from './file-clients.ts'
+import { reader, textFile, textOf, uriOf } from './served-files.ts'
 
 describe.each([
   { era: 'legacy', mode: 'legacy' as const },
@@ -38,24 +38,6 @@ describe.each([
     await client.follow(versioned)
     await client.call('give', { message: 'Again' })
     await expect(updated.promise).resolves.toBe(uri)
-    await connection.close()
-  })
-
-  test('cannot follow files of others', async () => {
-    await using store = new MemoryGatewayStore()
-    await using other = await serve({ give: giving(textFile('a.txt', 'of Ada')) }, { store })
-    await using ada = await connectForFiles('v1', other.url)
-    const uri = uriOf((await ada.call('give', { message: 'Go' })).content.at(-1))
-    await using gateway = createGateway({
-      sources: [new AgentsAtHand({ reader })],
-      store,
-      log: false,
-    })
-    const pipe = { input: new PassThrough(), output: new PassThrough() }
-    await using connection = gateway.serveStdio(pipe)
-    await using client = await connectPipe(pipe, { mode })
-    const followed = await client.follow(uri).catch((error: Error) => [error.message])
-    expect(followed.join()).toMatch(mode === 'legacy' ? /not found/i : /^$/)
     await connection.close()
   })
 })

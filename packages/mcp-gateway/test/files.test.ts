@@ -1,16 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-
 import { deferred } from '@x/mcp-testing'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 
 import type { AgentUpdate } from '../src/agents/agent.ts'
-import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
-import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { Behaviour } from './agents-at-hand.ts'
 import { connectForFiles, FILE_CLIENTS } from './file-clients.ts'
-import { ManualClock } from './manual-clock.ts'
 import {
   TOKENS,
   image,
@@ -24,20 +17,7 @@ import {
   reader,
 } from './served-files.ts'
 
-const folder = await mkdtemp(join(tmpdir(), 'gateway-files-'))
-afterAll(() => rm(folder, { recursive: true }))
-let stores = 0
-
-const STORES = {
-  memory: () => new MemoryGatewayStore(),
-  disk: () => new DiskGatewayStore(join(folder, String(stores++))),
-} as const
-
-const WAYS = FILE_CLIENTS.flatMap((kind) =>
-  (['memory', 'disk'] as const).map((store) => ({ kind, store })),
-)
-
-describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({ kind, store }) => {
+describe.each(FILE_CLIENTS)('a client: %s', (kind) => {
   test('gets text first, then each file: inline up to the limit, above it as a link', async () => {
     const files = [
       { name: 'fits.png', data: image(1000) },
@@ -47,7 +27,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
       { name: 'more.bin', data: new Uint8Array(501) },
     ]
     const inline = { imageMaxBytes: 1000, binaryMaxBytes: 500 }
-    await using at = await serve({ give: giving(...files) }, { inline, store: STORES[store]() })
+    await using at = await serve({ give: giving(...files) }, { inline })
     await using client = await connectForFiles(kind, at.url)
     const { content } = await client.call('give', { message: 'Go' })
     expect(content.map(({ type }) => type)).toEqual([
@@ -72,7 +52,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     const files = [textFile('é a.txt', 'small'), { name: 'b.bin', data: new Uint8Array(600) }]
     await using at = await serve(
       { give: giving(...files) },
-      { inline: { binaryMaxBytes: 500 }, store: STORES[store](), auth: twoPeople() },
+      { inline: { binaryMaxBytes: 500 }, auth: twoPeople() },
     )
     await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
     const { content } = await client.call('give', { message: 'Go' })
@@ -90,30 +70,13 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(await client.complete(template, 'b')).toEqual(['b.bin'])
   })
 
-  test('gets two versions for one name, and sees equal bytes once', async () => {
-    const files = ['one', 'two', 'two'].map((text) => textFile('plan.txt', text))
-    await using at = await serve(
-      { give: giving(...files) },
-      { store: STORES[store](), auth: twoPeople() },
-    )
-    await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
-    const { content } = await client.call('give', { message: 'Go' })
-    const uris = content.slice(1).map(uriOf)
-    expect(uris.map((uri) => uri.split('?')[1])).toEqual(['version=1', 'version=2'])
-    const uri = uris[0]?.split('?')[0] ?? ''
-    expect(await client.read(`${uri}?version=1`)).toMatchObject({ text: 'one' })
-    expect(await client.read(uri)).toMatchObject({ text: 'two', _meta: { version: 2 } })
-    expect(await client.resources()).toMatchObject([{ uri, name: 'plan.txt' }])
-    expect(await refusalOf(client.read(`${uri}?version=3`))).toMatchObject({ code: -32602 })
-  })
-
   test('is notified of a new version of a file that it follows', async () => {
     let version = 0
     const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
       yield { type: 'file', file: textFile('plan.txt', `version ${++version}`) }
       yield { type: 'done' }
     }
-    await using at = await serve({ give }, { store: STORES[store](), auth: twoPeople() })
+    await using at = await serve({ give }, { auth: twoPeople() })
     const updated = deferred<string>()
     const listChanged = deferred()
     await using client = await connectForFiles(kind, at.url, {
@@ -133,7 +96,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
 
   test('finds no file of another caller, with any request', async () => {
     const behaviours = { give: giving(textFile('secret.txt', 'of Ada')), reader }
-    await using at = await serve(behaviours, { store: STORES[store](), auth: twoPeople() })
+    await using at = await serve(behaviours, { auth: twoPeople() })
     await using ada = await connectForFiles(kind, at.url, { token: TOKENS.ada })
     await using bob = await connectForFiles(kind, at.url, { token: TOKENS.bob })
     const answer = await ada.call('give', { message: 'Go' })
@@ -163,7 +126,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
   })
 
   test('uploads a file, and gives it to an agent by its URI', async () => {
-    await using at = await serve({ reader }, { store: STORES[store](), auth: twoPeople() })
+    await using at = await serve({ reader }, { auth: twoPeople() })
     await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
     const answer = await fetch(`${at.files}/data.csv`, {
       method: 'PUT',
@@ -175,57 +138,15 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     const result = await client.call('reader', { message: 'Read', files: [uri] })
     expect(textOf(result)).toBe('data.csv (text/csv, 8): a,b\n1,2\n')
   })
+})
 
-  test('downloads a file that is too large to be read by a signed link, which expires', async () => {
-    const clock = new ManualClock()
-    const large = textFile('large.json', JSON.stringify({ text: 'x'.repeat(5000) }))
-    await using at = await serve(
-      { give: giving(large) },
-      { store: STORES[store](), auth: twoPeople(), clock },
-      { readMaxBytes: 1000 },
-    )
-    await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
-    const { content } = await client.call('give', { message: 'Go' })
-    const refusal = await refusalOf(client.read(uriOf(content.at(-1))))
-    expect(refusal).toMatchObject({ data: { size: 5011, downloadUrl: expect.any(String) } })
-    const { downloadUrl: url } = (refusal as { data: { downloadUrl: string } }).data
-    expect(url).toContain(`${at.files}/`)
-    const whole = await fetch(url)
-    expect(whole.headers.get('content-length')).toBe('5011')
-    expect(await whole.json()).toEqual({ text: 'x'.repeat(5000) })
-    expect(
-      (await fetch(url.replace(/sig=./, (start) => (start === 'sig=A' ? 'sig=B' : 'sig=A'))))
-        .status,
-    ).toBe(404)
-    await clock.advance(900_000)
-    expect((await fetch(url)).status).toBe(404)
-  })
-
-  test('is limited by its quota, and loses files when they expire', async () => {
-    const clock = new ManualClock()
-    const files = ['a', 'b', 'c'].map((name) => textFile(`${name}.txt`, name))
-    await using at = await serve(
-      { give: giving(...files) },
-      {
-        store: STORES[store](),
-        auth: twoPeople(),
-        clock,
-        artifacts: { quota: 2, ttlMs: 60_000 },
-      },
-    )
-    await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
-    const answer = await client.call('give', { message: 'Go' })
-    expect(answer.isError ?? false).toBe(false)
-    expect(textOf(answer)).toMatch(/"c\.txt" could not be kept: No room/)
-    const [a] = await client.resources()
-    const names = (await client.resources()).map(({ name }) => name)
-    expect(names.toSorted()).toEqual(['a.txt', 'b.txt'])
-    await clock.advance(61_000)
-    expect(await client.resources()).toEqual([])
-    expect(await refusalOf(client.read(a?.uri ?? ''))).toMatchObject({ code: -32602 })
-    const again = await client.call('give', { message: 'There is room again' })
-    expect(again.content.filter(({ type }) => type === 'resource')).toHaveLength(2)
-  })
+test('leaves out a file with a forbidden address, and returns the rest of the result', async () => {
+  const give = giving({ name: 'x', data: { url: 'http://169.254.169.254/latest/meta-data' } })
+  await using at = await serve({ give })
+  await using client = await connectForFiles('v2 pinned', at.url)
+  const answer = await client.call('give', { message: 'Go' })
+  expect(textOf(answer)).toMatch(/^Here they are\n?.*could not be kept/s)
+  expect(answer.isError ?? false).toBe(false)
 })
 
 test('gives a run a reason of its own if its agent cannot store a file', async () => {

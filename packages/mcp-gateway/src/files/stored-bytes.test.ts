@@ -54,7 +54,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     await expect(tooLarge).rejects.toMatchObject({ code: 'LIMIT' })
     expect(pulled).toBe(3)
     await artifacts.write(caller, { name: 'f', bytes: bytesOf('12345') })
-    const overQuota = artifacts.write(caller, { name: 'g', bytes: bytesOf('123', '456', '78') })
+    const overQuota = world.another({ quota: 12 }).write(caller, { name: 'g', bytes: endless() })
     await expect(overQuota).rejects.toMatchObject({ code: 'QUOTA' })
     await artifacts.write(named('bob'), { name: 'g', bytes: bytesOf('123456') })
     expect(await world.keptBlobs()).toHaveLength(2)
