@@ -85,7 +85,7 @@ export interface AgentClient {
   close(): Promise<unknown>
 }
 
-export interface CallOptions {
+interface CallOptions {
   /** Aborts when the caller gives up. The client itself enforces the deadline of the call. */
   readonly signal: AbortSignal
   /** Called with the message of each progress notification of the call. */
@@ -195,7 +195,7 @@ export async function waitUntil(
 }
 
 /** Finds `{ key, principal }` in the structured content, a content block, or the text of a result. */
-export function answerIn(value: unknown): Settlement['answer'] {
+function answerIn(value: unknown): Settlement['answer'] {
   if (typeof value === 'string') return answerIn(parseJson(value))
   if (Array.isArray(value)) return value.map(answerIn).find((found) => found !== undefined)
   if (!isRecord(value)) return undefined

@@ -13,7 +13,7 @@ afterEach(() => vi.useRealTimers())
 
 const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
 const idempotent = { idempotent: true }
-const isCall = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tools/call'
+const isCall = ({ rpcMethod }: Pick<Exchange, 'rpcMethod'>): boolean => rpcMethod === 'tools/call'
 const afterExecution = (answer: CannedAnswer): InjectedAction => ({
   type: 'answer',
   answer,
@@ -199,7 +199,6 @@ function pool(options?: CreateDispatcherOptions): AsyncDisposable & { readonly v
 describe('a call whose time is over', () => {
   const late = { code: 'TIMEOUT', outcome: 'unknown' }
   const unsent = { code: 'TIMEOUT', outcome: 'not-executed' }
-  const isCall = ({ rpcMethod }: Pick<Exchange, 'rpcMethod'>): boolean => rpcMethod === 'tools/call'
 
   test('is not executed if it waits for its headers', async () => {
     const gate = deferred()

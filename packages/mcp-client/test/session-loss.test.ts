@@ -374,7 +374,7 @@ describe('a connection that breaks', () => {
 describe('a handshake that fails', () => {
   test('releases everything the first time, and the next call works', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy, observed } = setting
+    const { client, proxy, observed } = setting
     proxy.inject({ match: isInitialize, times: 1, action: { status: 503, body: 'Overloaded' } })
     expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
       code: 'REJECTED',
@@ -392,7 +392,7 @@ describe('a handshake that fails', () => {
 
   test('rejects each waiting call once, and is not kept', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy } = setting
+    const { client, proxy } = setting
     proxy.inject({ match: isInitialize, times: 1, action: { status: 503 } })
     const calls = Array.from({ length: 10 }, () => client.callTool('echo', { text: 'x' }))
     const outcomes = await Promise.allSettled(calls)

@@ -30,11 +30,11 @@ describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
           const held = await proxy.waitFor(() => proxy.exchanges.filter(match).length > 5)
           const { rpcId: id } = proxy.exchanges.findLast(match) ?? held
           const body = JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })
-          const sse = {
+          const stream = {
             headers: { 'content-type': 'text/event-stream' },
             body: `data: ${body}\n\n`,
           }
-          const answer = { status: 200, ...(answerAs === 'sse' ? sse : { body }) }
+          const answer = { status: 200, ...(answerAs === 'sse' ? stream : { body }) }
           return { type: 'answer', answer, when: 'after-execution' }
         },
       })
