@@ -21,11 +21,11 @@ export type ResponseEnd =
 
 /** One HTTP request to a server, with the end of its answer. */
 export interface ReceivedRequest extends RecordedRequest {
-  readonly params?: Readonly<Record<string, unknown>> | undefined
+  readonly params: Readonly<Record<string, unknown>> | undefined
   /** All headers, names in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
   /** How the answer ended. Absent while it goes on. */
-  readonly end?: ResponseEnd | undefined
+  readonly end: ResponseEnd | undefined
 }
 
 /** One `subscriptions/listen` stream of a modern client. */
@@ -192,7 +192,12 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest> {
     if (read === undefined) return
     const { body, message, recorded } = read
     const { headers } = request
-    const received: Mutable<ReceivedRequest> = { ...recorded, params: message?.params, headers }
+    const received: Mutable<ReceivedRequest> = {
+      ...recorded,
+      params: message?.params,
+      headers,
+      end: undefined,
+    }
     const response = new OpenResponse(raw, (end) => {
       if (raw.headersSent) received.status = raw.statusCode
       received.end = end

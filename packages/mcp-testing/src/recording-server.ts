@@ -9,20 +9,20 @@ import { rpcMessageFrom } from './rpc-message.ts'
 /** HTTP request that a server or the proxy has recorded. Session ids and tokens are in full. */
 export interface RecordedRequest {
   readonly httpMethod: string
-  readonly rpcMethod?: string | undefined
-  readonly rpcId?: RpcId | undefined
+  readonly rpcMethod: string | undefined
+  readonly rpcId: RpcId | undefined
   /** Tool of a `tools/call`. */
-  readonly toolName?: string | undefined
+  readonly toolName: string | undefined
   /** Session id that the client sent. */
-  readonly sessionId?: string | undefined
-  readonly protocolVersion?: string | undefined
-  readonly lastEventId?: string | undefined
+  readonly sessionId: string | undefined
+  readonly protocolVersion: string | undefined
+  readonly lastEventId: string | undefined
   /** The bearer token of the request: in a test, the token names the user. */
-  readonly principal?: string | undefined
+  readonly principal: string | undefined
   /** Number of the client's TCP connection; the first one is 1. */
   readonly connection: number
   /** Status of the answer. Absent while there is none. */
-  readonly status?: number | undefined
+  readonly status: number | undefined
 }
 
 /** Request that was read to its end. */
@@ -104,6 +104,7 @@ export async function readRequest(
     lastEventId: headers['last-event-id']?.toString(),
     principal: /^Bearer (.*)$/i.exec(headers.authorization ?? '')?.[1],
     connection,
+    status: undefined,
   }
   return { body, message, recorded }
 }

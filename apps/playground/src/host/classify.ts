@@ -3,13 +3,13 @@ import { DEBUG_STATE } from '../timeline/events.ts'
 import type { ExchangeKind } from '../timeline/events.ts'
 
 /** An exchange as a proxy has recorded it so far. Session ids are in full. */
-export type ObservedExchange = Pick<
-  RecordedExchange,
-  'httpMethod' | 'rpcMethod' | 'toolName' | 'sessionId' | 'assignedSessionId' | 'status'
-> & {
-  readonly request?: { readonly headers: Readonly<Record<string, string>> } | undefined
-  readonly response?: { readonly body: string } | undefined
-}
+export type ObservedExchange = Pick<RecordedExchange, 'httpMethod'> &
+  Partial<
+    Pick<RecordedExchange, 'rpcMethod' | 'toolName' | 'sessionId' | 'assignedSessionId' | 'status'>
+  > & {
+    readonly request?: { readonly headers: Readonly<Record<string, string>> } | undefined
+    readonly response?: { readonly body: string } | undefined
+  }
 
 /** Codes of JSON-RPC errors with which servers refuse a session or a protocol revision. */
 const REFUSALS: readonly unknown[] = [-32_000, -32_001, -32_022, -32_600]

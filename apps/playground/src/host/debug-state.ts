@@ -31,17 +31,15 @@ export class DebugState implements AsyncDisposable {
   async records(): Promise<SessionRecord[]> {
     const agentId = this.#agentId
     const entries = await this.#store.list(agentId, 100)
-    const records = entries.map(
-      async ({ key, updatedAt: savedAt }): Promise<SessionRecord[]> => {
-        const value = await this.#store.get({ agentId, key })
-        if (value === undefined) return []
-        const record = sessionRecordFrom(JSON.parse(new TextDecoder().decode(value)))
-        if (record === undefined) return []
-        const { sessionId, protocolVersion: revision, era } = record
-        const [, , server = key] = key.split(':') // mcpsession:{folder}:{server}
-        return [{ server, sessionId: sessionId && shortId(sessionId), revision, era, savedAt }]
-      },
-    )
+    const records = entries.map(async ({ key, updatedAt: savedAt }): Promise<SessionRecord[]> => {
+      const value = await this.#store.get({ agentId, key })
+      if (value === undefined) return []
+      const record = sessionRecordFrom(JSON.parse(new TextDecoder().decode(value)))
+      if (record === undefined) return []
+      const { sessionId, protocolVersion: revision, era } = record
+      const [, , server = key] = key.split(':') // mcpsession:{folder}:{server}
+      return [{ server, sessionId: sessionId && shortId(sessionId), revision, era, savedAt }]
+    })
     return (await Promise.all(records)).flat()
   }
 

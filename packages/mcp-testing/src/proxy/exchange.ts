@@ -29,24 +29,22 @@ export interface Exchange extends RecordedRequest {
   /** Without the query. */
   readonly path: string
   /** Argument `key` of a `tools/call`, if it is a string. */
-  readonly key?: string | undefined
+  readonly key: string | undefined
   /** Session id of the answer to `initialize`. */
-  readonly assignedSessionId?: string | undefined
+  readonly assignedSessionId: string | undefined
   /**
    * Part of the request that was handed to the server's connection. After `'none'` the server cannot
    * have executed anything.
    */
   readonly delivered: 'none' | 'partial' | 'whole'
-  /** A rule acted on it. */
-  readonly injected?: boolean | undefined
   /** Name of the fault that a rule gave it. */
-  readonly fault?: string | undefined
+  readonly fault: string | undefined
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   /** Duration, once it has ended. */
-  readonly ms?: number | undefined
+  readonly ms: number | undefined
   /** Absent while it goes on. */
-  readonly end?: ExchangeEnd | undefined
+  readonly end: ExchangeEnd | undefined
   /** Request of the client. Only with `keepBodies`. */
   readonly request?: RecordedMessage | undefined
   /** Answer to the client. Only with `keepBodies`; absent before its head. */

@@ -157,7 +157,7 @@ function changedBody(
   if (fault?.type !== 'change-events') return answer
   if (hasEvents(answer)) return changedEvents(answer, fault.change, isEndless)
   if (fault.change === 'truncate') return firstHalf(answer)
-  exchange.fault = exchange.injected = undefined // there are no events to change
+  exchange.fault = undefined // there are no events to change
   return answer
 }
 

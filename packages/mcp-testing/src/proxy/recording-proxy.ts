@@ -177,8 +177,12 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
       reused,
       path: (request.url ?? '/').replace(/\?.*$/, ''),
       key: typeof key === 'string' ? key : undefined,
+      assignedSessionId: undefined,
       delivered: 'none',
+      fault: undefined,
       startedAt,
+      ms: undefined,
+      end: undefined,
     }
     if (this.#keepBodies !== undefined) {
       const sent = new MessageRecord(this.#keepBodies)
@@ -200,7 +204,6 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
     response.once('close', () => ended(response.writableFinished ? 'complete' : 'client-gone'))
 
     const rule = this.#ruleFor(exchange)?.action
-    if (rule !== undefined) exchange.injected = true
     this.log.add(exchange)
     this.#emit({ type: 'started', exchange })
     const action = typeof rule === 'function' ? await rule(exchange) : rule

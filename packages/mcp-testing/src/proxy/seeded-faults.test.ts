@@ -13,8 +13,18 @@ const exchange = (key: string, more: Partial<Exchange> = {}): Exchange => ({
   rpcMethod: 'tools/call',
   toolName: 'pay',
   key,
+  rpcId: undefined,
+  sessionId: undefined,
+  assignedSessionId: undefined,
+  protocolVersion: undefined,
+  lastEventId: undefined,
+  principal: undefined,
+  status: undefined,
   delivered: 'none',
+  fault: undefined,
   startedAt: 0,
+  ms: undefined,
+  end: undefined,
   ...more,
 })
 
