@@ -9,7 +9,7 @@ import {
   post,
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
-import { sessionWorld, type SessionWorld } from '../../test/session-world.ts'
+import { sessionWorld, turnsPass, type SessionWorld } from '../../test/session-world.ts'
 import { GatewayError } from '../errors.ts'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
@@ -394,6 +394,53 @@ describe('a session at several processes', () => {
     expect(unknown.headers.get('retry-after')).toBe('1')
     isAway = false
     expect((await w.b(post(list, headers))).status).toBe(200)
+  })
+
+  test('is counted at all of them, in all and for one caller', async () => {
+    await using w = sessionWorld({ settings: { max: 5, maxPerPrincipal: 3 } })
+    const [ada, bob] = [{ authorization: 'ada' }, { authorization: 'bob' }]
+    const first = await openSession(w.a, ada)
+    for (const fetch of [w.b, w.a]) await openSession(fetch, ada)
+    expect((await w.b(initialize(ada))).status).toBe(429)
+    for (const fetch of [w.a, w.b]) await openSession(fetch, bob)
+    const full = await w.a(initialize(bob))
+    expect([full.status, full.headers.get('retry-after')]).toEqual([503, '60'])
+    expect(await w.store.records.count('session:')).toBe(5)
+    expect((await w.b(ending(first, ada))).status).toBe(200)
+    await openSession(w.b, ada)
+  })
+
+  test('ends at each of them, also if the signal is lost', async () => {
+    const gaps = new Set<() => void>()
+    let isAway = false
+    await using w = sessionWorld({
+      wrap: (store) => ({
+        ...store,
+        logs: {
+          open: (...log) => store.logs.open(...log),
+          append: (log, ...event) =>
+            isAway && log === 'signals'
+              ? Promise.reject(new Error('away'))
+              : store.logs.append(log, ...event),
+          find: (id) => store.logs.find(id),
+          read: (...place) => store.logs.read(...place),
+          tail: (log, after, listener) => {
+            gaps.add(listener.onGap)
+            return store.logs.tail(log, after, listener)
+          },
+          delete: (log) => store.logs.delete(log),
+        },
+      }),
+    })
+    const id = await openSession(w.a)
+    expect((await w.b(post(list, inSession(id)))).status).toBe(200)
+    isAway = true
+    expect((await w.b(ending(id))).status).toBe(200)
+    isAway = false
+    for (const tell of gaps) tell()
+    await turnsPass()
+    expect(w.processes.map(({ http }) => http.sessions.size)).toEqual([0, 0])
+    expect((await w.a(post(list, inSession(id)))).status).toBe(404)
   })
 
   test('has one log level, which is stored', async () => {
