@@ -1,4 +1,3 @@
-import { tool, type StructuredToolInterface } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import {
   deferred,
@@ -9,7 +8,6 @@ import {
 } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import * as z from 'zod'
 import {
   createMcpTools,
   runInSessionScope,
@@ -410,46 +408,6 @@ describe("session: 'run'", () => {
     })
     expect(server.count('tools/call')).toBe(0)
   })
-})
-
-test('shares the session of a run between an agent and the sub-agent that it calls as a tool', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
-  const tools = await mcp.listTools()
-  const clerk = createAgent({ model: new ScriptedModel(), tools })
-  const askClerk = tool(
-    async ({ task }: { task: string }) => {
-      const { messages } = await clerk.invoke({ messages: [{ role: 'user', content: task }] })
-      return messages.at(-1)?.text ?? ''
-    },
-    {
-      name: 'ask_clerk',
-      description: 'Gives a task to the clerk',
-      schema: z.object({ task: z.string() }),
-    },
-  )
-  const all: StructuredToolInterface[] = [...tools, askClerk]
-  const lead = createAgent({ model: new ScriptedModel(), tools: all })
-  const before = server.received.length
-  await runInSessionScope(() =>
-    lead.invoke({
-      messages: [
-        {
-          role: 'user',
-          content: [
-            'call counter_add {"by":2}',
-            'call ask_clerk {"task":"call counter_add {\\"by\\":3}"}',
-          ].join('\n'),
-        },
-      ],
-    }),
-  )
-  const run = server.received.slice(before)
-  const callers = run.filter(({ toolName }) => toolName === 'counter_add')
-  expect(callers).toHaveLength(2)
-  expect(new Set(callers.map(({ sessionId }) => sessionId)).size).toBe(1)
-  expect(run.filter(({ rpcMethod }) => rpcMethod === 'initialize')).toHaveLength(1)
-  expect(run.filter(({ httpMethod }) => httpMethod === 'DELETE')).toHaveLength(1)
 })
 
 describe('close()', () => {

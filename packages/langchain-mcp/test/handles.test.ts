@@ -4,28 +4,11 @@ import { createMcpTools, type ToolsChanged } from '../src/index.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolOf } from './listed-tools.ts'
 
-describe('a tool', () => {
-  test('stays valid after its server lost the session, and after a restart', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, log: () => {} })
-    const counter = await toolOf(mcp, 'counter_add')
-    expect(await counter.invoke({ by: 5 })).toBe('counter is 5')
-    server.forgetSessions()
-    expect(await counter.invoke({})).toBe('counter is 1')
-    await server.restart()
-    await mcp.listTools({ forceRefresh: true }) // detects the broken connection, so that no call fails because of it
-    expect(await counter.invoke({})).toBe('counter is 1')
-    expect(server.executions('counter_add')).toBe(3)
-  })
-
-  test('stays valid after the list changed', async () => {
-    await using server = await startChangingServer()
-    await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
-    const look = await toolOf(mcp, 'look')
-    server.add('sell')
-    await expect.poll(async () => namesOf(await mcp.listTools())).toContain('sell')
-    expect(await look.invoke({})).toBe('look done')
-  })
+test('names the servers for the name of another one', async () => {
+  await using mcp = createMcpTools({ servers: { calc: { url: 'http://127.0.0.1:9/mcp' } } })
+  expect(() => mcp.server('shop')).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining('"calc"') }),
+  )
 })
 
 test('refuses resources and prompts after close()', async () => {

@@ -1,4 +1,5 @@
 import { ToolMessage } from '@langchain/core/messages'
+import { Command } from '@langchain/langgraph'
 import { startLegacyServer, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
@@ -89,6 +90,16 @@ describe('interceptors', () => {
     const answer: unknown = await (await toolOf(mcp, 'counter_add')).invoke(toolCall('counter_add'))
     expect(answer).toMatchObject({ content: 'done', artifact: 'mine', tool_call_id: 'call-1' })
     expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test('can answer with a Command, which the graph receives unchanged', async () => {
+    const command = new Command({ update: {} })
+    const source: McpToolSource = {
+      listTools: () => Promise.resolve([{ name: 'ask' }]),
+      callTool: () => Promise.resolve({}),
+    }
+    const [ask] = await loadMcpTools(source, { interceptors: [() => command] })
+    expect(await ask?.invoke(toolCall('ask'))).toBe(command)
   })
 
   test('fail the call with the name of the one that returns no answer', async () => {

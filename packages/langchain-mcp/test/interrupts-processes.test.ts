@@ -52,25 +52,6 @@ test.each([
   },
 )
 
-test(
-  'reports an unknown outcome, and does not repeat the call, if the process is killed during it',
-  { timeout: SLOW },
-  async () => {
-    await using folder = await temporaryFolder()
-    await using server = await startModernServer()
-    const slow = [{ name: 'slow' }]
-    await using one = await startGraph(server.url, folder.path)
-    one.tell({ calls: slow })
-    await server.ledger.waitFor({ tool: 'slow', state: 'running' })
-    await one.kill()
-
-    await using two = await startGraph(server.url, folder.path)
-    const { answers } = await two.ask({ calls: slow, goOn: true })
-    expect(answers['call-0']).toMatch(/^error: .*may or may not have been executed/)
-    expect(server.ledger.received('slow')).toBe(1)
-  },
-)
-
 test('executes a call at least once without a store', { timeout: SLOW }, async () => {
   await using folder = await temporaryFolder()
   await using server = await startModernServer()

@@ -3,10 +3,15 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent, tool as langChainTool } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type McpTools, type ToolLogEntry } from '../src/index.ts'
-import { mcpToolsMiddleware } from '../src/middleware.ts'
+import { interruptOnFrom, mcpToolsMiddleware } from '../src/middleware.ts'
+import { AnsweringSource, toolOver } from './answering-source.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'
+
+test('interruptOnFrom() has the names that the model sees', () => {
+  expect(Object.keys(interruptOnFrom([toolOver(new AnsweringSource())]))).toEqual(['add_item'])
+})
 
 describe('the middleware', () => {
   const local = langChainTool(() => 'noon', { name: 'clock', description: 'Tells the time.' })

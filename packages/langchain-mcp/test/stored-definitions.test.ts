@@ -156,24 +156,3 @@ test('shows the model values from the state of its own graph', async () => {
   expect(model.told[0]).toMatchObject([{ properties: { text: { type: 'string', enum: ['ann'] } } }])
   await Promise.all(clients.map((client) => client.dispose()))
 })
-
-test('leaves out only the stored tool whose schema is invalid', async () => {
-  await using server = await startLegacyServer()
-  const broken = {
-    name: 'broken',
-    inputSchema: { type: 'object', properties: { a: { $ref: '#/no' } } },
-  }
-  const entries: ToolLogEntry[] = []
-  const { tools, clients } = await toolsOver(server.url, agentWith(broken, echo), {
-    log: (entry) => void entries.push(entry),
-  })
-  expect(tools.map(({ name }) => name)).toEqual(['echo'])
-  expect(entries).toMatchObject([
-    {
-      code: 'TOOL_QUARANTINED',
-      tool: 'broken',
-      message: expect.stringContaining('leads nowhere'),
-    },
-  ])
-  await Promise.all(clients.map((client) => client.dispose()))
-})

@@ -64,46 +64,6 @@ test('answers parallel calls in order, each with its own message', async () => {
   )
 })
 
-test('returns an error of the tool as a message with status error and its structured part', async () => {
-  const source = shop(() =>
-    Promise.resolve({
-      ...textResult('sold out'),
-      isError: true,
-      structuredContent: { left: 0 },
-    }),
-  )
-  await expect(answers(source, asking({ item: 'apple' }))).resolves.toMatchObject([
-    {
-      status: 'error',
-      content: 'sold out',
-      artifact: [{ type: 'mcp_structured_content', data: { left: 0 } }, { type: 'mcp_content' }],
-    },
-  ])
-})
-
-test('reports an unknown outcome without advice to repeat the call', async () => {
-  const lost = Object.assign(new Error('broken'), {
-    name: 'McpClientError',
-    code: 'OUTCOME_UNKNOWN',
-  })
-  const [message] = await answers(
-    shop(() => Promise.reject(lost)),
-    asking({ item: 'apple' }),
-  )
-  expect(message).toMatchObject({
-    status: 'error',
-    content: expect.stringMatching(/may or may not have been executed/),
-  })
-  expect(message).not.toMatchObject({ content: expect.stringContaining('fix your mistakes') })
-})
-
-test('returns invalid arguments to the model with the reason', async () => {
-  const source = shop(() => Promise.reject(new Error('must not be called')))
-  await expect(answers(source, asking({ item: 7 }))).resolves.toMatchObject([
-    { status: 'error', content: expect.stringMatching(/#\/item: .*Expected "string"/) },
-  ])
-})
-
 test('stops the graph for an interrupt inside a call, and continues after it', async () => {
   const source = shop(() =>
     Promise.resolve(textResult(`approved by ${String(interrupt('May I?'))}`)),

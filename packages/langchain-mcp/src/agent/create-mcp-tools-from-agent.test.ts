@@ -197,20 +197,6 @@ test.each([{}, { resources: [] }])(
   },
 )
 
-test('sets tool type, names, folder and slug as metadata of a tool', async () => {
-  const { tools } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', ['add item'])] },
-    clientsWith(),
-  )
-  expect(tools[0]?.metadata).toEqual({
-    tool_type: 'mcp',
-    display_name: 'add item',
-    folder_path: 'Shared',
-    slug: 'shop',
-    server_name: 'The shop',
-  })
-})
-
 test('uses the live definitions of the stored tool names with dynamic discovery', async () => {
   const entries: ToolLogEntry[] = []
   const { tools, clients } = await createMcpToolsFromAgent(
@@ -273,23 +259,6 @@ test('keeps the order of the agent, whichever server answers first', async () =>
     }),
   )
   expect((await toolset).tools.map((tool) => tool.name)).toEqual(['a', 'b', 'c'])
-})
-
-test('gives tools different names across servers, and calls the right server', async () => {
-  const entries: ToolLogEntry[] = []
-  const { tools } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', ['search']), mcpServer('bank', ['search'])] },
-    {
-      ...clientsWith({ bank: () => Promise.resolve([toolNamed('search')]) }),
-      log: (entry) => void entries.push(entry),
-    },
-  )
-  const [first, second] = tools
-  expect(first?.name).toBe('search')
-  expect(second?.name).toMatch(/^search_[0-9a-f]{8}$/)
-  expect(second?.origin).toMatchObject({ server: { slug: 'bank' }, toolName: 'search' })
-  await expect(second?.invoke({})).resolves.toBe('bank: search')
-  expect(entries).toHaveLength(1)
 })
 
 describe('a server that gives no list', () => {

@@ -28,19 +28,6 @@ test('creates none for a disabled server', async () => {
   await expect(createMcpToolsFromMetadataForMcpServer(disabled, unlisted)).resolves.toEqual([])
 })
 
-test('asks the server with dynamic discovery, and uses its live description', async () => {
-  const dynamic = {
-    ...resource,
-    toolsConfiguration: { discoveryMode: { type: 'dynamic' as const } },
-  }
-  const source: McpToolSource = {
-    ...unlisted,
-    listTools: () => Promise.resolve([{ name: 'add item', description: 'Adds, live' }]),
-  }
-  const tools = await createMcpToolsFromMetadataForMcpServer(dynamic, source)
-  expect(tools.map((tool) => tool.description)).toEqual(['Adds, live'])
-})
-
 test('names an invalid resource by its path', async () => {
   const broken = { ...resource, availableTools: [{ name: '' }, JSON.parse('{"name":7}')] }
   await expect(createMcpToolsFromMetadataForMcpServer(broken, unlisted)).rejects.toThrow(
