@@ -20,7 +20,7 @@ const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
   'io.modelcontextprotocol/clientCapabilities': {},
-  idempotencyKey: 'payment-17',
+  'io.github.x-mcp/idempotency-key': 'payment-17',
 }
 
 function payment(): RequestInit {

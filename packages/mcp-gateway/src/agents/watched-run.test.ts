@@ -71,7 +71,8 @@ describe.each<[string, Script, unknown, string]>([
   ],
   ['without room for files', failingWith(new GatewayError('QUOTA', '')), undefined, 'healthy'],
   ['with a request that a server refuses', failingWith({ status: 422 }), undefined, 'healthy'],
-])('after runs %s', (_what, script, abortReason, health) => {
+])('after runs %s', (...each) => {
+  const [, script, abortReason, health] = each
   test(`an agent is ${health}`, async () => {
     const { world } = await startedWith(script)
     for (let run = 0; run < 5; run++) {

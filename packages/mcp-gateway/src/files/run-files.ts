@@ -43,7 +43,7 @@ export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes'> 
  * artifacts, files above the limits are lost.
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
-  const { artifacts, inline, maxBytes, fetch = createGuardedFetch({ maxBytes }) } = options
+  const { artifacts, maxBytes, fetch = createGuardedFetch({ maxBytes }) } = options
   const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
     if (!artifacts) {
       const message = 'This gateway stores no files, so an agent cannot get any'

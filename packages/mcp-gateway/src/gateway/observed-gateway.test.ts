@@ -4,7 +4,7 @@ import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { image } from '../../test/served-files.ts'
-import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import { post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { CallEnd, ObservedCall } from '../internal/observer.ts'
 

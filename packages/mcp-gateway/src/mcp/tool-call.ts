@@ -261,7 +261,7 @@ function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolRe
 
 /** @throws ProtocolError -32602, -32021 */
 function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | CallToolResult {
-  const { args, context, parts } = call
+  const { args, context } = call
   const { address, bodyBytes = Infinity, principal, trace } = context
   // The arguments are not longer than the request: most need not be serialized to be measured.
   if (
