@@ -4,11 +4,7 @@ export type { Dispatcher } from 'undici'
 export type {
   AuthorizationCallback,
   AuthProvider,
-  OAuthClientInformation,
-  OAuthClientMetadata,
   OAuthClientProvider,
-  OAuthTokens,
-  TokenProvider,
 } from './auth/auth-provider.ts'
 export { reserveAuthProvider } from './auth/authorizer.ts'
 export { createDispatcher } from './http/dispatcher.ts'

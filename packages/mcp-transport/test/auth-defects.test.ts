@@ -195,18 +195,6 @@ describe('a provider on a transport', () => {
     )
   })
 
-  test('fails a call with UNAUTHORIZED after two attempts if the other token is refused too', async () => {
-    await using server = await startProtectedServer()
-    const authProvider = await authorizedProvider(server)
-    const { client } = await connect(server, { authProvider })
-    server.behaviour.pages['/mcp'] = { status: 401 }
-    server.seen.length = 0
-    const failure = await failureOf(call(client))
-    expect(failure).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })
-    expect(server.of('/mcp')).toHaveLength(2)
-    expect(server.of('/token')).toHaveLength(1)
-  })
-
   test('causes an exchange event for each attempt', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)

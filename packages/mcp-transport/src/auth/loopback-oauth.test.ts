@@ -80,20 +80,6 @@ test('listens on the registered port again, and registers the client again if th
   expect(server.of('/register')).toHaveLength(2)
 })
 
-test('refreshes a token without a browser and without a listener', async () => {
-  await using server = await startProtectedServer()
-  let opened = 0
-  const provider = loopbackOAuth({
-    openBrowser: (url) => {
-      opened += 1
-      void visit(url)
-    },
-  })
-  await authorize(server, provider)
-  expect(await authorize(server, provider)).toBe('access-2')
-  expect(opened).toBe(1)
-})
-
 test('refuses requests that are not its callback', async () => {
   await using server = await startProtectedServer()
   const answers: number[] = []
