@@ -210,19 +210,26 @@ describe('a provider on a transport', () => {
     expect(JSON.stringify(events)).not.toContain('access-')
   })
 
-  test('fails the request if it throws, with its error as the cause', async () => {
+  const sealed = (): never => {
+    throw new Error('vault is sealed')
+  }
+
+  test.each([
+    ['throws', sealed, 'vault is sealed'],
+    ['gives an empty token', () => '', 'The token is empty'],
+    ['gives a token with a line break', () => 'a\r\nb', 'characters that no header may hold'],
+  ])('fails the request with the reason if it %s', async (_what, next, reason) => {
     await using server = await startProtectedServer()
-    let isBroken = false
-    const authProvider = bearer(() => {
-      if (isBroken) throw new Error('vault is sealed')
-      return 'access-1'
-    })
-    server.issue()
-    const { client } = await connect(server, { authProvider })
-    isBroken = true
+    const { access_token } = server.issue()
+    let token: () => string = () => access_token
+    const { client } = await connect(server, { authProvider: bearer(() => token()) })
+    token = next
     server.seen.length = 0
     const failure = await failureOf(call(client))
-    expect(failure).toMatchObject({ code: 'CONFIG', cause: { message: 'vault is sealed' } })
+    expect(failure).toMatchObject({
+      code: 'CONFIG',
+      cause: { message: expect.stringContaining(reason) },
+    })
     expect(server.seen).toHaveLength(0)
   })
 
