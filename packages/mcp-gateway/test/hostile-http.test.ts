@@ -95,7 +95,9 @@ describe('host of a request', () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { target: 'http://evil.example/mcp' })).toBe(403)
-    expect(await statusOf(port, { target: 'ftp://localhost/mcp' })).toBe(400)
+    for (const target of ['ftp://localhost/mcp', 'http://user:word@localhost/mcp']) {
+      expect(await statusOf(port, { target })).toBe(400)
+    }
     const headers = ['Host: evil.example']
     expect(await statusOf(port, { target: 'http://localhost/mcp', headers })).toBe(200)
   })

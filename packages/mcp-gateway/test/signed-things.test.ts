@@ -2,14 +2,10 @@ import { expect, test } from 'vitest'
 
 import { ArtifactLinks } from '../src/files/links.ts'
 import { newScopeId } from '../src/files/namespaces.ts'
-import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { createGateway } from '../src/gateway.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import { SignedCursors } from '../src/internal/signing.ts'
 import { RequestStates } from '../src/runs/request-state.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
-import { AgentsAtHand, echo } from './agents-at-hand.ts'
-import { post } from './rpc-requests.ts'
 
 const key = new Uint8Array(32).fill(7)
 const binding = { method: 'tools/call', principal: 'ada' }
@@ -93,27 +89,3 @@ test('refuses a part of a signature', async () => {
   expect(cursors.open('tools', cursor.replace(/^[^.]*/, ''))).toBeUndefined()
   expect(cursors.open('tools', `${cursor}.x`)).toBeUndefined()
 })
-
-test.each(['', 'v1.', 'v1.e30.', 'v1.e30.AAAA', 'nonsense'])(
-  'refuses an invented request state over HTTP: %j',
-  async (requestState) => {
-    const sources = [new AgentsAtHand({ echo })]
-    await using gateway = createGateway({ sources, auth: bearerAuth('t0ken'), log: false })
-    const meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-      'io.modelcontextprotocol/clientCapabilities': {},
-    }
-    const params = { name: 'echo', arguments: { message: 'x' }, requestState, _meta: meta }
-    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
-    const response = await gateway.fetch(
-      post(message, {
-        authorization: 'Bearer t0ken',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tools/call',
-        'mcp-name': 'echo',
-      }),
-    )
-    await expect(response.json()).resolves.toMatchObject({ error: { code: -32_602 } })
-  },
-)

@@ -8,7 +8,6 @@ import { artifactsOptions } from '../../test/settings.ts'
 
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
 const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
-const check = (): void => undefined
 
 function open() {
   const store = new MemoryGatewayStore()
@@ -56,13 +55,6 @@ test('says that there are more than a hundred names', async () => {
   const completion = await at.resources.complete(ada, argument)
   expect(completion?.values).toHaveLength(100)
   expect(completion?.hasMore).toBe(true)
-})
-
-test('marks a version as fixed until it expires, and the latest one as changeable', async () => {
-  await using at = open()
-  const { uri, versionUri } = await at.write('a.txt', 'hello')
-  expect(await at.resources.read(ada, versionUri, check)).toMatchObject({ fixedMs: 86_400_000 })
-  expect(await at.resources.read(ada, uri, check)).toMatchObject({ fixedMs: 0 })
 })
 
 test('refuses the cursor of another list', async () => {

@@ -94,6 +94,7 @@ test('changes invalid names only', () => {
   expect(artifactNameFrom('reports/Q1 (final).pdf')).toBe('reports/Q1 (final).pdf')
   expect(encodedName('reports/Q1 (final)*.pdf')).toBe('reports%2FQ1%20%28final%29%2A.pdf')
   expect(artifactNameFrom(' a\nb ')).toBe('a b')
+  expect(artifactNameFrom('photo\u202Egnp\u200B.exe\u2028')).toBe('photognp.exe')
   expect(artifactNameFrom('..')).toBe('__')
   expect(artifactNameFrom('\u0000')).toBe('file')
   expect(Buffer.byteLength(artifactNameFrom('😀'.repeat(100)))).toBe(252)

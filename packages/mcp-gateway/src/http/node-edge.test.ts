@@ -87,21 +87,6 @@ test('gives the body of a request as a stream on the paths that ask for it', asy
   expect(answer).toMatch(/"hello"$/)
 })
 
-test.each([
-  ['a forbidden method', 'TRACE / HTTP/1.1\r\nHost: localhost'],
-  ['a user name in the target', 'GET http://user:word@localhost/ HTTP/1.1\r\nHost: localhost'],
-  ['another protocol in the target', 'GET ftp://localhost/ HTTP/1.1\r\nHost: localhost'],
-  ['a malformed host', 'GET / HTTP/1.1\r\nHost: :80:80'],
-])('answers 400 to %s', async (_, head) => {
-  let served = 0
-  const answer = await send(`${head}\r\n${END}`, async () => {
-    served++
-    return { status: 200 }
-  })
-  expect(answer).toMatch(/^HTTP\/1.1 400 /)
-  expect(served).toBe(0)
-})
-
 test('gives up a body that arrives too slowly, and ends its connection', async () => {
   const head = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{'
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
