@@ -114,7 +114,16 @@ const FILE_FORMAT: SqliteFileFormat = {
     CREATE TABLE IF NOT EXISTS stored_value (
       key TEXT PRIMARY KEY, text TEXT NOT NULL, version TEXT NOT NULL, ends_at REAL NOT NULL
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS stored_value_ends_at ON stored_value (ends_at);`,
+    CREATE INDEX IF NOT EXISTS stored_value_ends_at ON stored_value (ends_at);
+    CREATE TABLE IF NOT EXISTS event_log (
+      tag TEXT PRIMARY KEY, head TEXT NOT NULL, ends_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS event_log_ends_at ON event_log (ends_at);
+    CREATE TABLE IF NOT EXISTS event_log_row (
+      tag TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, is_last INTEGER NOT NULL,
+      ends_at REAL NOT NULL, PRIMARY KEY (tag, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS event_log_row_ends_at ON event_log_row (ends_at);`,
 }
 
 /** Opens the database for this process alone. A killed process loses no write that was acknowledged. */
@@ -216,18 +225,6 @@ function prepareRecords(database: DatabaseSync) {
   }
 }
 
-/** Tables of event logs. Older versions created files without them. */
-const LOG_TABLES = `
-  CREATE TABLE IF NOT EXISTS event_log (
-    tag TEXT PRIMARY KEY, head TEXT NOT NULL, ends_at REAL NOT NULL
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS event_log_ends_at ON event_log (ends_at);
-  CREATE TABLE IF NOT EXISTS event_log_row (
-    tag TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, is_last INTEGER NOT NULL,
-    ends_at REAL NOT NULL, PRIMARY KEY (tag, number)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS event_log_row_ends_at ON event_log_row (ends_at);`
-
 /** Event logs in a database that only this process has open. */
 class SqliteLogRows implements LogRows {
   readonly #now: () => number
@@ -237,7 +234,6 @@ class SqliteLogRows implements LogRows {
   constructor(database: DatabaseSync, now: () => number) {
     this.#now = now
     this.#database = database
-    database.exec(LOG_TABLES)
     this.#statements = prepareLogs(database)
   }
 

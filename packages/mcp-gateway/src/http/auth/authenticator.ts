@@ -116,7 +116,7 @@ export function challengeResponse(challenge: Challenge): Response {
 }
 
 /** Returns 503 for a credential that cannot be checked now. After a 401, clients would drop a valid token. */
-export function cannotVerify(): Response {
+function cannotVerify(): Response {
   const headers = { 'retry-after': `${RETRY_AFTER_SEC}`, 'cache-control': 'no-store' }
   return Response.json({ error: 'temporarily_unavailable' }, { status: 503, headers })
 }
