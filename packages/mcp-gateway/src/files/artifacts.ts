@@ -101,7 +101,7 @@ export class Artifacts implements AsyncDisposable {
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
     const { records } = this.#store
-    const { clock, maxBytes, ttlMs } = this.#options
+    const { clock, ttlMs } = this.#options
     const owned = await this.scopes.forWriting(caller, file.scope)
     const name = artifactNameFrom(file.name)
     const blobId = randomId()
@@ -112,11 +112,7 @@ export class Artifacts implements AsyncDisposable {
     await records.put(unfinished, place)
     try {
       const head = new HeldBytes(0)
-      const written = await this.#writeBytes(
-        place,
-        head.through(file.bytes),
-        file.maxBytes ?? maxBytes,
-      )
+      const written = await this.#writeBytes(place, head.through(file.bytes))
       const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
       const { mimeType } = fileTypeOf(declared, head.head)
       const { runId, agentId } = file
@@ -303,14 +299,16 @@ export class Artifacts implements AsyncDisposable {
   async #writeBytes(
     { scope, name, account, blobId }: Place,
     bytes: AsyncIterable<Uint8Array>,
-    maxBytes: number,
   ): Promise<WrittenBlob> {
     const { versions } = (await this.#stored(scope, name)) ?? { versions: [] }
     // These make room for the new version. The latest version never does.
     const spare = versions.slice(0, -1).slice(0, Math.max(0, versions.length + 1 - MAX_VERSIONS))
     const own = spare.filter((version) => version.account === account)
-    const limit = Math.min(maxBytes, this.#options.maxBytes)
-    return this.#store.blobs.write(blobId, this.#quotas.within(bytes, account, own), limit)
+    return this.#store.blobs.write(
+      blobId,
+      this.#quotas.within(bytes, account, own),
+      this.#options.maxBytes,
+    )
   }
 
   /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
@@ -529,8 +527,6 @@ export interface NewArtifact {
   /** Corrected if the bytes contradict it. @default the type of the name, else of the bytes */
   readonly mimeType?: string | undefined
   readonly bytes: AsyncIterable<Uint8Array>
-  /** Maximum size of this file. Bytes. @default the limit of all files, which it cannot exceed */
-  readonly maxBytes?: number | undefined
   readonly runId?: string | undefined
   /** Agent that writes it. */
   readonly agentId?: string | undefined

@@ -151,7 +151,7 @@ export class ArtifactRoutes implements HttpRoute {
     }
     try {
       const mimeType = declaredType(request)
-      const file = { name, mimeType, bytes: body(), maxBytes }
+      const file = { name, mimeType, bytes: body() }
       const written = await this.#options.artifacts.write(caller, file)
       transfer.artifact = written
       const { versionUri: uri, version, size, sha256 } = written

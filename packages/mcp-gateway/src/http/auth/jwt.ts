@@ -47,8 +47,6 @@ export interface JwtAuthOptions {
   readonly scopesSupported?: readonly string[] | undefined
   /** Limit of one request to an issuer. Milliseconds. @default 5000 */
   readonly timeoutMs?: number | undefined
-  /** Shortest time between two reads of the keys because of unknown keys. Milliseconds. @default 30_000 */
-  readonly keyCooldownMs?: number | undefined
   /** @default globalThis.fetch */
   readonly fetch?: typeof globalThis.fetch | undefined
   /** Milliseconds since 1970. @default Date.now */
@@ -62,7 +60,6 @@ const optionChecks: Checks<JwtAuthOptions> = {
   resource: check.string,
   scopesSupported: check.listOf(check.text),
   timeoutMs: check.number(1),
-  keyCooldownMs: check.number(),
   fetch: check.func,
   now: check.func,
 }
@@ -77,14 +74,14 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
   assertGatewayOptions('jwtAuth()', options, optionChecks)
   const { fetch = globalThis.fetch, now = Date.now, timeoutMs = 5000 } = options
   const { issuers, resource, scopesSupported = [] } = options
-  const { principalClaim = 'sub', scopesClaim, keyCooldownMs = 30_000 } = options
+  const { principalClaim = 'sub', scopesClaim } = options
   if (issuers.length === 0) {
     throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
       path: 'auth.issuers',
     })
   }
   if (resource !== undefined) secureUrlFrom(resource, 'auth.resource')
-  const context = { fetch, now, timeoutMs, keyCooldownMs }
+  const context = { fetch, now, timeoutMs }
   const byIssuer = new Map(issuers.map((each) => [each.issuer, new JwtIssuer(each, context)]))
   const metadata = new ProtectedResource({
     resource,
@@ -135,7 +132,6 @@ interface IssuerContext {
   readonly fetch: typeof globalThis.fetch
   readonly now: () => number
   readonly timeoutMs: number
-  readonly keyCooldownMs: number
 }
 
 /** Claims of a valid token. `unavailable`: the keys cannot be read now. */
@@ -149,6 +145,8 @@ const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
 const MAX_KEYS_BYTES = 1_048_576
 const MAX_DOCUMENT_BYTES = 262_144
 
+/** Shortest time between two reads of the keys because of unknown keys. */
+const COOLDOWN_MS = 30_000
 /** Pause after a failed read of metadata or keys, because any token that names the issuer causes a read. */
 const PAUSE_MS = 5000
 
@@ -266,11 +264,11 @@ class JwtIssuer {
   }
 
   #keysAt(url: URL): JWTVerifyGetKey {
-    const { fetch, now, timeoutMs, keyCooldownMs } = this.#context
+    const { fetch, now, timeoutMs } = this.#context
     let askAgainAt = 0
     return createRemoteJWKSet(url, {
       timeoutDuration: timeoutMs,
-      cooldownDuration: keyCooldownMs,
+      cooldownDuration: COOLDOWN_MS,
       [customFetch]: async (address, init) => {
         if (now() < askAgainAt) throw new Error('The keys could not be read a moment ago')
         try {
