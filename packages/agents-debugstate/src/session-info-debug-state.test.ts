@@ -372,6 +372,7 @@ describe('a failing service never fails the agent, and is reported once', () => 
     ['a redirect', 'REJECTED', failing(302)],
     ['401', 'UNAUTHORIZED', failing(401)],
     ['403', 'UNAUTHORIZED', failing(403)],
+    ['413', 'TOO_LARGE', failing(413)],
     ['a reset', 'UNREACHABLE', (_, response) => void response.socket?.resetAndDestroy()],
     ['a page', 'UNEXPECTED_RESPONSE', (_, response) => void response.end('<html> hi </html>')],
     ['no HTTP', 'UNREACHABLE', (_, response) => void response.socket?.end('garbage\r\n\r\n')],

@@ -82,12 +82,10 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   assertOptions('createDebugStateServer()', options, optionChecks)
   const { tokens, logger } = options
   const fetch = createDebugStateHandler(options, tokens && createAccessCheck(tokens))
-  let inFlight = 0
   let server: Server | undefined
   let closing: Promise<void> | undefined
 
   async function answer(request: Request, { outgoing }: Bindings): Promise<Response> {
-    inFlight += 1
     try {
       // A foreign web page can point its own host name to this address, but not `localhost`.
       if (tokens || isLoopback(new URL(request.url).hostname)) return await fetch(request)
@@ -97,7 +95,6 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
         'Without tokens the service answers loopback host names only',
       )
     } finally {
-      inFlight -= 1
       // Each connection ends with its answer. Otherwise kept-alive connections would hold the server open.
       if (closing && 'shouldKeepAlive' in outgoing) outgoing.shouldKeepAlive = false
     }
@@ -134,18 +131,16 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   }
 
   async function stop(listening: Server): Promise<void> {
-    logger?.info({ inFlight }, 'stopping')
+    logger?.info({}, 'stopping')
     const closed = once(listening, 'close')
     listening.close()
-    let cut = 0
     const limit = setTimeout(() => {
-      cut = inFlight
+      logger?.warn({}, 'requests that took too long were cut')
       listening.closeAllConnections()
     }, CLOSE_MS)
     await closed
     clearTimeout(limit)
-    if (cut > 0) logger?.warn({ cut }, 'stopped, with requests that took too long')
-    else logger?.info({}, 'stopped')
+    logger?.info({}, 'stopped')
   }
 
   return { fetch, listen, close, [Symbol.asyncDispose]: close }

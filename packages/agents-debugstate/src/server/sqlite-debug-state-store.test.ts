@@ -40,14 +40,6 @@ test('creates the folder, and a file that only its owner can read', async () => 
   }
 })
 
-test('finds values of an earlier store', async () => {
-  await using folder = await temporaryFolder()
-  const path = folder.file('state.db')
-  await makeStore(path)
-  await using store = new SqliteDebugStateStore(path)
-  expect(await store.list('agent', 1000)).toHaveLength(200)
-})
-
 test('uses an empty file', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')

@@ -26,8 +26,17 @@ export function createAccessCheck(grants: readonly DebugStateTokenGrant[]): GetA
   if (grants.length === 0) {
     throw new TypeError('`tokens` is empty: leave it out for a service without tokens')
   }
-  assertGrants(grants)
-  const rows = grants.map(({ token, agentIds }) => {
+  const seen = new Set<string>()
+  const rows = grants.map(({ token, agentIds }, index) => {
+    const refuse = (reason: string): TypeError => new TypeError(`\`tokens[${index}]\`: ${reason}`)
+    if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
+      throw refuse('a token has 16 to 4096 visible ASCII characters')
+    }
+    if (agentIds.length === 0) throw refuse('the token has no agent')
+    if (agentIds !== '*' && !agentIds.every(isAgentId)) throw refuse(AGENT_ID_RULE)
+    if (seen.has(token))
+      throw refuse('an earlier entry has the same token: write all its agents there')
+    seen.add(token)
     const known = new Set(agentIds)
     const access: Access = (id) => agentIds === '*' || known.has(id)
     return { digest: digest(token), access }
@@ -46,23 +55,4 @@ export function createAccessCheck(grants: readonly DebugStateTokenGrant[]): GetA
 
 function digest(token: string): Buffer {
   return hash('sha256', token, 'buffer')
-}
-
-/** @throws TypeError for a wrong or repeated token. The text contains no part of a token */
-function assertGrants(grants: readonly DebugStateTokenGrant[]): void {
-  const first = new Map<string, number>()
-  for (const [index, { token, agentIds }] of grants.entries()) {
-    const refuse = (reason: string): TypeError => new TypeError(`\`tokens[${index}]\`: ${reason}`)
-    if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
-      throw refuse('a token has 16 to 4096 visible ASCII characters')
-    }
-    if (agentIds.length === 0) throw refuse('the token has no agent')
-    const wrong = agentIds === '*' ? -1 : agentIds.findIndex((id) => !isAgentId(id))
-    if (wrong !== -1) throw refuse(`agent ${wrong + 1}: ${AGENT_ID_RULE}`)
-    const earlier = first.get(token)
-    if (earlier !== undefined) {
-      throw refuse(`\`tokens[${earlier}]\` has the same token: write all its agents there`)
-    }
-    first.set(token, index)
-  }
 }
