@@ -11,7 +11,7 @@ export type {
 } from './cli/file-sections.ts'
 export { credentialHeaders, headersNow } from './agents/langgraph-server.ts'
 export { assertGatewayOptions } from './errors.ts'
-export * as setting from './gateway/setting-kinds.ts'
+export * as setting from './internal/setting-kinds.ts'
 export {
   authenticateToken,
   challengeResponse,

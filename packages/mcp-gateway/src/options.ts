@@ -1,12 +1,30 @@
-// All settings of a gateway: their types, and what they mean. Defaults and ranges are in `gateway/settings.ts`. `docs/gateway-configuration.md` is generated from both files.
+// All settings of a gateway: beside each type with its comments are the ranges and the defaults. From this one
+// description come the checks of options and files, and `docs/gateway-configuration.md`.
+import { z } from 'zod'
+
 import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
 import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
 import type { GraphDefinition } from './agents/langgraph/definition.ts'
+import {
+  bytes,
+  flag,
+  matching,
+  ms,
+  oneOf,
+  secret,
+  section,
+  text,
+  texts,
+  unset,
+  url,
+  whole,
+} from './internal/setting-kinds.ts'
 import type { RunEngine } from './runs/engine.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
+import { packageVersion } from './version.ts'
 
 /**
  * Options of `createGateway`. Only agents are needed: `agents` or `sources`. Settings that are left out have the
@@ -54,6 +72,9 @@ type GivenValue<T> = T extends readonly unknown[] | Uint8Array | ((...args: neve
       : Given<T>
     : T
 
+/** Checks and defaults of settings. */
+type Shape<T> = { readonly [Key in keyof T]-?: z.ZodType<T[Key]> }
+
 /** All settings of a gateway, with their defaults in place. */
 export interface GatewaySettings {
   /** Name, version and description that clients receive. */
@@ -93,6 +114,12 @@ export interface ServerSettings {
   readonly version: string
   /** Sent to clients as `instructions`, for their models. */
   readonly description: string
+}
+
+const server: Shape<ServerSettings> = {
+  name: text.default('Agent Gateway'),
+  description: text.default('Agents over MCP'),
+  version: text.default(packageVersion),
 }
 
 /**
@@ -142,6 +169,47 @@ export interface HttpSettings {
   readonly insecure: boolean
 }
 
+const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
+
+/** A host name as requests contain it, and as `URL` reads it. */
+const host = matching(
+  /^(?:\[[\da-f:.]+\]|[a-z\d_-]+(?:\.[a-z\d_-]+)*)$/,
+  'a host name in small letters, without port, such as agents.example',
+)
+/** An origin as browsers send it. `*` and the URL of a page are refused. */
+const origin = matching(
+  /^[a-z][a-z\d+.-]*:\/\/[^\sA-Z/?#*@]+$/,
+  'the origin of a page, such as https://app.example',
+)
+
+const func = z.custom<never>((value) => typeof value === 'function')
+
+const http: Shape<HttpSettings> = {
+  host: text.default('127.0.0.1'),
+  port: whole(0, 65_535).default(8000),
+  path: path.default('/mcp'),
+  publicUrl: unset(url),
+  allowedHosts: z.array(host, { error: 'a list of host names' }).default([]),
+  allowedOrigins: z.array(origin, { error: 'a list of origins' }).default([]),
+  clientAddress: unset(
+    z.union(
+      [
+        z.strictObject({
+          header: matching(/^[\w-]+$/, 'the name of a header'),
+          proxies: whole(1, 16).default(1),
+        }),
+        func,
+      ],
+      { error: '{ header, proxies } or a function' },
+    ),
+  ),
+  maxBodyBytes: bytes.default(4_194_304),
+  drainDelayMs: ms().default(0),
+  shutdownGraceMs: ms().default(10_000),
+  metricsPath: unset(path),
+  insecure: flag.default(false),
+}
+
 export interface SessionSettings {
   /** A session ends after this time without a request, a call or a stream. */
   readonly idleTtlMs: number
@@ -152,6 +220,74 @@ export interface SessionSettings {
   /** Number of sessions of one verified caller, and of its clients of 2026-07-28 that listen. */
   readonly maxPerPrincipal: number
 }
+
+const sessions: Shape<SessionSettings> = {
+  idleTtlMs: whole(1).default(1_800_000),
+  absoluteTtlMs: whole(1).default(43_200_000),
+  max: whole(1).default(10_000),
+  maxPerPrincipal: whole(1).default(100),
+}
+
+/**
+ * Which calls become tasks, for clients of 2026-07-28 that declare the extension `io.modelcontextprotocol/tasks`: `never`;
+ * `auto`, after two seconds without an answer or at the first question; `always`; `required`, which also refuses clients
+ * that do not declare it.
+ */
+export type TaskPolicy = 'never' | 'auto' | 'always' | 'required'
+
+const taskPolicy = oneOf('never', 'auto', 'always', 'required')
+
+/** For how long a result answers the same call of the same caller again. */
+export interface CachePolicy {
+  /** Milliseconds. */
+  readonly ttlMs: number
+  /** Callers without a name share results too. @default false */
+  readonly anonymous?: boolean | undefined
+}
+
+/** Settings of one tool. What is left out is as for all tools, or as the agent says. */
+export interface ToolOverride {
+  /** Name of the tool. */
+  readonly name?: string | undefined
+  /** Title of the tool. */
+  readonly title?: string | undefined
+  /** Description for models. */
+  readonly description?: string | undefined
+  /** Messages that a user may send, for models and as prompts. `{city}` is an argument of the prompt. */
+  readonly examples?: readonly string[] | undefined
+  /** Time that a whole run may take. */
+  readonly timeoutMs?: number | undefined
+  /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
+  readonly scopes?: readonly string[] | undefined
+  /** Answers the same arguments with the same result for some time. */
+  readonly cache?: CachePolicy | undefined
+  /** Leaves the tool out. */
+  readonly hidden?: boolean | undefined
+  /** Which calls of the tool become tasks. */
+  readonly tasks?: TaskPolicy | undefined
+  /** Hints for clients. They win over the hints of the agent. */
+  readonly annotations?: SkillAnnotations | undefined
+}
+
+const override: z.ZodType<ToolOverride> = z.strictObject({
+  name: text.optional(),
+  title: text.optional(),
+  description: text.optional(),
+  examples: texts.optional(),
+  timeoutMs: ms(1).optional(),
+  scopes: texts.optional(),
+  cache: z.strictObject({ ttlMs: whole(1), anonymous: flag.optional() }).optional(),
+  hidden: flag.optional(),
+  tasks: taskPolicy.optional(),
+  annotations: z
+    .strictObject({
+      readOnlyHint: flag.optional(),
+      destructiveHint: flag.optional(),
+      idempotentHint: flag.optional(),
+      openWorldHint: flag.optional(),
+    })
+    .optional(),
+})
 
 export interface ToolSettings {
   /**
@@ -179,28 +315,14 @@ export interface ToolSettings {
   readonly prompts: boolean
 }
 
-/** Settings of one tool. What is left out is as for all tools, or as the agent says. */
-export interface ToolOverride {
-  /** Name of the tool. */
-  readonly name?: string | undefined
-  /** Title of the tool. */
-  readonly title?: string | undefined
-  /** Description for models. */
-  readonly description?: string | undefined
-  /** Messages that a user may send, for models and as prompts. `{city}` is an argument of the prompt. */
-  readonly examples?: readonly string[] | undefined
-  /** Time that a whole run may take. */
-  readonly timeoutMs?: number | undefined
-  /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
-  readonly scopes?: readonly string[] | undefined
-  /** Answers the same arguments with the same result for some time. */
-  readonly cache?: CachePolicy | undefined
-  /** Leaves the tool out. */
-  readonly hidden?: boolean | undefined
-  /** Which calls of the tool become tasks. */
-  readonly tasks?: TaskPolicy | undefined
-  /** Hints for clients. They win over the hints of the agent. */
-  readonly annotations?: SkillAnnotations | undefined
+const tools: Shape<ToolSettings> = {
+  include: texts.default([]),
+  exclude: texts.default([]),
+  overrides: z.record(z.string(), override, { error: 'overrides by "agent/skill"' }).default({}),
+  parameters: oneOf('message', 'schema', 'auto').default('auto'),
+  schemaFromExamples: flag.default(false),
+  tasks: taskPolicy.default('auto'),
+  prompts: flag.default(true),
 }
 
 export interface RunSettings {
@@ -221,18 +343,25 @@ export interface RunSettings {
   readonly repeatTtlMs: number
 }
 
-/**
- * Which calls become tasks, for clients of 2026-07-28 that declare the extension `io.modelcontextprotocol/tasks`: `never`;
- * `auto`, after two seconds without an answer or at the first question; `always`; `required`, which also refuses clients
- * that do not declare it.
- */
-export type TaskPolicy = 'never' | 'auto' | 'always' | 'required'
+const runs: Shape<RunSettings> = {
+  mode: oneOf('run', 'thread').default('run'),
+  timeoutMs: ms(1).default(300_000),
+  maxConcurrent: whole(1).default(64),
+  maxConcurrentPerPrincipal: whole(1).default(8),
+  needsInputTtlMs: whole(1).default(3_600_000),
+  repeatTtlMs: whole(1).default(86_400_000),
+}
 
 export interface TaskSettings {
   /** Time for which a task is kept after its end. */
   readonly ttlMs: number
   /** Number of tasks of one principal, ended ones included. Further calls become no tasks. */
   readonly maxPerPrincipal: number
+}
+
+const tasks: Shape<TaskSettings> = {
+  ttlMs: ms(1).default(86_400_000),
+  maxPerPrincipal: whole(0).default(1000),
 }
 
 export interface StreamingSettings {
@@ -242,6 +371,12 @@ export interface StreamingSettings {
   readonly channel: 'progress' | 'log' | 'both'
   /** A silent run sends progress this often. 0: never. Many clients give up after 60 s. */
   readonly heartbeatMs: number
+}
+
+const streaming: Shape<StreamingSettings> = {
+  enabled: flag.default(true),
+  channel: oneOf('progress', 'log', 'both').default('progress'),
+  heartbeatMs: ms().default(15_000),
 }
 
 export interface InlineSettings {
@@ -260,6 +395,14 @@ export interface InlineSettings {
   readonly resultMaxBytes: number
 }
 
+const inline: Shape<InlineSettings> = {
+  imageMaxBytes: whole(0).default(5_242_880),
+  audioMaxBytes: whole(0).default(10_485_760),
+  textMaxBytes: whole(0).default(1_048_576),
+  binaryMaxBytes: whole(0).default(524_288),
+  resultMaxBytes: whole(16_384).default(1_000_000),
+}
+
 export interface ArtifactSettings {
   /** `false`: files are not kept. A result shows the files that fit, and names the others. */
   readonly enabled: boolean
@@ -275,10 +418,32 @@ export interface ArtifactSettings {
   readonly upload: boolean
 }
 
-/** For how long a result answers the same call of the same caller again. */
-export interface CachePolicy {
-  /** Milliseconds. */
-  readonly ttlMs: number
-  /** Callers without a name share results too. @default false */
-  readonly anonymous?: boolean | undefined
+const artifacts: Shape<ArtifactSettings> = {
+  enabled: flag.default(true),
+  uriScheme: matching(/^[a-z][a-z0-9+.-]*$/, 'a URI scheme such as artifact').default('artifact'),
+  ttlMs: whole(1).default(86_400_000),
+  maxBytes: bytes.default(104_857_600),
+  quota: bytes.default(1_073_741_824),
+  upload: flag.default(true),
+}
+
+/** All settings: the checks and the defaults of `createGateway()` and of a configuration file. */
+export const settingsShape: Shape<GatewaySettings> = {
+  server: section(server),
+  http: section(http),
+  sessions: section(sessions),
+  tools: section(tools),
+  runs: section(runs),
+  tasks: section(tasks),
+  streaming: section(streaming),
+  inline: section(inline),
+  artifacts: section(artifacts),
+  requestsPerMinute: whole(0).default(600),
+  stateKey: secret(
+    unset(
+      z.union([matching(/^.{32,}$/s, 'text of 32 bytes or more'), z.instanceof(Uint8Array)], {
+        error: 'text of 32 bytes or more',
+      }),
+    ),
+  ),
 }

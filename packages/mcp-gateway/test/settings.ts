@@ -1,4 +1,4 @@
-import { completeSettings } from '../src/gateway/settings.ts'
+import { completeSettings } from '../src/gateway/checked-options.ts'
 import { READ_MAX_BYTES, type ArtifactsOptions } from '../src/files/artifacts.ts'
 import { gatewayFiles } from '../src/files/run-files.ts'
 import { systemClock } from '../src/internal/clock.ts'

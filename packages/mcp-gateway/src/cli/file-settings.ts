@@ -1,4 +1,4 @@
-// Settings of a configuration file: those of `gateway/settings.ts`, and sections that stand for objects of a program
+// Settings of a configuration file: those of `options.ts`, and sections that stand for objects of a program
 // (sources, auth, store, log). Turns them into options of `createGateway`.
 import { resolve } from 'node:path'
 
@@ -24,9 +24,8 @@ import {
   unset,
   url,
   whole,
-} from '../gateway/setting-kinds.ts'
-import { settingsShape } from '../gateway/settings.ts'
-import type { GatewayOptions, GatewaySettings } from '../options.ts'
+} from '../internal/setting-kinds.ts'
+import { settingsShape, type GatewayOptions, type GatewaySettings } from '../options.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { AGENT_TTL_MS } from '../tools/agent-registry.ts'

@@ -2,12 +2,22 @@
 import { check, isRecord } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 
-import { assertGatewayOptions } from '../errors.ts'
+import { z } from 'zod'
+
+import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
-import type { CheckedOptions, GatewayObjects, GatewayOptions, ListenOptions } from '../options.ts'
+import {
+  settingsShape,
+  type CheckedOptions,
+  type GatewayObjects,
+  type GatewayOptions,
+  type GatewaySettings,
+  type Given,
+  type ListenOptions,
+} from '../options.ts'
 import type { StdioOptions } from '../mcp/stdio.ts'
 import { graphChecks } from '../agents/langgraph/definition.ts'
-import { completeSettings, settingsShape } from './settings.ts'
+import { pathText, problemsOf, problemText } from './setting-paths.ts'
 
 const { flag, func, methods, number, section, text } = check
 
@@ -66,4 +76,25 @@ export const listenChecks: Checks<ListenOptions> = { host: text, port: number(),
 export const stdioChecks: Checks<StdioOptions> = {
   input: { ...methods('on', 'read'), takes: 'a readable stream' },
   output: { ...methods('on', 'write'), takes: 'a writable stream' },
+}
+
+const settingsSchema: z.ZodType<GatewaySettings> = z.strictObject(settingsShape)
+
+/**
+ * Returns all settings of a gateway: the given ones, and defaults for the rest.
+ *
+ * @param owner function that takes the settings, for messages
+ * @throws GatewayError `CONFIG` with the path of the first setting that is unknown or wrong
+ */
+export function completeSettings(owner: string, given: Given<GatewaySettings>): GatewaySettings {
+  // To compile the parser takes longer than to use it once.
+  const result = settingsSchema.safeParse(given, { jitless: true })
+  if (result.success) return result.data
+  const problems = result.error.issues.flatMap((issue) => problemsOf(settingsSchema, issue, given))
+  // A misspelled setting explains why another one is missing.
+  const problem = problems.find(({ type }) => type === 'unknown') ?? problems[0]
+  if (problem === undefined) throw result.error
+  throw new GatewayError('CONFIG', `${owner}: ${problemText(problem, 'option')}`, {
+    path: pathText(problem.path),
+  })
 }
