@@ -124,8 +124,6 @@ export {
   agentDefinitionSchema,
   isMcpResource,
   type AgentDefinition,
-  type AgentDefinitionErrorCode,
-  type AgentDefinitionErrorOptions,
   type AgentDefinitionFromOptions,
   type AgentMessage,
   type AgentMetadata,

@@ -45,7 +45,7 @@ describe('pins', () => {
     const answer: unknown = await pay.invoke(toolCall('pay'))
     expect(answer).toMatchObject({
       status: 'error',
-      content: expect.stringMatching(/differs from its pinned definition: description changed/),
+      content: expect.stringMatching(/differs from its pinned definition: its hash is/),
     })
     expect(JSON.stringify([answer, entries])).not.toContain('evil')
     expect(entries).toMatchObject([{ code: 'TOOL_REDEFINED', server: 'bank', tool: 'pay' }])
@@ -101,8 +101,8 @@ describe('pins', () => {
     }
     expect(pins.redefinition(origin('pay'), { name: 'pay' })).toContain('10000 other tools before')
     expect(pins.redefinition(origin('tool-0'), { name: 'tool-0' })).toBeUndefined()
-    expect(pins.redefinition(origin('tool-0'), { name: 'tool-0', title: 'Other' })).toBe(
-      'title changed',
+    expect(pins.redefinition(origin('tool-0'), { name: 'tool-0', title: 'Other' })).toContain(
+      'was pinned',
     )
     expect(pins.redefinition({ ...origin('pay'), server: { slug: 'shop' } }, { name: 'pay' })).toBe(
       undefined,

@@ -113,32 +113,26 @@ export function discoveryModeOf(resource: McpResourceDefinition): DiscoveryMode 
     : { type: 'dynamic', allowAll: dynamicTools === 'all' }
 }
 
-/** Kind of problem in an agent definition. Stable, for `switch`. */
-export type AgentDefinitionErrorCode = 'INVALID_DEFINITION'
-
-export interface AgentDefinitionErrorOptions extends ErrorOptions {
-  readonly path: string
-  readonly source: string
-}
-
 /** An agent definition does not fit its schema. The message is one line: source, field, expected value. */
 export class AgentDefinitionError extends Error {
   override readonly name = 'AgentDefinitionError'
-  readonly code: AgentDefinitionErrorCode
+  readonly code = 'INVALID_DEFINITION'
   /** The first invalid field, as a JSON path: `$.resources[0].slug`. */
   readonly path: string
   /** Name of the file or value that was read. */
   readonly source: string
 
   constructor(
-    code: AgentDefinitionErrorCode,
     message: string,
-    options: AgentDefinitionErrorOptions,
+    {
+      path,
+      source,
+      cause,
+    }: { readonly path: string; readonly source: string; readonly cause: Error },
   ) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
-    this.code = code
-    this.path = options.path
-    this.source = options.source
+    super(message, { cause })
+    this.path = path
+    this.source = source
   }
 }
 
@@ -283,7 +277,6 @@ function checked<T>(schema: z.ZodType<T>, value: unknown, source: string): T {
   const expectation = expectationOf(issue?.message ?? 'does not fit')
   const more = others.length > 0 ? ` (${others.length} more after this one)` : ''
   throw new AgentDefinitionError(
-    'INVALID_DEFINITION',
     `${source}: ${path}: ${expectation}. Correct this field and try again.${more}`,
     { path, source, cause: result.error },
   )

@@ -13,16 +13,12 @@ import { ownHandlersFrom } from './handlers.ts'
 import { graphPlaceOf, loadLangGraph } from './langgraph.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
 
-export interface ElicitationToInterruptOptions {
-  /**
-   * Answers questions if the graph cannot be interrupted: outside a graph, without a checkpointer, and if
-   * one node makes several calls. @default declines
-   */
-  readonly elicitation?: ClientHandlers['elicitation']
-  /** Answers sampling requests. Never interrupts. @default servers see no sampling capability */
-  readonly sampling?: ClientHandlers['sampling']
-  /** Returns the folders that servers may read. @default servers see no roots capability */
-  readonly roots?: ClientHandlers['roots']
+/**
+ * The handlers answer requests of servers without an interrupt. `elicitation` is used where the graph cannot be
+ * interrupted: outside a graph, without a checkpointer, and if one node makes several calls. Without it, such
+ * questions are declined.
+ */
+export interface ElicitationToInterruptOptions extends ClientHandlers {
   /** Time that a server with sessions waits for a person, in milliseconds. @default 600_000 */
   readonly humanTimeoutMs?: number | undefined
   /** Interrupts the graph for a 401 that needs a person. @default none: the call fails */

@@ -181,8 +181,6 @@ export class ToolPins {
   readonly #pinned: PinnedTools | undefined
   /** Hashes of the first definitions by tool name, for each principal and server, for `'first-use'`. */
   readonly #first = new Map<string, Map<string, string>>()
-  /** First definitions by hash, because many principals see the same ones. */
-  readonly #definitions = new Map<string, ToolDefinition>()
 
   constructor(pin: 'first-use' | PinnedTools) {
     this.#pinned = pin === 'first-use' ? undefined : pin
@@ -197,20 +195,26 @@ export class ToolPins {
     definition: ToolDefinition,
     principal?: string,
   ): string | undefined {
-    if (this.#pinned !== undefined) return unlikeHash(this.#pinned, origin, definition)
-    const { slug, name, folderPath } = origin.server
-    const place = JSON.stringify([principal ?? null, folderPath ?? null, slug ?? name ?? null])
-    const hashes = this.#first.get(place) ?? new Map<string, string>()
-    const first = this.#definitions.get(hashes.get(origin.toolName) ?? '')
-    if (first !== undefined) return unlikeFirst(first, definition)
-    if (hashes.size >= MAX_FIRST) return `its server has listed ${MAX_FIRST} other tools before`
-    this.#first.set(place, hashes)
+    const { toolName, server } = origin
     const hash = toolDefinitionHash(definition)
-    hashes.set(origin.toolName, hash)
-    if (!this.#definitions.has(hash)) {
-      this.#definitions.set(hash, structuredClone(partsOf(definition)))
+    let pinned: string | undefined
+    if (this.#pinned === undefined) {
+      const { slug, name, folderPath } = server
+      const place = JSON.stringify([principal ?? null, folderPath ?? null, slug ?? name ?? null])
+      const hashes = this.#first.get(place) ?? new Map<string, string>()
+      pinned = hashes.get(toolName) ?? hash
+      if (hashes.size >= MAX_FIRST && !hashes.has(toolName)) {
+        return `its server has listed ${MAX_FIRST} other tools before`
+      }
+      this.#first.set(place, hashes.set(toolName, pinned))
+    } else {
+      const title = serverTitle(server)
+      if (!Object.hasOwn(this.#pinned, title)) return undefined
+      const hashes = this.#pinned[title] ?? {}
+      pinned = Object.hasOwn(hashes, toolName) ? hashes[toolName] : undefined
+      if (pinned === undefined) return 'there is no pin for it'
     }
-    return undefined
+    return hash === pinned ? undefined : `its hash is ${hash}, and ${pinned} was pinned`
   }
 }
 
@@ -246,30 +250,4 @@ export function redefinedText(
 ): string {
   const state = outcome === 'unknown' ? 'may have been executed before' : 'was not executed'
   return `MCP tool "${toolName}" of server "${serverTitle(server)}" differs from its pinned definition: ${changed}. It ${state}. Do not call it again; a person has to check the new definition and pin it.`
-}
-
-function unlikeHash(
-  pinned: PinnedTools,
-  { server, toolName }: McpToolOrigin,
-  definition: ToolDefinition,
-): string | undefined {
-  const title = serverTitle(server)
-  if (!Object.hasOwn(pinned, title)) return undefined
-  const hashes = pinned[title] ?? {}
-  const expected = Object.hasOwn(hashes, toolName) ? hashes[toolName] : undefined
-  if (expected === undefined) return 'there is no pin for it'
-  const actual = toolDefinitionHash(definition)
-  return actual === expected ? undefined : `its hash is ${actual}, and ${expected} was pinned`
-}
-
-function unlikeFirst(first: ToolDefinition, now: ToolDefinition): string | undefined {
-  const changed = PINNED_PARTS.filter(
-    (part) => canonicalJson(first[part]) !== canonicalJson(now[part]),
-  )
-  return changed.length === 0 ? undefined : `${changed.join(', ')} changed`
-}
-
-function partsOf(definition: ToolDefinition): ToolDefinition {
-  const { name } = definition
-  return { ...Object.fromEntries(PINNED_PARTS.map((part) => [part, definition[part]])), name }
 }
