@@ -20,9 +20,6 @@ const schema = z.strictObject({
   ),
   trustedOrigins: z.array(setting.url, { error: 'a list of URLs' }).optional(),
   refreshMs: setting.ms(1).default(20_000),
-  timeoutMs: setting.ms(1).optional(),
-  silenceMs: setting.ms(1).optional(),
-  pollMs: setting.ms(1).optional(),
   maxBytes: setting.bytes.optional(),
 })
 

@@ -52,7 +52,7 @@ export interface A2aSourceOptions {
    * files. @default none: only https to public addresses
    */
   readonly trustedOrigins?: readonly string[] | undefined
-  /** Milliseconds between two reads of a card. Must be less than the `ttlMs` of the registry. @default 20_000 */
+  /** Milliseconds between two reads of a card. An agent leaves if it was not seen for 60,000. @default 20_000 */
   readonly refreshMs?: number | undefined
   /** Time limit in milliseconds for one read of a card or a task, and for a cancellation. @default 10_000 */
   readonly timeoutMs?: number | undefined

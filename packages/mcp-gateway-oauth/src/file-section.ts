@@ -6,8 +6,6 @@ import { oauthFacade } from './oauth-facade.ts'
 const schema = z.strictObject({
   upstreamUrl: setting.url.default('http://localhost:8050'),
   provider: setting.text.default('azure'),
-  stateTtlMs: setting.ms(1).default(300_000),
-  upstreamTimeoutMs: setting.ms(1).default(10_000),
   redirectUris: setting.texts.default([]),
 })
 

@@ -161,10 +161,10 @@ describe('readConfig', () => {
     ],
     ['- a', 'g.yaml: the settings must be a section with keys of its own, not a list'],
     [
-      'auth:\n  mode: facade\n  facade: { stateTtlMs: 0, provider: "" }',
+      'auth:\n  mode: facade\n  facade: { redirectUris: 5, provider: "" }',
       [
         'g.yaml:3: setting "auth.facade.provider" must be text that is not empty, not a string',
-        'g.yaml:3: setting "auth.facade.stateTtlMs" must be a whole number from 1 to 2147483647, not 0',
+        'g.yaml:3: setting "auth.facade.redirectUris" must be a list of texts, not a number',
       ].join('\n'),
     ],
     [

@@ -97,7 +97,6 @@ const langgraphServer = z.strictObject({
   headers: headers.optional(),
   assistants: texts.optional(),
   refreshMs: ms(1).default(20_000),
-  timeoutMs: ms(1).optional(),
 })
 
 /** Sources that need no other package. */
