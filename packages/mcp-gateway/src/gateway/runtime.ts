@@ -503,7 +503,6 @@ function authRoute(
   observer: Required<GatewayObserver>,
 ): HttpRoute {
   return {
-    isStreamed: true,
     matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
     handle: async ({ request, address }) => {
       const response = await auth.handle?.(request, { address })

@@ -54,7 +54,6 @@ const SHOWN_DIGITS = 12
  * - `PUT /artifacts/{name}` stores the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
  */
 export class ArtifactRoutes implements HttpRoute {
-  readonly isStreamed = true
   readonly #options: ArtifactRoutesOptions
 
   constructor(options: ArtifactRoutesOptions) {

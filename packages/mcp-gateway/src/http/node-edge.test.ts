@@ -79,14 +79,6 @@ test('makes a whole Request for those who need one', async () => {
   expect(await request?.text()).toBe('')
 })
 
-test('gives the body of a request as a stream on the paths that ask for it', async () => {
-  const post = `Host: localhost\r\nContent-Length: 5\r\n${END}hello`
-  const answer = await send(`PUT /streamed HTTP/1.1\r\n${post}`, async ({ request }) => {
-    return { status: 200, body: JSON.stringify(await request.text()) }
-  })
-  expect(answer).toMatch(/"hello"$/)
-})
-
 test('gives up a body that arrives too slowly, and ends its connection', async () => {
   const head = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{'
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })

@@ -22,12 +22,10 @@ import type { Admission } from './admission.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import { calledTool, scopeRefusal } from './auth/permissions.ts'
 
-/** Requests beside the MCP endpoint: documents of authentication, artifacts, health. */
+/** Requests beside the MCP endpoint: documents of authentication, artifacts, health. A route that reads a body limits it. */
 export interface HttpRoute {
   /** @param path path of the URL, as it reaches the gateway */
   matches(path: string): boolean
-  /** True if the route reads bodies as streams, and limits them. @default false */
-  readonly isStreamed?: boolean | undefined
   /** True if the route also answers requests to other host names, such as those of probes. @default false */
   readonly isOpen?: boolean | undefined
   /** Returns `undefined` if the route has nothing at the URL. */
@@ -133,7 +131,7 @@ export class Router {
 
   /** Returns whether the body of a request to this path is read as a stream. */
   isStreamed(path: string): boolean {
-    return this.#options.routes.some((route) => route.isStreamed && route.matches(path))
+    return this.#options.routes.some((route) => route.matches(path))
   }
 
   #leave(): void {
