@@ -1,5 +1,5 @@
 import { ListRootsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
-import { deferred, freePort } from '@x/mcp-testing'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -429,39 +429,6 @@ describe('fails a request', () => {
     await expect(client.request('tools/call')).resolves.toMatchObject({
       error: { code: -32602, data: { code: 'REJECTED', serverError: { message: 'Bad cart' } } },
     })
-  })
-
-  test('with the unchanged error of the server for an error with status 200', async () => {
-    const server = scriptedServer(onCall((seen) => json(errorOf(seen, -32603, 'oops'))))
-    await using client = rawClient(server)
-    await client.handshake()
-    await expect(client.request('tools/call')).resolves.toEqual({
-      jsonrpc: '2.0',
-      id: 1,
-      error: { code: -32603, message: 'oops' },
-    })
-  })
-
-  test('with the outcome not-executed if the connection is refused', async () => {
-    const port = await freePort()
-    await using client = new RawClient(
-      new StreamableHttpTransport(`http://127.0.0.1:${port}/mcp`, { era: 'legacy' }),
-    )
-    expect(failureIn(await client.handshake())).toMatchObject({
-      code: 'UNREACHABLE',
-      cause: expect.any(Error),
-    })
-  })
-
-  test('with OUTCOME_UNKNOWN if the connection breaks after the request was sent', async () => {
-    const server = scriptedServer(
-      onCall(() => {
-        throw new Error('reset')
-      }),
-    )
-    await using client = rawClient(server)
-    await client.handshake()
-    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
   })
 
   test('with an unknown outcome, and ends the session, if the body of a refusal breaks off', async () => {

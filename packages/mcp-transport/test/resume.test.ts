@@ -126,18 +126,11 @@ describe('an unusable record is ignored and reported once', () => {
     })
   })
 
-  test.each([
-    ['another URL', (record: SessionRecord) => ({ ...record, serverUrl: 'http://other.test/mcp' })],
-    ['another principal', (record: SessionRecord) => ({ ...record, principal: 'bob' })],
-    [
-      'an unknown revision',
-      (record: SessionRecord) => ({ ...record, protocolVersion: '2099-01-01' }),
-    ],
-    [
-      'another format',
-      (record: SessionRecord) => ({ ...record, v: 2 }) as unknown as SessionRecord,
-    ],
-  ])('with %s', async (_name, change) => {
+  test('with an unknown revision', async () => {
+    const change = (record: SessionRecord): SessionRecord => ({
+      ...record,
+      protocolVersion: '2099-01-01',
+    })
     await expect(start(change)).resolves.toEqual(fresh)
   })
 

@@ -87,22 +87,6 @@ test('has the generation of the session and the refusal in the error', async () 
 const lost = (): Response => new Response(null, { status: 404 })
 
 describe('after a loss', () => {
-  test('a new client with the same store opens the next session without the old id', async () => {
-    const server = scriptedServer((seen) =>
-      seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,
-    )
-    const sessionInfo = new SessionInfo()
-    await using first = rawClient(server, { sessionInfo, listen: false })
-    await first.handshake()
-    await first.request('tools/call')
-    await using second = rawClient(server, { sessionInfo, listen: false })
-    await second.handshake()
-    await expect(second.request('tools/call')).resolves.toHaveProperty('result')
-    expect(server.seen[3]).toMatchObject({ what: 'POST initialize', sessionId: undefined })
-    expect(second.transport.epoch).toBe(2)
-    expect(second.transport.isResumed).toBe(false)
-  })
-
   test('the same transport may open the next session', async () => {
     const server = scriptedServer((seen) =>
       seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,

@@ -2,21 +2,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startLegacyServer, startRecordingProxy, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
-import {
-  errorOf,
-  json,
-  openSse,
-  resultOf,
-  scriptedServer,
-  sse,
-  URL_OF_SERVER,
-} from './scripted-server.ts'
-import type { ScriptedServer } from './scripted-server.ts'
+import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
 const quick = { firstMs: 1 }
 
@@ -138,24 +128,6 @@ describe('D6: takes the session id only from a successful initialize', () => {
       error: { data: { code: 'UNEXPECTED_RESPONSE' } },
     })
   })
-
-  test('and never sends the old id after a loss', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? new Response(null, { status: 404 }) : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
-    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'SESSION_LOST' })
-    expect(client.transport.sessionId).toBeUndefined()
-    const before = server.seen.length
-    await expect(client.failureOf('ping')).resolves.toMatchObject({
-      code: 'SESSION_LOST',
-      certain: true,
-    })
-    await client.notify('notifications/progress')
-    await client.transport.terminateSession()
-    expect(server.seen).toHaveLength(before)
-  })
 })
 
 test('D7: leaves no abort listener and no warning after 3,000 requests', async () => {
@@ -216,24 +188,6 @@ test('D9: calls nothing and lets the process end after close() with three waitin
   expect(code).toBe(0)
 })
 
-test('D10: ends a request with an error as its answer, without a GET', async () => {
-  const server = scriptedServer((seen) =>
-    seen.what === 'POST tools/call'
-      ? sse('id: e1\ndata:\n\n', errorOf(seen, -32603, 'oops'))
-      : undefined,
-  )
-  await using client = rawClient(server, { listen: false, reconnect: quick })
-  await client.handshake()
-  await expect(client.request('tools/call')).resolves.toMatchObject({ error: { code: -32603 } })
-  await client.request('ping')
-  expect(server.wire).toEqual([
-    'POST initialize',
-    'POST notifications/initialized',
-    'POST tools/call',
-    'POST ping',
-  ])
-})
-
 test('D11: cancels a request that was resumed by a token on the server', async () => {
   const stream = openSse()
   const server = scriptedServer((seen) => (seen.what === 'GET' ? stream.response : undefined))
@@ -245,52 +199,6 @@ test('D11: cancels a request that was resumed by a token on the server', async (
   expect(resumed.headers.get('last-event-id')).toBe('e1')
   expect(resumed.signal.aborted).toBe(true)
   expect(server.wire.slice(2)).toEqual(['GET', 'POST notifications/cancelled'])
-})
-
-test('D12: keeps the event id after resumed streams without events', async () => {
-  const server = scriptedServer((seen) => {
-    if (seen.what === 'POST tools/call') return sse('id: e1\ndata:\n\n')
-    return seen.what === 'GET' ? sse() : undefined
-  })
-  await using client = rawClient(server, { listen: false, reconnect: quick })
-  await client.handshake()
-  await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
-  const cursors = server.seen.filter(({ what }) => what === 'GET')
-  expect(cursors.map(({ headers }) => headers.get('last-event-id'))).toEqual(['e1', 'e1'])
-})
-
-async function connected(server: ScriptedServer): Promise<Client> {
-  const client = new Client({ name: 'app', version: '1' })
-  const { dispatcher } = server
-  await client.connect(
-    new StreamableHttpTransport(URL_OF_SERVER, { era: 'legacy', dispatcher, listen: false }),
-  )
-  return client
-}
-
-describe('D13: leaves no state in the client', () => {
-  test('after 100 failed requests', async () => {
-    const server = scriptedServer((seen) => {
-      if (seen.what !== 'POST ping') return undefined
-      throw new Error('reset')
-    })
-    const client = await connected(server)
-    const pings = await Promise.allSettled(Array.from({ length: 100 }, () => client.ping()))
-    expect(pings.every(({ status }) => status === 'rejected')).toBe(true)
-    expect(Reflect.get(client, '_responseHandlers')).toHaveProperty('size', 0)
-    await client.close()
-  })
-
-  test('and cancels nothing if a signal aborts after the answer', async () => {
-    const server = scriptedServer()
-    const client = await connected(server)
-    const stop = new AbortController()
-    await client.ping({ signal: stop.signal })
-    stop.abort()
-    await client.ping()
-    expect(server.count('POST notifications/cancelled')).toBe(0)
-    await client.close()
-  })
 })
 
 describe('D14: sends one GET to a server without a stream, and reports no error', () => {
