@@ -49,6 +49,7 @@ describe('pins', () => {
     })
     expect(JSON.stringify([answer, entries])).not.toContain('evil')
     expect(entries).toMatchObject([{ code: 'TOOL_REDEFINED', server: 'bank', tool: 'pay' }])
+    expect(mcp.status()).toMatchObject([{ quarantined: [{ toolName: 'pay' }] }])
     expect(server.runs).toEqual(['pay'])
     server.redefine('pay', 'Pays an amount.')
     await expect.poll(async () => namesOf(await mcp.listTools())).toContain('pay')

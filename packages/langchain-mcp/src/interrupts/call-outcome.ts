@@ -23,7 +23,7 @@ export interface AskedOutcome {
   /** True if the request is still open in the process that sent it. */
   readonly isHeld: boolean
   /** The task that asks, if the server continues the call as one. */
-  readonly task?: TaskReference | undefined
+  readonly task: TaskReference | undefined
 }
 
 /** The server continues the call as a task. */
@@ -31,7 +31,7 @@ interface TaskOutcome {
   readonly kind: 'task'
   readonly reference: TaskReference
   /** Text of the server for people. */
-  readonly message?: string | undefined
+  readonly message: string | undefined
 }
 
 /** Stands for the result of a call that the server continues as a task. */

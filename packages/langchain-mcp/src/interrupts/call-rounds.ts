@@ -336,12 +336,19 @@ export class CallRounds {
     if (event.kind === 'ended') return this.#outcomeOf(event.value)
     if (place !== undefined) this.#shared.held.hold(place, live)
     const { requests } = event
-    return { kind: 'asked', requests, answered: {}, requestState: undefined, isHeld: true }
+    return {
+      kind: 'asked',
+      requests,
+      answered: {},
+      requestState: undefined,
+      isHeld: true,
+      task: undefined,
+    }
   }
 
   /** Answers the questions that need no person, and returns the others. */
   #outcomeOf(result: ToolResult | StartedAsTask): CallOutcome | Promise<AskedOutcome> {
-    if (isStartedAsTask(result)) return { kind: 'task', reference: result.task }
+    if (isStartedAsTask(result)) return { kind: 'task', reference: result.task, message: undefined }
     if (isInputRequired(result)) return this.#askedOutcome(result)
     return { kind: 'result', result }
   }

@@ -220,7 +220,7 @@ function callsOf(message: unknown): readonly unknown[] {
 }
 
 /** The method of a checkpoint saver that is used here. */
-export interface CheckpointReader {
+interface CheckpointReader {
   getTuple(config: { readonly configurable: Readonly<Record<string, unknown>> }): Promise<
     | {
         readonly pendingWrites?: readonly unknown[]

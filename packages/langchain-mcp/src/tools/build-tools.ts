@@ -109,6 +109,7 @@ export function buildTools(
       const changed = pins?.redefinition(origin, definition, from.principal)
       if (changed !== undefined) {
         log({ ...about, code: 'TOOL_REDEFINED', message: redefinedText(origin, changed) })
+        quarantined.push({ ...origin, reason: changed })
         return false
       }
       const reason = unusableReason(definition)

@@ -53,6 +53,16 @@ describe('a tool that reports an error', () => {
     })
   })
 
+  test('has the text of a handler, and keeps its artifact', async () => {
+    const onToolError = (): string => 'Ask somebody else'
+    const tool = toolOver(new AnsweringSource(failing), {}, { onToolError })
+    expect(await tool.invoke(toolCall({ item: 'x' }))).toMatchObject({
+      status: 'error',
+      content: 'Ask somebody else',
+      artifact: [{ type: 'mcp_structured_content' }, { type: 'mcp_meta' }, { type: 'mcp_content' }],
+    })
+  })
+
   test('calls a handler once, also if the handler throws', async () => {
     const asked: unknown[] = []
     const refusal = new Error('not here')
