@@ -26,14 +26,6 @@ test('fails to listen on a port in use, with the cause', async () => {
   other.close()
 })
 
-test('fails to listen on an invalid port', async () => {
-  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
-  await expect(gateway.listen({ port: 99_999 })).rejects.toMatchObject({
-    code: 'LISTEN',
-    cause: { code: 'ERR_SOCKET_BAD_PORT' },
-  })
-})
-
 test('leaves no listener if it closes while it begins to listen', async () => {
   const gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const listening = gateway.listen({ port: 0 })

@@ -57,19 +57,14 @@ describe('the command line', () => {
     expect(err).toMatch(message)
   })
 
-  test('names a missing file in one line', async () => {
-    expect(await run(['check', '/nowhere/g.yaml'])).toEqual({
+  test.each([
+    [['check', '/nowhere/g.yaml'], '/nowhere/g.yaml'],
+    [['check'], 'gateway.yaml'],
+  ])('names a missing file in one line: %j', async (args, name) => {
+    expect(await run(args)).toEqual({
       code: 1,
       out: '',
-      err: 'mcp-gateway: /nowhere/g.yaml: there is no such file: name another, or see mcp-gateway --help\n',
-    })
-  })
-
-  test('names the default file if it is missing, and how to name another', async () => {
-    expect(await run(['check'])).toEqual({
-      code: 1,
-      out: '',
-      err: 'mcp-gateway: gateway.yaml: there is no such file: name another, or see mcp-gateway --help\n',
+      err: `mcp-gateway: ${name}: there is no such file: name another, or see mcp-gateway --help\n`,
     })
   })
 })

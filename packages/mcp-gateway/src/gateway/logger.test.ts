@@ -34,26 +34,6 @@ const CALL: ObservedCall = {
 }
 const NAMES = { runId: 'run_1', tool: 'support', agentId: 'a', skillId: 's', principal: 'ci' }
 
-test('writes one audit line for each call', () => {
-  const { lines, log } = logged()
-  const end = { runId: 'run_1', outcome: 'ok', durationMs: 12.4, requestBytes: 3, resultBytes: 4 }
-  auditObserver(log).callEnded?.(CALL, end)
-  expect(lines()).toEqual([
-    expect.objectContaining({
-      level: 'info',
-      event: 'audit',
-      action: 'call',
-      principal: 'ci',
-      tool: 'support',
-      run: 'run_1',
-      outcome: 'ok',
-      ms: 12,
-      bytesIn: 3,
-      bytesOut: 4,
-    }),
-  ])
-})
-
 test('writes who called, which tool and the outcome, but no text of the call', () => {
   const secret = 'S3CRETs3cret0123456789'
   const { lines, text, log } = logged()

@@ -22,13 +22,7 @@ import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 
 import { ChangeFeed } from '../mcp/change-feed.ts'
-import {
-  GatewayHandlers,
-  LIST_TTL_MS,
-  PAGE_SIZE,
-  type HandlerParts,
-  type McpHandlers,
-} from '../mcp/handlers.ts'
+import { GatewayHandlers, LIST_TTL_MS, PAGE_SIZE, type HandlerParts } from '../mcp/handlers.ts'
 import { OpenStreams, STREAMS_PER_ADDRESS } from '../mcp/open-streams.ts'
 import { QUESTION_TIMEOUT_MS } from '../mcp/session-context.ts'
 import { SessionHttp, type SessionHttpOptions } from '../mcp/session-http.ts'
@@ -85,11 +79,8 @@ interface Limits extends RegistryLimits, Omit<SessionLimits, keyof SessionSettin
   readonly writeTimeoutMs: number
 }
 
-/** What tests replace. */
-export interface RuntimeEdges extends Partial<Limits> {
-  /** Makes what answers requests over HTTP. @default the agents */
-  readonly makeHandlers?: (parts: HandlerParts) => McpHandlers
-}
+/** Limits that tests replace. */
+export type RuntimeEdges = Partial<Limits>
 
 /** A running gateway: makes its parts, connects them, and closes them. `createGateway()` shows the public part of it. */
 export class Runtime implements AsyncDisposable {
@@ -109,7 +100,7 @@ export class Runtime implements AsyncDisposable {
   readonly #runs: Runs
   readonly #tasks: Tasks
   readonly #parts: HandlerParts
-  readonly #handlers: McpHandlers
+  readonly #handlers: GatewayHandlers
   /** Serves 2026-07-28. */
   readonly #modern: StatelessHttp
   /** Serves the revisions with sessions. */
@@ -125,10 +116,7 @@ export class Runtime implements AsyncDisposable {
   #closing: Promise<void> | undefined
 
   /** @throws GatewayError `CONFIG` */
-  constructor(
-    given: GatewayOptions,
-    { makeHandlers = (parts) => new GatewayHandlers(parts), ...limits }: RuntimeEdges = {},
-  ) {
+  constructor(given: GatewayOptions, limits: RuntimeEdges = {}) {
     const options = checkedOptions('createGateway()', given)
     this.#limits = { ...LIMITS, ...limits }
     const { artifacts, clock = systemClock, store, http } = options
@@ -207,7 +195,7 @@ export class Runtime implements AsyncDisposable {
       onError: this.#onError,
     })
     this.#parts = this.#handlerParts()
-    this.#handlers = makeHandlers(this.#parts)
+    this.#handlers = new GatewayHandlers(this.#parts)
     const streams = this.#makeStreams()
     this.#modern = this.#makeModern(streams)
     this.#legacy = this.#makeLegacy({ streams })
@@ -223,11 +211,6 @@ export class Runtime implements AsyncDisposable {
       writeTimeoutMs: this.#limits.writeTimeoutMs,
       onError: this.#onError,
     })
-  }
-
-  /** Sessions that are open. */
-  get sessions(): number {
-    return this.#legacy.sessions.size
   }
 
   async fetch(request: Request, context?: unknown): Promise<Response> {

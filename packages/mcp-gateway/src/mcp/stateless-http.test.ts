@@ -1,8 +1,7 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { post } from '../../test/rpc-requests.ts'
-import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
@@ -162,16 +161,10 @@ test.each<[string, McpHandlers['handle']]>([
   ['a result that JSON cannot express', () => ({ content: [], count: 1n })],
 ])('returns an error without details for %s, and logs it', async (_, handle) => {
   const warnings: string[] = []
-  await using assembly = new Runtime(
-    { log: { warn: (message) => void warnings.push(message), error: () => undefined } },
-    {
-      makeHandlers: (parts) => {
-        const { serverInfo, instructions } = new GatewayHandlers(parts)
-        return { serverInfo, instructions, capabilities: () => ({ tools: {} }), handle }
-      },
-    },
-  )
-  const response = await assembly.fetch(called())
+  const log = { warn: (message: string) => void warnings.push(message), error: () => undefined }
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], log })
+  using _spy = vi.spyOn(GatewayHandlers.prototype, 'handle').mockImplementation(handle)
+  const response = await gateway.fetch(called())
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
     jsonrpc: '2.0',
