@@ -174,7 +174,7 @@ class A2aSource implements AgentSource {
       // The agent may have noticed the sign-in already.
       const isSignIn = task !== undefined && call.resume?.answers['access'] !== undefined
       const readsFirst = joined !== undefined || isSignIn
-      for await (const update of run.updates(message, { readsFirst })) {
+      for await (const update of run.updates(message, readsFirst)) {
         if (update.type !== 'file') yield update
         else yield { type: 'file', file: agent.withOwnBytes(update.file, call.signal) }
       }

@@ -177,7 +177,7 @@ const LAST = { append: true, lastChunk: true }
 const WHOLE = { append: false, lastChunk: true }
 
 test('yields only the rest from a snapshot after a lost stream', () => {
-  const artifacts = new TaskArtifacts()
+  const artifacts = new TaskArtifacts(1000)
   void [...artifacts.take(artifact('1', text('Hel')), CHUNK)]
   const snapshot = [artifact('1', text('Hello')), artifact('2', text('!'))]
   expect([...artifacts.reconcile(snapshot)]).toEqual([
@@ -187,7 +187,7 @@ test('yields only the rest from a snapshot after a lost stream', () => {
 })
 
 test('joins the chunks of a file by the id of its artifact, and yields it once', () => {
-  const artifacts = new TaskArtifacts()
+  const artifacts = new TaskArtifacts(1000)
   expect([...artifacts.take(artifact('1', raw('ab')), CHUNK)]).toEqual([])
   const file = { name: 'a.bin', mimeType: undefined, data: Buffer.from('abcd') }
   expect([...artifacts.take(artifact('1', raw('cd')), LAST)]).toEqual([{ type: 'file', file }])
@@ -195,13 +195,13 @@ test('joins the chunks of a file by the id of its artifact, and yields it once',
 })
 
 test('yields two files for two artifacts with the same file name', () => {
-  const artifacts = new TaskArtifacts()
+  const artifacts = new TaskArtifacts(1000)
   const updates = ['1', '2'].flatMap((id) => [...artifacts.take(artifact(id, raw(id)), WHOLE)])
   expect(updates).toHaveLength(2)
 })
 
 test('yields a file without a last chunk at the end; data and URLs are files too', () => {
-  const artifacts = new TaskArtifacts()
+  const artifacts = new TaskArtifacts(1000)
   const url = part({ $case: 'url', value: 'https://a.example/b' }, 'b', 'image/png')
   const data = part({ $case: 'data', value: { a: 1 } }, 'c.json')
   expect([...artifacts.take(artifact('1', url, data), CHUNK)]).toEqual([])

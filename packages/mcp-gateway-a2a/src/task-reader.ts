@@ -6,9 +6,9 @@ import type { TaskState } from './messages.ts'
 
 interface TaskReaderOptions {
   /** The task that the message continues. */
-  readonly task?: TaskState | undefined
+  readonly task: TaskState | undefined
   /** Most bytes of all artifacts together. */
-  readonly maxBytes?: number | undefined
+  readonly maxBytes: number
 }
 
 /**
@@ -31,7 +31,7 @@ export class TaskReader {
   /** Text of messages while the task was working. */
   #notes = ''
 
-  constructor({ task, maxBytes }: TaskReaderOptions = {}) {
+  constructor({ task, maxBytes }: TaskReaderOptions) {
     this.#artifacts = new TaskArtifacts(maxBytes)
     this.#task = task
     this.#stoppedAt = task?.messageId
@@ -196,7 +196,7 @@ export class TaskArtifacts {
   #isGapped = false
 
   /** @param maxBytes limit for all artifacts together */
-  constructor(maxBytes = 67_108_864) {
+  constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
 

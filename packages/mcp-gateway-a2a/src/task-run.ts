@@ -54,14 +54,11 @@ export class TaskRun {
 
   /**
    * Yields what the agent sends until the task ends or waits. A reader that stops before cancels the task; see `settled`.
-   * With `readsFirst` the task is read first, and the message is sent only if the task still waits.
    *
+   * @param readsFirst true to read the task first, and to send the message only if the task still waits
    * @throws the reason of the signal; GatewayError `UNAVAILABLE`, `LIMIT`; what the client throws
    */
-  async *updates(
-    message: Message,
-    { readsFirst = false }: { readonly readsFirst?: boolean } = {},
-  ): AsyncGenerator<AgentUpdate> {
+  async *updates(message: Message, readsFirst: boolean): AsyncGenerator<AgentUpdate> {
     const { reader, remote, signal } = this.#options
     signal.throwIfAborted()
     const onAbort = (): void => this.#leave()
