@@ -1,6 +1,5 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { TransportErrorCode } from '@x/mcp-transport'
 import { describe, expect, test } from 'vitest'
 import { DeadlineError } from './deadline.ts'
 import {
@@ -18,10 +17,6 @@ const server = 'shop'
 /** Wraps an error of the transport as the SDK does. */
 function sdkError(failure: TransportError): McpError {
   return new McpError(-32000, failure.message, failure)
-}
-
-function lost(certain: boolean): TransportError {
-  return new TransportError('SESSION_LOST', '', { certain })
 }
 
 function opening(error: unknown, options = {}): unknown {
@@ -80,23 +75,6 @@ describe('the error for a caller', () => {
     expect(thrown(rejected)).toBe(rejected)
   })
 
-  test('is OUTCOME_UNKNOWN for a tool if a lost session proves nothing', () => {
-    const failure = new TransportError('SESSION_LOST', 'lost', { certain: false })
-    expect(thrown(sdkError(failure))).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
-    expect(thrown(sdkError(failure), { tool: undefined })).toMatchObject({ code: 'SESSION_LOST' })
-  })
-
-  test('is TIMEOUT after the time limit, with the outcome of the request', () => {
-    expect(thrown(new Error('x'), { signal: expired, outcome: 'unknown' })).toMatchObject({
-      code: 'TIMEOUT',
-      outcome: 'unknown',
-      message:
-        'tool "pay" of MCP server "shop" failed: No answer within 50 ms. Raise timeoutMs to wait longer',
-    })
-    const unsent = thrown(new Error('x'), { signal: expired, outcome: 'not-executed' })
-    expect(unsent).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
-  })
-
   test('is the reason of an aborted signal, unchanged', () => {
     const reason = new Error('changed my mind')
     expect(thrown(new Error('x'), { signal: AbortSignal.abort(reason) })).toBe(reason)
@@ -108,39 +86,6 @@ describe('the error for a caller', () => {
     const mistake = new TypeError('Do not know how to serialize a BigInt')
     expect(thrown(mistake)).toBe(mistake)
     expect(thrown(invalid, { outcome: 'not-executed' })).toBe(invalid) // for example of a directory
-  })
-
-  test('keeps the unknown outcome of a first attempt if no session opens for the second', () => {
-    const unsent = new McpClientError('UNREACHABLE', 'down', { server, outcome: 'not-executed' })
-    expect(thrown(unsent, { outcome: 'not-executed' })).toEqual(
-      new McpClientError('UNREACHABLE', 'down', { server, tool: 'pay', outcome: 'not-executed' }),
-    )
-    const error = thrown(unsent, { outcome: 'unknown' })
-    expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown', tool: 'pay' })
-    expect(error).toHaveProperty('cause', unsent)
-  })
-})
-
-describe('the outcome of a request that was sent', () => {
-  const outcomes: Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, string> = {
-    CLOSED: 'unknown',
-    UNREACHABLE: 'not-executed',
-    OUTCOME_UNKNOWN: 'unknown',
-    UNAUTHORIZED: 'not-executed',
-    REJECTED: 'unknown',
-    UNEXPECTED_RESPONSE: 'unknown',
-    LIMIT: 'unknown',
-    TIMEOUT: 'unknown',
-    CONFIG: 'not-executed',
-    RECORD_UNUSABLE: 'not-executed',
-  }
-  test.each(Object.entries(outcomes))('after %s is %s', (code, outcome) => {
-    expect(getOutcome(new TransportError(code as TransportErrorCode, ''))).toBe(outcome)
-  })
-
-  test('after a lost session is not-executed if the refusal is certain', () => {
-    expect(getOutcome(lost(true))).toBe('not-executed')
-    expect(getOutcome(lost(false))).toBe('unknown')
   })
 })
 

@@ -1,4 +1,3 @@
-import { TransportError } from '@x/mcp-transport'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Generation } from './generation.ts'
 import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
@@ -64,9 +63,6 @@ test('ignores a late end of an older generation', () => {
   expect(nextState(active, { type: 'ended', generation: first })).toBe(active)
 })
 
-const timing = { wait: () => Promise.resolve(), random: () => 1 }
-const loss = new TransportError('SESSION_LOST', 'Session not found', { certain: true })
-
 function generation(number: number): Generation {
   return {
     number,
@@ -83,54 +79,6 @@ test('returns no replacement for the first session', () => {
   const opened = generation(1)
   expect(history.addGeneration(opened)).toBeUndefined()
   expect(history.last).toBe(opened)
-})
-
-test('describes a replacement and its reason, with shortened ids', () => {
-  const history = new RecoveryHistory()
-  history.addGeneration(generation(1))
-  history.addLoss(loss)
-  expect(history.loss).toBe(loss)
-  expect(history.addGeneration(generation(2))).toEqual({
-    oldEpoch: 1,
-    newEpoch: 2,
-    oldSessionId: 'sess…(9)',
-    newSessionId: 'sess…(9)',
-    reason: 'The server no longer knew the session',
-  })
-  expect(history.loss).toBeUndefined()
-  history.addDisconnect('its process ended with exit code 1')
-  expect(history.addGeneration(generation(3))?.reason).toBe('its process ended with exit code 1')
-})
-
-test('waits before the second recovery in a row, and not after a success', () => {
-  const history = new RecoveryHistory()
-  history.addLoss(loss)
-  expect(history.delayMs(timing)).toBe(0)
-  history.addDisconnect('the connection has ended')
-  expect(history.delayMs(timing)).toBe(100)
-  history.addSuccess(generation(1))
-  history.addLoss(loss)
-  expect(history.delayMs(timing)).toBe(0)
-})
-
-test('treats a loss in a session that replaced a lost one as certain only after a success in it', () => {
-  const history = new RecoveryHistory()
-  const refused = new TransportError('SESSION_LOST', 'Gone', { certain: true, status: 404 })
-  const [lost, replacement] = [generation(1), generation(2)]
-  history.addGeneration(lost)
-  expect(history.assess(lost, refused)).toBe(refused)
-  history.addLoss(refused)
-  history.addGeneration(replacement)
-  expect(history.assess(replacement, refused)).toMatchObject({
-    code: 'SESSION_LOST',
-    certain: false,
-    status: 404,
-    cause: refused,
-  })
-  // A request that was not sent was not executed.
-  expect(history.assess(replacement, loss)).toBe(loss)
-  history.addSuccess(replacement)
-  expect(history.assess(replacement, refused)).toBe(refused)
 })
 
 describe('RecoveryGate', () => {

@@ -1,20 +1,13 @@
 // What users of the client get from any server, with or without sessions. Each test runs against a real
 // server of each era.
 import { getEventListeners } from 'node:events'
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import {
-  seededRandom,
-  startModernServer,
-  startRecordingProxy,
-  startLegacyServer,
-} from '@x/mcp-testing'
+import { startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { ModernServer, RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
-import { jitter } from './jitter.ts'
 import { rejectionOf, statesOf, recordEvents, textOf } from './setting.ts'
 
 type Server = LegacyServer | ModernServer
@@ -293,34 +286,6 @@ describe.each(eras)('$era', (era) => {
     // With a stateless server, the listening stream is a POST as well.
     const methods = mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])
     expect(methods.filter((method) => method !== 'subscriptions/listen')).toEqual(['tools/call'])
-  })
-
-  test('never shares a header, a list or a session between twenty principals on one client', async () => {
-    await using shop = await startShop(era)
-    const { server, proxy } = shop
-    const current = new AsyncLocalStorage<string>()
-    const headers = (): Record<string, string> => ({ 'x-user': current.getStore() ?? 'nobody' })
-    const scope = (): { principal: string | undefined } => ({ principal: current.getStore() })
-    await using client = new McpClient({ url: proxy.url, headers }, { scope })
-    const random = seededRandom(1)
-    const users = Array.from({ length: 20 }, (_, n) => `user-${n}`)
-    const use = async (user: string): Promise<void> => {
-      for (let n = 0; n < 3; n++) {
-        await jitter(random)
-        expect(textOf(await client.callTool('echo', { text: user }))).toBe(user)
-        await client.listTools()
-      }
-    }
-    await Promise.all(users.map((user) => current.run(user, () => use(user))))
-    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
-    expect(calls).toHaveLength(60)
-    for (const { params, headers: sent } of calls) {
-      expect(params?.['arguments']).toEqual({ text: sent['x-user'] })
-    }
-    expect(server.count('tools/list')).toBe(20)
-    expect(server.count(era.opening)).toBe(20)
-    await client.dispose()
-    expect(server.received.every(({ headers: sent }) => sent['x-user'] !== 'nobody')).toBe(true)
   })
 
   test('reads all pages of resources and prompts', async () => {

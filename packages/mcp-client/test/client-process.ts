@@ -1,17 +1,17 @@
-// A process with one client: `client-process.ts <url> <session file> [id-only]`. It reads commands from standard
+// A process with one client: `client-process.ts <url> <session file>`. It reads commands from standard
 // input, one per line, and answers each with one line of JSON. At the end of the input it disposes of the
 // client, and then exits if nothing keeps it alive.
 import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
 import type { InputResume, TaskReference } from '../src/index.ts'
-import { IdFileFactory, SessionFileFactory } from './session-file.ts'
+import { inFile } from './durable-factory.ts'
 
-const [url = '', file = '', kept] = process.argv.slice(2)
+const [url = '', file = ''] = process.argv.slice(2)
 const client = new McpClient(
   { url },
   {
-    sessionInfoFactory: new (kept === 'id-only' ? IdFileFactory : SessionFileFactory)(file),
+    sessionInfoFactory: inFile(file),
     capabilities: { elicitation: { form: {} } },
   },
 )

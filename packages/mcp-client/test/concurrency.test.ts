@@ -33,20 +33,6 @@ const eras = {
   'without sessions': { start: startModernServer, opening: 'server/discover' },
 } as const
 
-test('sends one initialize for a hundred concurrent first calls, and returns a hundred results', async () => {
-  await using setting = await startSetting()
-  const { client, server, proxy } = setting
-  const hundred = Array.from({ length: 100 }, (_, n) => String(n))
-  const answers = await Promise.all(
-    hundred.map(async (text) => textOf(await client.callTool('echo', { text }))),
-  )
-  expect(answers).toEqual(hundred)
-  expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
-  expect(proxy.count({ rpcMethod: 'notifications/initialized' })).toBe(1)
-  expect(server.executions('echo')).toBe(100)
-  expect(server.sessions).toHaveLength(1)
-})
-
 test('leaves no listener on a signal that a hundred calls used', async () => {
   await using setting = await startSetting()
   const { client, server } = setting

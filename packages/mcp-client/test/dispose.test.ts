@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -98,23 +97,6 @@ describe('dispose()', () => {
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
   })
 
-  test('works in another async context than the first call, and closes the oldest first', async () => {
-    await using one = await startSetting()
-    await using other = await startSetting()
-    const context = new AsyncLocalStorage<string>()
-    await context.run('opening', async () => {
-      await one.client.callTool('counter_add')
-      await other.client.callTool('counter_add')
-    })
-    await context.run('closing', async () => {
-      await one.client.dispose()
-      await other.client.callTool('counter_add')
-      await other.client.dispose()
-    })
-    expect([...one.server.sessions, ...other.server.sessions]).toEqual([])
-    expect(other.server.count('initialize')).toBe(1)
-  })
-
   test('may be called concurrently, and from a listener', async () => {
     await using setting = await startSetting()
     const { client, proxy, observed } = setting
@@ -125,18 +107,6 @@ describe('dispose()', () => {
     await Promise.all(again)
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
     expect(statesOf(observed).slice(3)).toEqual(['active>disposing', 'disposing>created'])
-  })
-
-  test('leaves a client that can be used again, with a new session and new connections', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    await client.callTool('counter_add')
-    await client.dispose()
-    const mark = proxy.mark()
-    expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
-    expect(mark.postConnections()).toBeGreaterThan(0)
-    expect(server.count('initialize')).toBe(2)
-    expect(client.isClientInitialized).toBe(true)
   })
 
   test('lets a call that arrives during the disposal wait, then open a new session', async () => {
@@ -230,33 +200,6 @@ describe('dispose()', () => {
       expect(client.isClientInitialized).toBe(false)
     }
     expect(server.received).toEqual([])
-  })
-
-  test('aborts a directory lookup in progress', async () => {
-    await using client = new McpClient(
-      { slug: 'shop' },
-      { directory: { retrieve: () => new Promise(() => {}) } },
-    )
-    const error = rejectionOf(client.listTools())
-    await client.dispose()
-    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
-  })
-
-  test('aborts a handshake; waiting calls reject with CLOSED, and the client can be used again', async () => {
-    await using setting = await startSetting()
-    const { client, proxy, observed } = setting
-    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
-    const calls = [client.callTool('echo'), client.callTool('whoami')]
-    const handshake = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
-    const errors = Promise.all(calls.map(rejectionOf))
-    await client.dispose()
-    for (const error of await errors) {
-      expect(error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
-    }
-    await proxy.waitFor((exchange) => exchange === handshake && exchange.end !== undefined)
-    expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
-    expect(statesOf(observed).slice(2)).toEqual(['handshaking>disposing', 'disposing>created'])
-    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
   test('aborts a handshake that replaces a session', async () => {

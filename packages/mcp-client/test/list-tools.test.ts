@@ -18,23 +18,6 @@ test('opens the session and reads all pages at the first call; later calls send 
   expect(server.count('initialize')).toBe(1)
 })
 
-test('shares one request and one initialize among a hundred concurrent callers', async () => {
-  await using setting = await startSetting()
-  const { client, server } = setting
-  const lists = await Promise.all(Array.from({ length: 100 }, () => namesOf(client)))
-  expect(lists).toEqual(Array.from({ length: 100 }, () => all))
-  expect(server.count('tools/list')).toBe(1)
-  expect(server.count('initialize')).toBe(1)
-})
-
-test('requests the list again with forceRefresh', async () => {
-  await using setting = await startSetting()
-  const { client, server } = setting
-  await client.listTools()
-  await client.listTools({ forceRefresh: true })
-  expect(server.count('tools/list')).toBe(2)
-})
-
 test('gives the list to the other callers when one aborts', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting
@@ -54,21 +37,6 @@ test('obeys the time limit', async () => {
   proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/list', times: 1, action: 'hang' })
   expect(await rejectionOf(client.listTools({ timeoutMs: 40 }))).toMatchObject({ code: 'TIMEOUT' })
   expect(await namesOf(client)).toEqual(all)
-})
-
-test('requests the list again after notifications/tools/list_changed', async () => {
-  await using setting = await startSetting()
-  const { client, server } = setting
-  await client.listTools()
-  await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
-  server.notify('notifications/tools/list_changed')
-  // The client has read the notification when it has read a later message.
-  await expect
-    .poll(async () => {
-      await client.listTools()
-      return server.count('tools/list')
-    })
-    .toBe(2)
 })
 
 test('requests the list again in a new session, and reports what changed', async () => {
@@ -94,15 +62,6 @@ test('requests the list again in a new session, and reports what changed', async
   ])
 })
 
-test('removes the list on dispose()', async () => {
-  await using setting = await startSetting()
-  const { client, server } = setting
-  await client.listTools()
-  await client.dispose()
-  expect(await namesOf(client)).toEqual(all)
-  expect(server.count('tools/list')).toBe(2)
-})
-
 test('keeps the old list when a request fails', async () => {
   await using setting = await startSetting()
   const { client, proxy, server } = setting
@@ -117,23 +76,6 @@ test('keeps the old list when a request fails', async () => {
   })
   expect(await namesOf(client)).toEqual(all)
   expect(server.count('tools/list')).toBe(1)
-})
-
-test('rejects with INVALID_LIST and the name of the server when a cursor is repeated', async () => {
-  await using setting = await startSetting()
-  const { client, proxy } = setting
-  proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
-    action: {
-      status: 200,
-      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools: [], nextCursor: 'x' } }),
-    },
-  })
-  expect(await rejectionOf(client.listTools())).toMatchObject({
-    code: 'INVALID_LIST',
-    message: expect.stringContaining(proxy.url),
-  })
-  expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
 })
 
 test('leaves out a tool with an invalid definition, and logs it', async () => {

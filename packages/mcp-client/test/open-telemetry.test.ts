@@ -6,7 +6,7 @@ import { startLegacyServer, startModernServer, startRecordingProxy } from '@x/mc
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { recordOpenTelemetry } from './open-telemetry-recorder.ts'
-import { SessionFileFactory } from './session-file.ts'
+import { inFile } from './durable-factory.ts'
 import { rejectionOf, startSetting } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -107,7 +107,7 @@ test('counts lost and resumed sessions, and measures durations', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using folder = await makeTemporaryFolder()
-  const sessionInfoFactory = new SessionFileFactory(join(folder.path, 'session.json'))
+  const sessionInfoFactory = inFile(join(folder.path, 'session.json'))
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
   await client.callTool('echo', { text: 'x' })
   server.forgetSessions()

@@ -249,16 +249,6 @@ describe('a call whose time is over', () => {
     expect(server.count('tools/call')).toBe(1)
   })
 
-  test('is unknown if the server has it, and is cancelled there', async () => {
-    await using setting = await startSetting()
-    const { client, server } = setting
-    await client.ping()
-    const error = rejectionOf(client.callTool('slow', {}, { timeoutMs: 100 }))
-    await server.waitFor(({ toolName }) => toolName === 'slow')
-    expect(await error).toMatchObject(late)
-    await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
-  })
-
   test('is unknown if its dispatcher reports the start of a request late', async () => {
     await using own = pool()
     const dispatcher = own.value.compose(

@@ -7,7 +7,7 @@ import {
 } from '@x/mcp-testing'
 import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { isInputRequired, McpClient } from '../src/index.ts'
+import { McpClient } from '../src/index.ts'
 import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
 
 /** Waits for the next event of a client. Call it before the cause of the event. */
@@ -45,45 +45,6 @@ describe('on a server without sessions', () => {
     expect(completion.values.length).toBeGreaterThan(0)
     await client.ping()
     expect(await client.request({ method: 'tools/list' })).toHaveProperty('tools')
-  })
-
-  test('answers the input requests of a call with the handlers', async () => {
-    await using server = await startModernServer()
-    await using client = new McpClient({ url: server.url }, { handlers })
-    await expect(client.callTool('confirm')).resolves.toMatchObject({
-      structuredContent: { confirmation: { action: 'accept' } },
-    })
-    await expect(client.callTool('sample')).resolves.toMatchObject({
-      structuredContent: { answer: { content: { text: 'hello' } } },
-    })
-    await expect(client.callTool('roots')).resolves.toMatchObject({
-      structuredContent: { roots: { roots: [{ uri: 'file:///shop' }] } },
-    })
-  })
-
-  test('returns the input requests of a call, which another client continues', async () => {
-    await using server = await startModernServer()
-    await using one = new McpClient({ url: server.url }, { handlers })
-    const open = await one.callTool('ask_twice', {}, { inputRequired: 'surface' })
-    if (!isInputRequired(open)) throw new Error('The tool asked nothing')
-    const [key = '', asked] = Object.entries(open.inputRequests ?? {})[0] ?? []
-    expect(asked?.method).toBe('elicitation/create')
-    await one.dispose()
-
-    const stored = JSON.parse(JSON.stringify(open)) as typeof open
-    await using other = new McpClient({ url: server.url }, { handlers })
-    const result = await other.callTool(
-      'ask_twice',
-      {},
-      {
-        resume: {
-          inputResponses: { [key]: { action: 'accept', content: { name: 'resumed' } } },
-          requestState: stored.requestState,
-        },
-      },
-    )
-    expect(JSON.stringify(result)).toContain('resumed')
-    expect(server.executions('ask_twice')).toBe(1)
   })
 
   test('emits notifications about lists and resources', async () => {
@@ -148,16 +109,6 @@ describe('on a server from npm, with sessions', () => {
     await client.setLoggingLevel('debug')
     await client.ping()
   })
-
-  test('answers an elicitation in the middle of a call', async () => {
-    await using server = await startEverythingServer()
-    await using client = new McpClient({ url: server.url }, { handlers })
-    const tools = await client.listTools()
-    const asks = tools.find(({ name }) => name.includes('elicitation'))
-    await expect(client.callTool(asks?.name ?? '')).resolves.toMatchObject({
-      content: expect.arrayContaining([expect.objectContaining({ type: 'text' })]),
-    })
-  })
 })
 
 test('sets the log level and the subscriptions in a new session before any call', async () => {
@@ -216,82 +167,3 @@ test.each([
     expect(warnings).toHaveLength(times === 1 ? 0 : 1)
   },
 )
-
-describe('output', () => {
-  const output = { type: 'object', properties: { count: { type: 'string' } }, required: ['count'] }
-
-  test('is rejected with an error that keeps the result if it does not fit the schema in the list', async () => {
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
-    const tool = { name: 'counter_add', inputSchema: { type: 'object' }, outputSchema: output }
-    proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'tools/list',
-      action: async ({ rpcId }) => ({
-        status: 200,
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ jsonrpc: '2.0', id: rpcId, result: { tools: [tool] } }),
-      }),
-    })
-    await using client = new McpClient({ url: proxy.url })
-    await expect(client.callTool('counter_add')).resolves.toMatchObject({
-      structuredContent: { count: 1 },
-    })
-    await client.listTools()
-    await expect(client.callTool('counter_add')).rejects.toMatchObject({
-      code: 'INVALID_OUTPUT',
-      tool: 'counter_add',
-      result: { structuredContent: { count: 2 } },
-    })
-    expect(server.executions('counter_add')).toBe(2)
-  })
-
-  test('is returned if it fits; the result of a failed tool need not fit', async () => {
-    await using server = await startLegacyServer()
-    await using client = new McpClient({ url: server.url })
-    await client.listTools()
-    await expect(client.callTool('counter_add')).resolves.toMatchObject({
-      structuredContent: { count: 1 },
-    })
-    await expect(client.callTool('fail')).resolves.toMatchObject({ isError: true })
-  })
-})
-
-const busy = (status: number, seconds: number) => ({
-  match: ({ rpcMethod }: { rpcMethod?: string | undefined }) => rpcMethod === 'tools/call',
-  times: 1,
-  action: { status, headers: { 'retry-after': String(seconds) }, body: 'busy' },
-})
-
-describe('an overloaded server', () => {
-  test('gets a request again after the delay that it asked for with 429', async () => {
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = new McpClient({ url: proxy.url })
-    proxy.inject(busy(429, 0))
-    await expect(client.callTool('counter_add')).resolves.toMatchObject({
-      structuredContent: { count: 1 },
-    })
-    expect(server.executions('counter_add')).toBe(1)
-  })
-
-  test('gets no request again if the delay is longer than the time limit; the error contains the delay', async () => {
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = new McpClient({ url: proxy.url })
-    proxy.inject(busy(429, 60))
-    await expect(client.callTool('counter_add', {}, { timeoutMs: 5000 })).rejects.toMatchObject({
-      code: 'REJECTED',
-      retryAfterMs: 60_000,
-    })
-  })
-
-  test('gets a request again after 503 only if the call may run twice', async () => {
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = new McpClient({ url: proxy.url })
-    proxy.inject(busy(503, 0))
-    await expect(client.callTool('counter_add')).rejects.toMatchObject({ retryAfterMs: 0 })
-    proxy.inject(busy(503, 0))
-    await expect(client.callTool('counter_add', {}, { idempotent: true })).resolves.toBeDefined()
-  })
-})

@@ -1,11 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope, SessionInfoFactory } from '../src/index.ts'
-import { SessionFileFactory } from './session-file.ts'
+import { inFile } from './durable-factory.ts'
 import { rejectionOf, recordEvents } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
@@ -77,7 +77,7 @@ test('leaves no socket and no timer that keeps a process alive', async () => {
 test('replaces a resumed session that the server has lost', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
-  const options = { sessionInfoFactory: new SessionFileFactory(file) }
+  const options = { sessionInfoFactory: inFile(file) }
   await using first = new McpClient({ url: proxy.url }, options)
   await first.callTool('counter_add')
   await first.dispose()
@@ -100,7 +100,7 @@ test('replaces a resumed session that the server has lost', async () => {
 test('uses a session with which another process has replaced the lost one', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
-  const options = { sessionInfoFactory: new SessionFileFactory(file) }
+  const options = { sessionInfoFactory: inFile(file) }
   await using one = new McpClient({ url: proxy.url }, options)
   await using other = new McpClient({ url: proxy.url }, options)
   await one.ping()
@@ -118,7 +118,7 @@ test.each([1, 10])(
   async (count) => {
     await using shop = await startShop()
     const { server, proxy, file } = shop
-    const options = { sessionInfoFactory: new SessionFileFactory(file) }
+    const options = { sessionInfoFactory: inFile(file) }
     await using one = new McpClient({ url: proxy.url }, options)
     await using other = new McpClient({ url: proxy.url }, options)
     const observed = recordEvents(one)
@@ -143,7 +143,7 @@ test.each([1, 10])(
 test('opens a bounded number of sessions on a server that loses every session', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
-  const options = { sessionInfoFactory: new SessionFileFactory(file) }
+  const options = { sessionInfoFactory: inFile(file) }
   await using one = new McpClient({ url: proxy.url }, options)
   await using other = new McpClient({ url: proxy.url }, options)
   await one.ping()
@@ -168,7 +168,7 @@ test('opens a bounded number of sessions on a server that loses every session', 
 test('does not use a record of another principal', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
-  const sessionInfoFactory = new SessionFileFactory(file)
+  const sessionInfoFactory = inFile(file)
   const clientOf = (principal: string): McpClient =>
     new McpClient({ url: proxy.url }, { sessionInfoFactory, scope: { principal } })
   await using alice = clientOf('alice')
@@ -178,20 +178,20 @@ test('does not use a record of another principal', async () => {
   expect(server.sessions).toHaveLength(2)
 })
 
-test('treats a store with invalid content as empty, and logs it once', async () => {
-  await using shop = await startShop()
-  await writeFile(shop.file, '{"v":1,"sessionId":')
-  const sessionInfoFactory = new SessionFileFactory(shop.file)
-  await using client = new McpClient({ url: shop.proxy.url }, { sessionInfoFactory })
+test('treats a store that fails as empty, and logs it', async () => {
+  await using server = await startLegacyServer()
+  const createSession = (): SessionInfo =>
+    new (class extends SessionInfo {
+      override getRecord(): Promise<never> {
+        return Promise.reject(new Error('The record is damaged'))
+      }
+    })()
+  await using client = new McpClient({ url: server.url }, { sessionInfoFactory: { createSession } })
   const observed = recordEvents(client)
   await client.ping()
-  expect(observed).toContainEqual({
-    event: 'log',
-    payload: expect.objectContaining({
-      level: 'warning',
-      message: expect.stringContaining('store'),
-    }),
-  })
+  const message: unknown = expect.stringContaining('store')
+  const payload: unknown = expect.objectContaining({ level: 'warning', message })
+  expect(observed).toContainEqual({ event: 'log', payload })
 })
 
 test.each([
@@ -321,34 +321,4 @@ describe.each([true, false])('clients that share only an id, durable: %s', (dura
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
     expect(server.executions('counter_add')).toBe(6)
   })
-})
-
-test('two processes that share only an id use one session', async () => {
-  await using shop = await startShop()
-  const { server, proxy, file } = shop
-  await using one = await startClientProcess(proxy.url, file, 'id-only')
-  expect(await one.ask('add')).toEqual({ count: 1 })
-  await using other = await startClientProcess(proxy.url, file, 'id-only')
-  for (const count of [2, 4]) {
-    expect(await other.ask('add')).toEqual({ count })
-    expect(await one.ask('add')).toEqual({ count: count + 1 })
-  }
-  await other.end()
-  expect(await one.ask('add')).toEqual({ count: 6 })
-  expect(server.sessions).toEqual([await one.ask('session')])
-  expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
-}, 15_000)
-
-test('fails only one call when a factory throws', async () => {
-  await using shop = await startShop()
-  let attempts = 0
-  const sessionInfoFactory = new (class extends SessionInfoFactory {
-    override createSession(): SessionInfo {
-      if (++attempts === 1) throw new Error('Not yet')
-      return new SessionInfo()
-    }
-  })()
-  await using client = new McpClient({ url: shop.proxy.url }, { sessionInfoFactory })
-  expect(await rejectionOf(client.ping())).toEqual(new Error('Not yet'))
-  await client.ping()
 })

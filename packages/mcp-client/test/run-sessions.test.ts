@@ -165,31 +165,6 @@ describe('the end of a run', () => {
     expect([server.connections, server.received]).toEqual([0, []])
   })
 
-  test('closes two live servers newest first, one after the other (KIL-759)', async () => {
-    await using first = await startLegacyServer()
-    await using second = await startLegacyServer()
-    await using a = await startRecordingProxy(first.url)
-    await using b = await startRecordingProxy(second.url)
-    const ended: string[] = []
-    for (const [name, proxy] of Object.entries({ first: a, second: b })) {
-      const action = async (): Promise<'forward'> => {
-        ended.push(name)
-        for (let turns = 20; turns > 0; turns--) await setImmediate()
-        ended.push(`${name} is ended`)
-        return 'forward'
-      }
-      proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action })
-    }
-    await using firstClient = inRuns(a.url)
-    await using secondClient = inRuns(b.url)
-    await runInSessionScope(async () => {
-      await add(firstClient)
-      await add(secondClient)
-    })
-    expect(ended).toEqual(['second', 'second is ended', 'first', 'first is ended'])
-    expect([...first.sessions, ...second.sessions]).toEqual([])
-  })
-
   test('closes the other servers if one is gone or refuses to terminate its session', async () => {
     await using good = await startLegacyServer()
     await using refusing = await startLegacyServer({ terminate: 'refuse-405' })
@@ -214,22 +189,6 @@ describe('the end of a run', () => {
       expect(server.sessions).toHaveLength(1)
       expect(await add(client)).toEqual({ count: 2 })
     })
-  })
-
-  test('closes the sessions of an abandoned stream', async () => {
-    await using server = await startLegacyServer()
-    await using client = inRuns(server.url)
-    const graph = async function* (): AsyncGenerator {
-      for (;;) yield await add(client)
-    }
-    const counts: unknown[] = []
-    for await (const count of runInSessionScope(graph)) {
-      counts.push(count)
-      expect(server.sessions).toHaveLength(1)
-      if (counts.length === 3) break
-    }
-    expect(counts).toEqual([{ count: 1 }, { count: 2 }, { count: 3 }])
-    expect(server.sessions).toEqual([])
   })
 
   test('rejects calls in flight with the reason of an abort, cancels them, and closes', async () => {
@@ -332,29 +291,6 @@ describe('the end of a run', () => {
       expect(await add(client)).toEqual({ count: 1 })
     })
     expect(server.sessions).toEqual([])
-  })
-})
-
-describe('an interrupt', () => {
-  test('leaves the session, and the run continues with it later in another client', async () => {
-    const sessionInfoFactory = new DurableFactory()
-    await using server = await startLegacyServer()
-    let id: string | undefined
-    {
-      await using client = inRuns(server.url, { sessionInfoFactory })
-      await runInSessionScope(async () => {
-        id = currentRun()?.id
-        await add(client)
-        return { __interrupt__: [{ value: 'Really?' }] }
-      })
-    }
-    expect(server.count('DELETE')).toBe(0)
-    expect(server.sessions).toHaveLength(1)
-
-    await using client = inRuns(server.url, { sessionInfoFactory })
-    expect(await runInSessionScope(() => add(client), { id })).toEqual({ count: 2 })
-    expect(server.count('initialize')).toBe(1)
-    expect(server.sessions).toEqual([]) // now the run is over
   })
 })
 

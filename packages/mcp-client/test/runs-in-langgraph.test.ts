@@ -225,37 +225,6 @@ describe('invoke()', () => {
     expect(await rejectionOf(shopThenBank().invoke({}))).toMatchObject({ code: 'NO_RUN' })
     expect(world.shop.received).toEqual([])
   })
-
-  test('cancels the call in flight on an abort of the run and of the graph', async () => {
-    const controller = new AbortController()
-    const { signal } = controller
-    const seen: unknown[] = []
-    const graph = new StateGraph(State)
-      .addNode('a', bankNode)
-      .addNode('b', async () => {
-        const call = world.clients.of(world.url('shop')).callTool('slow')
-        seen.push(await rejectionOf(call))
-        return shopNode()
-      })
-      .addEdge(START, 'a')
-      .addEdge('a', 'b')
-      .compile()
-    const run = runInSessionScope(() => graph.invoke({}, { signal }), { signal })
-    const failed = rejectionOf(run)
-    await world.shop.waitFor(({ toolName }) => toolName === 'slow')
-    controller.abort(new Error('the user has left'))
-    expect(await failed).toBeInstanceOf(Error)
-    while (seen.length === 0) await setImmediate()
-    expect(seen).toEqual([signal.reason])
-    expect(world.shop.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
-    expect(world.wire.slice(2)).toEqual([
-      'started to end shop',
-      'ended to end shop',
-      'started to end bank',
-      'ended to end bank',
-    ])
-    expect([world.live, world.shop.executions('counter_add')]).toEqual([0, 0])
-  })
 })
 
 describe('stream()', () => {
@@ -296,22 +265,6 @@ describe('stream()', () => {
     expect(seen[1]).toBe(true)
     expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
     expect(world.bank.received).toEqual([]) // the rest of the graph did not run after the end of its run
-  })
-
-  test('ends the run before the stream fails when a node fails', async () => {
-    const graph = new StateGraph(State)
-      .addNode('a', shopNode)
-      .addNode('b', async () => {
-        throw new Error('the node failed')
-      })
-      .addEdge(START, 'a')
-      .addEdge('a', 'b')
-      .compile()
-    const read = async (): Promise<void> => {
-      for await (const _ of await runInSessionScope(() => graph.stream({}))) expect(_).toBeDefined()
-    }
-    await expect(read()).rejects.toThrow('the node failed')
-    expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
   })
 
   test('handles streamEvents(), read to its end and left half-way', async () => {
@@ -441,23 +394,6 @@ describe('a graph that stops at an interrupt', () => {
       expect([world.shop.count('initialize'), world.shop.sessions.length]).toEqual([1, 0])
     },
   )
-
-  test('continues in the same client from memory; a run that is not continued keeps its session', async () => {
-    const config = { configurable: { thread_id: 'in memory' } }
-    const id = runIdOf('in memory')
-    const graph = asking(world.clients, 'node')
-    const stopped = await runInSessionScope(() => graph.invoke({}, config), { id })
-    expect(stopped).toHaveProperty('__interrupt__')
-    expect(world.live).toBe(2)
-    await runInSessionScope(() => shopThenBank().invoke({}))
-    expect(world.live).toBe(2)
-    const { counts } = await runInSessionScope(
-      () => graph.invoke(new Command({ resume: 'yes' }), config),
-      { id },
-    )
-    expect(counts).toEqual(['shop 1', 'bank 1', 'yes', 'shop 2'])
-    expect(world.shop.sessions).toEqual([])
-  })
 
   test('is detached by the error of an interrupt if the run is a part of a graph', async () => {
     const graph = new StateGraph(State)

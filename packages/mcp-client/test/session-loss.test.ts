@@ -1,13 +1,5 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import {
-  deferred,
-  freePort,
-  lossForms,
-  startRecordingProxy,
-  startLegacyServer,
-} from '@x/mcp-testing'
+import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing'
 import type { LossFormName, LossVerdict } from '@x/mcp-testing'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -22,72 +14,6 @@ function formsOf(verdict: LossVerdict): LossFormName[] {
 }
 
 describe('a session that the server refuses', () => {
-  test.each(formsOf('lost'))('%s: is replaced, and the call gets its result', async (lossForm) => {
-    await using setting = await startSetting({ server: { lossForm } })
-    const { client, server, proxy } = setting
-    await client.callTool('counter_add')
-    server.forgetSessions()
-    const mark = proxy.mark()
-    const result = await client.callTool('counter_add', { by: 3 })
-    expect(result.structuredContent).toEqual({ count: 3 })
-    expect(mark.count({ rpcMethod: 'initialize' })).toBe(1)
-    expect(mark.count({ rpcMethod: 'notifications/initialized' })).toBe(1)
-    expect(mark.postConnections()).toBe(0)
-    expect(server.executions('counter_add')).toBe(2)
-    expect(await client.getSessionId()).toBe(server.sessions[0])
-  })
-
-  test('never sends the lost id after the refusal', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    await client.ping()
-    const dead = await client.getSessionId()
-    server.forgetSessions()
-    const mark = proxy.mark()
-    await client.ping()
-    const posts = mark.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
-    expect(posts.map(({ sessionId }) => sessionId)).toEqual([
-      dead,
-      undefined,
-      server.sessions[0],
-      server.sessions[0],
-    ])
-  })
-
-  test('sends one initialize for a hundred concurrent calls, returns a hundred results, and opens no new POST connection', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    const hundred = Array.from({ length: 100 }, (_, n) => String(n))
-    const echo = async (text: string): Promise<string> =>
-      textOf(await client.callTool('echo', { text }))
-    await client.ping()
-    // Each of the hundred calls has a connection before the loss, so that only the cost of the loss is counted. So has
-    // the handshake: its last response may still be arriving when the calls are sent.
-    const open = hundred.length + 1
-    const free = deferred()
-    let complete = 0
-    const countComplete = (message: unknown): void => {
-      const { origin } = (message as { readonly request: { readonly origin: string } }).request
-      if (origin === new URL(proxy.url).origin && ++complete === open) free.resolve()
-    }
-    subscribe('undici:request:trailers', countComplete)
-    const calls = Array.from({ length: open }, () => client.callTool('slow'))
-    await server.waitFor(() => server.count('tools/call') === open)
-    server.release()
-    await Promise.all(calls)
-    await free.promise // a result can arrive before the end of its response
-    unsubscribe('undici:request:trailers', countComplete)
-    await new Promise(setImmediate)
-
-    server.forgetSessions()
-    const mark = proxy.mark()
-    expect(await Promise.all(hundred.map(echo))).toEqual(hundred)
-    expect(mark.count({ rpcMethod: 'initialize' })).toBe(1)
-    expect(mark.count({ rpcMethod: 'notifications/initialized' })).toBe(1)
-    expect(mark.postConnections()).toBe(0)
-    expect(server.executions('echo')).toBe(100)
-  })
-
   test('finds the loss with the first calls of a burst, and sends the others only in the new session', async () => {
     await using setting = await startSetting({ client: { maxRetries: 0 } })
     const { client, server, proxy } = setting
@@ -132,148 +58,6 @@ describe('a session that the server refuses', () => {
     await slow
     expect(server.executions('counter_add')).toBe(0)
   })
-
-  test('reports an unknown outcome if the new session is refused as well, and serves the next call', async () => {
-    await using setting = await startSetting()
-    const { client, proxy, server } = setting
-    await client.ping()
-    proxy.inject({
-      match: ({ toolName }) => toolName === 'echo',
-      times: 2,
-      action: lossForms['404-32001'],
-    })
-    const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
-    expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', tool: 'echo', outcome: 'unknown' })
-    expect(error).toHaveProperty('cause.status', 404)
-    expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
-    expect(server.executions('echo')).toBe(1)
-  })
-
-  test('fails the call with maxRetries 0, and replaces the session for the next one', async () => {
-    await using setting = await startSetting({ client: { maxRetries: 0 } })
-    const { client, server } = setting
-    await client.ping()
-    server.forgetSessions()
-    const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
-    expect(error).toMatchObject({ code: 'SESSION_LOST', outcome: 'not-executed' })
-    expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
-    expect(server.executions('echo')).toBe(1)
-  })
-
-  test("replaces the session also with replay 'never'", async () => {
-    await using setting = await startSetting({ client: { replay: 'never' } })
-    const { client, server } = setting
-    await client.ping()
-    server.forgetSessions()
-    expect(await rejectionOf(client.ping())).toMatchObject({ code: 'SESSION_LOST' })
-    await client.ping()
-    expect(server.count('initialize')).toBe(2)
-  })
-})
-
-describe('an ambiguous refusal', () => {
-  test.each(formsOf('ambiguous'))(
-    '%s: rejects a tool call with OUTCOME_UNKNOWN, and the next one works',
-    async (form) => {
-      await using setting = await startSetting({ server: { lossForm: form } })
-      const { client, server, proxy } = setting
-      await client.ping()
-      server.forgetSessions()
-      const error = await rejectionOf(client.callTool('counter_add'))
-      expect(error).toMatchObject({
-        name: 'McpClientError',
-        code: 'OUTCOME_UNKNOWN',
-        tool: 'counter_add',
-        outcome: 'unknown',
-        cause: { code: 'SESSION_LOST', certain: false },
-      })
-      expect(proxy.count({ toolName: 'counter_add' })).toBe(1)
-      await client.callTool('counter_add')
-      expect(server.count('initialize')).toBe(2)
-    },
-  )
-
-  test.each(formsOf('ambiguous'))(
-    '%s: sends a request that changes nothing again',
-    async (lossForm) => {
-      await using setting = await startSetting({ server: { lossForm } })
-      const { client, server } = setting
-      await client.ping()
-      server.forgetSessions()
-      await client.ping()
-      server.forgetSessions()
-      expect(await client.listTools()).not.toEqual([])
-      expect(server.count('initialize')).toBe(3)
-    },
-  )
-
-  test('rejects with OUTCOME_UNKNOWN if progress arrived before the refusal, because the tool was running', async () => {
-    await using setting = await startSetting()
-    const { client, proxy } = setting
-    await client.ping()
-    const progress = { jsonrpc: '2.0', method: 'notifications/progress' }
-    const message = { ...progress, params: { progressToken: 'other', progress: 1 } }
-    proxy.inject({
-      match: ({ toolName }) => toolName === 'slow',
-      action: {
-        status: 200,
-        headers: { 'content-type': 'text/event-stream' },
-        body: `data: ${JSON.stringify(message)}\n\ndata: {"error":"Session not found"}\n\n`,
-      },
-    })
-    expect(await rejectionOf(client.callTool('slow'))).toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
-      outcome: 'unknown',
-    })
-    expect(proxy.count({ toolName: 'slow' })).toBe(1)
-  })
-})
-
-describe('an error that is not a loss', () => {
-  // A 429 names a delay after which the request is sent again: see requests.test.ts.
-  test.each(formsOf('not-lost').filter((form) => form !== '429'))(
-    '%s: fails only that call, once',
-    async (form) => {
-      await using setting = await startSetting()
-      const { client, server, proxy } = setting
-      await client.ping()
-      const sessionId = await client.getSessionId()
-      proxy.inject({
-        match: ({ toolName }) => toolName === 'echo',
-        times: 1,
-        action: lossForms[form],
-      })
-      const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
-      expect(error).toBeInstanceOf(Error)
-      expect(proxy.count({ toolName: 'echo' })).toBe(1)
-      expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
-      expect(await client.getSessionId()).toBe(sessionId)
-      expect(server.count('initialize')).toBe(1)
-    },
-  )
-
-  test.each([
-    [-32600, 'Invalid Request'],
-    [-32601, 'Method not found'],
-    [-32000, 'The database is on fire'],
-    [-32001, 'Request timed out'],
-    [32600, 'Something else'],
-  ])('rejects with the error %i "%s" of the server, without a retry', async (code, message) => {
-    await using setting = await startSetting()
-    const { client, proxy } = setting
-    proxy.inject({
-      match: ({ toolName }) => toolName === 'echo',
-      action: {
-        status: 200,
-        body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }),
-      },
-    })
-    const error = await rejectionOf(client.callTool('echo'))
-    expect(error).toBeInstanceOf(McpError)
-    expect(error).toMatchObject({ code, message: expect.stringContaining(message) })
-    expect(proxy.count({ toolName: 'echo' })).toBe(1)
-    expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
-  })
 })
 
 describe('a connection that breaks', () => {
@@ -293,82 +77,6 @@ describe('a connection that breaks', () => {
       expect(server.executions('counter_add')).toBe(2)
     },
   )
-
-  test('rejects with OUTCOME_UNKNOWN in the middle of a call; the tool ran once, and the session stays', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    await client.ping()
-    const sessionId = await client.getSessionId()
-    proxy.inject({
-      match: ({ toolName }) => toolName === 'counter_add',
-      times: 1,
-      action: 'reset-after',
-    })
-    const error = await rejectionOf(client.callTool('counter_add'))
-    expect(error).toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
-      tool: 'counter_add',
-      outcome: 'unknown',
-    })
-    expect(error).toHaveProperty('cause.code', 'OUTCOME_UNKNOWN')
-    expect(server.executions('counter_add')).toBe(1)
-    expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 2 })
-    expect(await client.getSessionId()).toBe(sessionId)
-    expect(server.count('initialize')).toBe(1)
-  })
-
-  test('sends a call again once if the caller declared it idempotent', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    await client.ping()
-    const rule = { match: isCounter, action: 'reset-after' } as const
-    proxy.inject({ ...rule, times: 1 })
-    const result = await client.callTool('counter_add', {}, { idempotent: true })
-    expect(result.structuredContent).toEqual({ count: 2 })
-    expect(server.executions('counter_add')).toBe(2)
-
-    proxy.inject(rule)
-    const error = await rejectionOf(client.callTool('counter_add', {}, { idempotent: true }))
-    expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
-    expect(server.executions('counter_add')).toBe(4)
-  })
-
-  test("sends safe requests and idempotent tools again with replay 'idempotent', and no others", async () => {
-    await using setting = await startSetting({ client: { replay: 'idempotent' } })
-    const { client, server, proxy } = setting
-    await client.listTools() // the list contains the annotations
-    const breakOnce = (method: string): void => {
-      proxy.inject({
-        match: ({ rpcMethod }) => rpcMethod === method,
-        times: 1,
-        action: 'reset-after',
-      })
-    }
-    breakOnce('tools/call')
-    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
-    expect(server.executions('echo')).toBe(2)
-    breakOnce('ping')
-    await client.ping()
-    breakOnce('tools/call')
-    expect(await rejectionOf(client.callTool('counter_add'))).toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
-    })
-    expect(server.executions('counter_add')).toBe(1)
-  })
-
-  test('keeps the outcome unknown if the first attempt may have run and the second did not reach the server', async () => {
-    await using server = await startLegacyServer()
-    const proxy = await startRecordingProxy(server.url)
-    await using client = new McpClient({ url: proxy.url })
-    await client.ping()
-    client.on('log', ({ message }) => {
-      if (message.includes('is sent again')) void proxy.stop()
-    })
-    proxy.inject({ match: isCounter, action: 'reset-after' })
-    const error = await rejectionOf(client.callTool('counter_add', {}, { idempotent: true }))
-    expect(error).toMatchObject({ outcome: 'unknown' })
-    expect(server.executions('counter_add')).toBe(1)
-  })
 })
 
 describe('a handshake that fails', () => {
@@ -445,13 +153,6 @@ describe('a handshake that fails', () => {
     const [first, second] = await Promise.all([rejectionOf(payFirst()), rejectionOf(paySecond())])
     expect(first).toMatchObject({ code: 'UNREACHABLE', stack: expect.stringContaining('payFirst') })
     expect(second).toMatchObject({ stack: expect.stringContaining('paySecond') })
-  })
-
-  test('is UNREACHABLE, without a loss, if the server does not come back', async () => {
-    const port = await freePort()
-    await using client = new McpClient({ url: `http://127.0.0.1:${port}/mcp` })
-    const error = await rejectionOf(client.ping())
-    expect(error).toMatchObject({ code: 'UNREACHABLE', cause: { code: 'UNREACHABLE' } })
   })
 })
 
@@ -531,7 +232,3 @@ describe('late events of an old session', () => {
     expect(server.executions('slow')).toBe(1)
   })
 })
-
-function isCounter({ toolName }: { readonly toolName?: string | undefined }): boolean {
-  return toolName === 'counter_add'
-}

@@ -23,13 +23,9 @@ export interface ClientProcess extends AsyncDisposable {
   end(): Promise<void>
 }
 
-export async function startClientProcess(
-  url: string,
-  file: string,
-  kept: 'record' | 'id-only' = 'record',
-): Promise<ClientProcess> {
+export async function startClientProcess(url: string, file: string): Promise<ClientProcess> {
   const script = fileURLToPath(new URL('client-process.ts', import.meta.url))
-  const child = spawn(sourceNode, ['--conditions=mcp-source', script, url, file, kept], {
+  const child = spawn(sourceNode, ['--conditions=mcp-source', script, url, file], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const exit = once(child, 'exit')
