@@ -146,7 +146,7 @@ export interface HttpSettings {
   readonly publicUrl: string | undefined
   /**
    * Host names, without port, that requests may use besides loopback names and `publicUrl`. With `auth`, and if both
-   * are empty, every name is accepted: a web page that uses a false name has no credential.
+   * are empty, every name is accepted.
    */
   readonly allowedHosts: readonly string[]
   /** Origins of web pages that may call, besides pages of this machine. */

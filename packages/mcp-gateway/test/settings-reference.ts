@@ -16,7 +16,7 @@ This page is generated from the schema of the settings: run \`pnpm vitest run pa
 
 A configuration file and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`store\` and \`log\` are sections of a file, and objects of a program.
 
-Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Commas separate the items of a list in a variable. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. A change of a setting takes effect with the next start. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Commas separate the items of a list in a variable. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. A setting without a default has no value unless you set it.
 `
 
 /** Doc comment and type of each field, by interface. */
