@@ -1,7 +1,3 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-
 import { seededRandom } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 
@@ -16,12 +12,9 @@ import {
   textOf,
   notFound,
 } from '../../test/artifact-world.ts'
-import { DiskGatewayStore } from '../store/sqlite-store.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import type { Artifact, ArtifactChange } from './artifacts.ts'
-import { Artifacts } from './artifacts.ts'
 import { listOf, newScopeId } from './namespaces.ts'
-import { artifactsOptions } from '../../test/settings.ts'
 
 const stores = await storesOfTests()
 afterAll(() => stores[Symbol.asyncDispose]())
@@ -239,23 +232,4 @@ test('calls `check` after the wait for other large reads, and reads nothing if i
   })
   await expect(second).rejects.toThrow('full, first read: true')
   expect(await first).toBe(true)
-})
-
-test('keeps the index and the files over a restart', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'artifacts-'))
-  const caller = named('ada')
-  try {
-    let uri = ''
-    {
-      await using store = new DiskGatewayStore(folder)
-      await using artifacts = new Artifacts(artifactsOptions({ store, key: 'k' }))
-      uri = (await artifacts.write(caller, { name: 'f', bytes: bytesOf('kept') })).uri
-    }
-    await using store = new DiskGatewayStore(folder)
-    await using artifacts = new Artifacts(artifactsOptions({ store, key: 'k' }))
-    expect(await textOf(artifacts, caller, uri)).toBe('kept')
-    expect((await readdir(join(folder, 'blobs', 'partial'))).length).toBe(0)
-  } finally {
-    await rm(folder, { recursive: true })
-  }
 })

@@ -18,14 +18,6 @@ test.for([
   expect(budgetOf(inline).spend(kind, limit + 1)).toBe(false)
 })
 
-test('leaves the room of a file that does not fit to the next files', () => {
-  const budget = budgetOf({ resultMaxBytes: 10 })
-  expect(budget.spend('text', 6)).toBe(true)
-  expect(budget.spend('text', 5)).toBe(false)
-  expect(budget.spend('text', 4)).toBe(true)
-  expect(budget.largest).toBe(0)
-})
-
 test('keeps only the beginning of a large file', async () => {
   const held = new HeldBytes(100_000)
   const chunk = Buffer.alloc(64 * 1024, 'x')

@@ -187,17 +187,6 @@ test('fetches a file by its URL through the guarded fetch', async () => {
   }
 })
 
-test('ends a file whose bytes never arrive with its run', async () => {
-  await using it = world()
-  async function* never(): AsyncGenerator<Uint8Array> {
-    await new Promise(() => {})
-  }
-  const written = it.files.write({ name: 'a', data: never() })
-  it.stop.abort(new Error('stopped'))
-  await expect(written).rejects.toThrow('stopped')
-  expect(await it.files.blocks()).toEqual([])
-})
-
 test('closes the source of a file that cannot be stored', async () => {
   const earlier = { blocks: [], shown: [], scope: newScopeId() }
   await using it = world({ principal: nobody, earlier })

@@ -203,15 +203,6 @@ function pieces(count: number): {
 
 const never = new AbortController().signal
 
-test('passes a file on, and reports its length at its end', async () => {
-  const ends: BodyEnd[] = []
-  const { source, state } = pieces(3)
-  const body = countedBody(source, never, (end) => ends.push(end))
-  expect(state.pulled).toBe(0)
-  expect((await new Response(body).arrayBuffer()).byteLength).toBe(30)
-  expect(ends).toEqual([{ bytes: 30, isComplete: true }])
-})
-
 test('closes the file when the client cancels, and reports the bytes that the client took', async () => {
   const ends: BodyEnd[] = []
   const { source, state } = pieces(3)
