@@ -112,34 +112,32 @@ export function installHandlers(
 ): void {
   const { server, scope } = session
   const { elicitation, sampling, roots } = handlers
-  const answer = <T>(signal: AbortSignal, handle: (context: HandlerContext) => T): T => {
-    const origin = session.calls?.originOf(session.generation)
-    const context = { signal, scope, server, origin }
-    return origin === undefined ? handle(context) : inContextOf(origin, () => handle(context))
-  }
-  const answerFor = <T>(
+  const answer = <T>(
     method: string,
     signal: AbortSignal,
     handle: (context: HandlerContext) => T,
-  ): T =>
-    answer(signal, (context) => {
-      const { origin } = context
-      if (origin === undefined || origin.call !== undefined) return handle(context)
+  ): T => {
+    const origin = session.calls?.originOf(session.generation)
+    const context = { signal, scope, server, origin }
+    if (origin === undefined) return handle(context)
+    if (origin.call === undefined && method !== 'roots/list') {
       throw session.decline(method, whyUnknown(origin))
-    })
+    }
+    return inContextOf(origin, () => handle(context))
+  }
   if (elicitation !== undefined) {
     client.setRequestHandler(ElicitRequestSchema, ({ method, params }, { signal }) =>
-      answerFor(method, signal, (context) => elicitation(params, context)),
+      answer(method, signal, (context) => elicitation(params, context)),
     )
   }
   if (sampling !== undefined) {
     client.setRequestHandler(CreateMessageRequestSchema, ({ method, params }, { signal }) =>
-      answerFor(method, signal, (context) => sampling(params, context)),
+      answer(method, signal, (context) => sampling(params, context)),
     )
   }
   if (roots !== undefined) {
-    client.setRequestHandler(ListRootsRequestSchema, async (_request, { signal }) => ({
-      roots: [...(await answer(signal, roots))],
+    client.setRequestHandler(ListRootsRequestSchema, async ({ method }, { signal }) => ({
+      roots: [...(await answer(method, signal, roots))],
     }))
   }
 }

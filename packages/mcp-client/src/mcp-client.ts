@@ -41,12 +41,7 @@ import type { InputRequired, TaskReference } from './input-required.ts'
 import { IDEMPOTENCY_KEY, recoveryDelayMs, retryDelayMs, systemTiming } from './retry.ts'
 import type { RetryRules } from './retry.ts'
 import { inOwnRun } from './run-scope.ts'
-import {
-  assertServerConfig,
-  isSlugConfig,
-  parseServerConfig,
-  serverLabel,
-} from './server-config.ts'
+import { isSlugConfig, parseServerConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionManager } from './session-manager.ts'
 import type { DisposeOptions } from './session-manager.ts'
@@ -104,7 +99,6 @@ export class McpClient implements AsyncDisposable {
     const name = serverLabel(this.#config)
     assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: name })
     const server = (this.#label = options.label ?? name)
-    assertServerConfig(this.#config)
     reserveProvider(this.#config, options)
     const { scope, idleScopes, ...rest } = options
     this.#options = rest

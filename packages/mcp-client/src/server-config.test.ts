@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { McpClientError } from './errors.ts'
-import { assertServerConfig, parseServerConfig, serverLabel } from './server-config.ts'
+import { parseServerConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 
 describe('a config', () => {
@@ -12,7 +12,7 @@ describe('a config', () => {
     { command: 'npx', args: ['-y', 'server'], env: { TOKEN: 'x' }, cwd: '/srv' },
     { slug: undefined, url: 'https://shop.example/mcp' } as unknown as McpServerConfig,
   ])('is accepted: %o', (config) => {
-    expect(() => assertServerConfig(config)).not.toThrow()
+    expect(parseServerConfig(config)).toEqual(config)
   })
 
   test.each([
@@ -25,7 +25,7 @@ describe('a config', () => {
     [{ command: '' }, 'command is empty'],
     [{ command: 'npx', url: 'https://shop.example/mcp' }, 'url and command are given'],
   ])('is rejected: %o, because %s', (config, what) => {
-    const attempt = (): void => assertServerConfig(parseServerConfig(config as McpServerConfig))
+    const attempt = (): void => void parseServerConfig(config as McpServerConfig)
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
   })
@@ -43,7 +43,7 @@ describe('a config', () => {
     [{ command: 'npx', cwd: './secret' }, 'cwd must be an absolute path'],
     [{ command: ' \t' }, 'command must not be blank'],
   ])('is rejected without showing values: %o, because %s', (config, what) => {
-    const attempt = (): void => assertServerConfig(config)
+    const attempt = (): void => void parseServerConfig(config)
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
     expect(attempt).not.toThrow('secret')

@@ -79,16 +79,28 @@ type Kind = keyof typeof FIELDS
 const KINDS: readonly Kind[] = ['slug', 'name', 'url', 'command']
 
 /**
- * Returns a copy of the config. A URL is short for `{ url }`.
+ * Checks all fields of a config, and returns a copy. A URL is short for `{ url }`.
  *
- * @throws McpClientError `CONFIG` unless the config has exactly one of slug, name, url and command
+ * @throws McpClientError `CONFIG` unless the config has exactly one of slug, name, url and command; for a field that is
+ * unknown or invalid
  */
 export function parseServerConfig(config: McpServerConfig | string | URL): McpServerConfig {
   if (typeof config === 'string' || config instanceof URL) return parseServerConfig({ url: config })
   const problem = findKindProblem(config)
-  if (problem === undefined) return { ...config }
-  const message = `The config of an MCP server cannot be used: ${problem}`
-  throw notExecuted('CONFIG', message, { server: '(unnamed)' })
+  if (problem !== undefined) {
+    const message = `The config of an MCP server cannot be used: ${problem}`
+    throw notExecuted('CONFIG', message, { server: '(unnamed)' })
+  }
+  checkServer(serverLabel(config), () => {
+    const given = Object.fromEntries(
+      Object.entries(config).filter(([, value]) => value !== undefined),
+    )
+    const [kind = 'url'] = KINDS.filter((each) => given[each] !== undefined)
+    const known = Object.keys(FIELDS[kind]).map((name) => [name, check.anything] as const)
+    assertOptions(({ message }) => new FieldError(message), given, Object.fromEntries(known))
+    parseFields<Record<string, unknown>>(FIELDS[kind], given)
+  })
+  return { ...config }
 }
 
 function findKindProblem(config: unknown): string | undefined {
@@ -115,23 +127,6 @@ export function serverLabel(config: McpServerConfig): string {
   if (typeof url === 'string' && !URL.canParse(url)) return 'server with a malformed URL'
   const { origin, protocol, host, pathname } = new URL(url)
   return (origin === 'null' ? `${protocol}//${host}` : origin) + pathname
-}
-
-/**
- * Checks all fields of a config.
- *
- * @throws McpClientError `CONFIG` that names a field that is unknown or invalid
- */
-export function assertServerConfig(config: McpServerConfig): void {
-  checkServer(serverLabel(config), () => {
-    const given = Object.fromEntries(
-      Object.entries(config).filter(([, value]) => value !== undefined),
-    )
-    const [kind = 'url'] = KINDS.filter((each) => given[each] !== undefined)
-    const known = Object.keys(FIELDS[kind]).map((name) => [name, check.anything] as const)
-    assertOptions(({ message }) => new FieldError(message), given, Object.fromEntries(known))
-    parseFields<Record<string, unknown>>(FIELDS[kind], given)
-  })
 }
 
 function parseScopedHeaders(field: string, value: unknown): unknown {

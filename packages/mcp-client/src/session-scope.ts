@@ -1,5 +1,5 @@
 /**
- * Owner of a session. Every key of a store, a pool or a cache contains the fields that are set; a session is never used
+ * Owner of a session. Every key of a store or a cache contains the fields that are set; a session is never used
  * in another scope.
  */
 export interface SessionScope {

@@ -92,9 +92,9 @@ export interface McpClientStatus extends SessionStatus {
   /** Slug, name or URL of the server, as configured; without query. */
   readonly server: string
   /** Error of the last operation that failed, in any scope, at any time. */
-  readonly lastError?: LastError | undefined
+  readonly lastError: LastError | undefined
   /** The last question of the server that was refused, in any scope, because it may have been for several calls. */
-  readonly lastDeclined?: DeclinedQuestion | undefined
+  readonly lastDeclined: DeclinedQuestion | undefined
   /** Sessions of all scopes, in the order of their last use. */
   readonly sessions: readonly ScopeStatus[]
 }
