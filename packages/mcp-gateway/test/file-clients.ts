@@ -1,16 +1,6 @@
 import type { Readable, Writable } from 'node:stream'
 
-import {
-  Client as ClientV2,
-  StreamableHTTPClientTransport as TransportV2,
-  type Transport,
-} from '@modelcontextprotocol/client'
-import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import {
-  ResourceListChangedNotificationSchema,
-  ResourceUpdatedNotificationSchema,
-} from '@modelcontextprotocol/sdk/types.js'
+import { Client, StreamableHTTPClientTransport, type Transport } from '@modelcontextprotocol/client'
 
 export type Block = Readonly<Record<string, unknown>> & { readonly type: string }
 
@@ -48,7 +38,7 @@ export interface FileHooks {
   readonly onListChanged?: () => void
 }
 
-export const FILE_CLIENTS = ['v1', 'v2 pinned'] as const
+export const FILE_CLIENTS = ['legacy', 'modern'] as const
 export type FileClientKind = (typeof FILE_CLIENTS)[number]
 
 export function connectForFiles(
@@ -58,10 +48,8 @@ export function connectForFiles(
 ): Promise<FileClient> {
   const { token } = hooks
   const requestInit = token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }
-  if (kind === 'v1') return fileClientV1(new TransportV1(new URL(url), { requestInit }), hooks)
-  return fileClientV2(new TransportV2(new URL(url), { requestInit }), hooks, {
-    pin: '2026-07-28',
-  })
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit })
+  return fileClient(transport, hooks, kind === 'legacy' ? kind : { pin: '2026-07-28' })
 }
 
 /** Connects over a pipe. */
@@ -69,44 +57,15 @@ export function connectPipe(
   { input, output }: { readonly input: Writable; readonly output: Readable },
   hooks: FileHooks & { readonly mode: 'legacy' | { readonly pin: string } },
 ): Promise<FileClient> {
-  return fileClientV2(new LineTransport(input, output), hooks, hooks.mode)
+  return fileClient(new LineTransport(input, output), hooks, hooks.mode)
 }
 
-async function fileClientV1(transport: TransportV1, hooks: FileHooks): Promise<FileClient> {
-  const { onUpdated, onListChanged } = hooks
-  const client = new ClientV1({ name: 'test', version: '1.0.0' }, { capabilities: {} })
-  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => {
-    onUpdated?.(params.uri)
-  })
-  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => onListChanged?.())
-  await client.connect(transport)
-  return {
-    call: async (tool, args) =>
-      (await client.callTool({ name: tool, arguments: { ...args } })) as unknown as CallAnswer,
-    tools: async () => (await client.listTools()).tools,
-    resources: async () => (await client.listResources()).resources,
-    templates: async () =>
-      (await client.listResourceTemplates()).resourceTemplates.map((each) => each.uriTemplate),
-    read: async (uri) => firstOf((await client.readResource({ uri })).contents),
-    complete: async (uri, value) => {
-      const ref = { type: 'ref/resource' as const, uri }
-      return (await client.complete({ ref, argument: { name: 'name', value } })).completion.values
-    },
-    follow: async (uri) => {
-      await client.subscribeResource({ uri })
-      return [uri]
-    },
-    unfollow: (uri) => client.unsubscribeResource({ uri }),
-    [Symbol.asyncDispose]: () => client.close(),
-  }
-}
-
-async function fileClientV2(
+async function fileClient(
   transport: Transport,
   { onUpdated, onListChanged }: FileHooks,
   mode: 'legacy' | { readonly pin: string },
 ): Promise<FileClient> {
-  const client = new ClientV2(
+  const client = new Client(
     { name: 'test', version: '1.0.0' },
     {
       versionNegotiation: { mode },

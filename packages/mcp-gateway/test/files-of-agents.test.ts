@@ -40,9 +40,9 @@ async function say(
 
 test('lets an agent read the files that it wrote for the same principal, in any version', async () => {
   await using at = await serve({ diary, curious }, { auth: twoPeople() })
-  await using ada = await connectForFiles('v1', at.url, { token: TOKENS.ada })
-  await using again = await connectForFiles('v2 pinned', at.url, { token: TOKENS.ada })
-  await using bob = await connectForFiles('v1', at.url, { token: TOKENS.bob })
+  await using ada = await connectForFiles('legacy', at.url, { token: TOKENS.ada })
+  await using again = await connectForFiles('modern', at.url, { token: TOKENS.ada })
+  await using bob = await connectForFiles('legacy', at.url, { token: TOKENS.bob })
   expect(await say(ada, 'diary', 'one')).toMatchObject({ text: 'one; first: one;' })
   expect(await say(again, 'diary', 'two')).toMatchObject({ text: 'one;two; first: one;' })
   expect(await say(bob, 'diary', 'mine')).toMatchObject({ text: 'mine; first: mine;' })
@@ -50,7 +50,7 @@ test('lets an agent read the files that it wrote for the same principal, in any 
 
 test('shows an agent no files of other agents and no uploads', async () => {
   await using at = await serve({ diary, curious }, { auth: twoPeople() })
-  await using ada = await connectForFiles('v1', at.url, { token: TOKENS.ada })
+  await using ada = await connectForFiles('legacy', at.url, { token: TOKENS.ada })
   await say(ada, 'diary', 'secret')
   const headers = { authorization: `Bearer ${TOKENS.ada}` }
   const uploaded = await fetch(`${at.files}/diary.txt`, { method: 'PUT', headers, body: 'mine' })
@@ -63,9 +63,9 @@ test('shows an agent no files of other agents and no uploads', async () => {
 
 test('shares files of callers without a name within a session only', async () => {
   await using at = await serve({ diary })
-  await using first = await connectForFiles('v1', at.url)
-  await using second = await connectForFiles('v1', at.url)
-  await using modern = await connectForFiles('v2 pinned', at.url)
+  await using first = await connectForFiles('legacy', at.url)
+  await using second = await connectForFiles('legacy', at.url)
+  await using modern = await connectForFiles('modern', at.url)
   await say(first, 'diary', 'one')
   expect(await say(first, 'diary', 'two')).toMatchObject({ text: 'one;two; first: one;' })
   expect(await say(second, 'diary', 'other')).toMatchObject({ text: 'other; first: other;' })
@@ -84,7 +84,7 @@ test('lists the latest versions of an agent’s files by name', async () => {
     yield { type: 'done' }
   }
   await using at = await serve({ files })
-  await using client = await connectForFiles('v1', at.url)
+  await using client = await connectForFiles('legacy', at.url)
   await client.call('files', { message: 'Go' })
   const size = 4
   expect(listed).toMatchObject([
@@ -105,7 +105,7 @@ test('offers no earlier files where files are not stored, and none after the run
     yield { type: 'done', text: `${length} files; ${(await textOf(given)) || 'no diary'}` }
   }
   await using at = await serve({ files }, { artifacts: { enabled: false } })
-  await using client = await connectForFiles('v1', at.url)
+  await using client = await connectForFiles('legacy', at.url)
   expect(await say(client, 'files', 'Go')).toMatchObject({ text: '0 files; no diary' })
   await expect(call?.artifacts.read('diary.txt')).rejects.toMatchObject({ code: 'CLOSED' })
   await expect(call?.artifacts.list()).rejects.toMatchObject({ code: 'CLOSED' })

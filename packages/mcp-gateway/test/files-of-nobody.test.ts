@@ -28,7 +28,7 @@ test('notifies a session that unsubscribed of other files only', async () => {
   const heard: string[] = []
   const listChanged = deferred()
   const second = deferred()
-  await using client = await connectForFiles('v1', at.url, {
+  await using client = await connectForFiles('legacy', at.url, {
     onListChanged: listChanged.resolve,
     onUpdated: (uri) => {
       heard.push(uri)
@@ -48,9 +48,9 @@ test('notifies a session that unsubscribed of other files only', async () => {
 describe('callers without a name', () => {
   test('read the files of their session, which no other session can', async () => {
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')), reader })
-    await using first = await connectForFiles('v1', at.url)
-    await using second = await connectForFiles('v1', at.url)
-    await using modern = await connectForFiles('v2 pinned', at.url)
+    await using first = await connectForFiles('legacy', at.url)
+    await using second = await connectForFiles('legacy', at.url)
+    await using modern = await connectForFiles('modern', at.url)
     const { content } = await first.call('give', { message: 'Go' })
     const uri = uriOf(content.at(-1))
     expect(await first.read(uri)).toMatchObject({ text: 'mine' })
@@ -67,8 +67,8 @@ describe('callers without a name', () => {
   test('share one quota for each address, however many sessions they open', async () => {
     const artifacts = { quota: 4 }
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')) }, { artifacts })
-    await using first = await connectForFiles('v1', at.url)
-    await using second = await connectForFiles('v1', at.url)
+    await using first = await connectForFiles('legacy', at.url)
+    await using second = await connectForFiles('legacy', at.url)
     expect(textOf(await first.call('give', { message: 'Go' }))).toBe('Here they are\n')
     const refused = await second.call('give', { message: 'Go' })
     expect(textOf(refused)).toMatch(/"a\.txt" could not be kept: No room/)
@@ -78,7 +78,7 @@ describe('callers without a name', () => {
 
   test('get a new scope for each call without a session', async () => {
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')) })
-    await using client = await connectForFiles('v2 pinned', at.url)
+    await using client = await connectForFiles('modern', at.url)
     const uris: string[] = []
     for (let n = 0; n < 2; n++) {
       uris.push(uriOf((await client.call('give', { message: 'Go' })).content.at(-1)))
@@ -93,7 +93,7 @@ describe('callers without a name', () => {
   test('see in the list of tools only the parameters that are offered', async () => {
     const properties = async (options: GatewayOptions): Promise<readonly string[]> => {
       await using at = await serve({ reader }, options)
-      await using client = await connectForFiles('v1', at.url, { token: TOKENS.ada })
+      await using client = await connectForFiles('legacy', at.url, { token: TOKENS.ada })
       const tools = await client.tools()
       const { inputSchema } = tools.find(({ name }) => name === 'reader') ?? { inputSchema: {} }
       const names = Object.keys((inputSchema as { properties: object }).properties)

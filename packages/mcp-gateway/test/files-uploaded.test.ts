@@ -10,7 +10,7 @@ describe('uploads', () => {
   test('need a credential', async () => {
     const artifacts = { maxBytes: 10 }
     await using at = await serve({ reader }, { auth: twoPeople(), artifacts })
-    await using client = await connectForFiles('v1', at.url, { token: TOKENS.ada })
+    await using client = await connectForFiles('legacy', at.url, { token: TOKENS.ada })
     const put = (url: string, body: string, headers = {}): Promise<Response> =>
       fetch(url, { method: 'PUT', body, headers })
     const url = `${at.files}/notes.txt`

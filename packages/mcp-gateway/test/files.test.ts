@@ -88,7 +88,7 @@ describe.each(FILE_CLIENTS)('a client: %s', (kind) => {
     await listChanged.promise
     const versioned = uriOf(content.at(-1))
     const uri = versioned.split('?')[0] ?? ''
-    expect(await client.follow(kind === 'v1' ? uri : versioned)).toEqual([uri])
+    expect(await client.follow(kind === 'legacy' ? uri : versioned)).toEqual([uri])
     await client.call('give', { message: 'Again' })
     await expect(updated.promise).resolves.toBe(uri)
     expect(await client.read(uri)).toMatchObject({ text: 'version 2' })
@@ -111,7 +111,7 @@ describe.each(FILE_CLIENTS)('a client: %s', (kind) => {
     expect(handed).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
     expect(textOf(handed)).toContain('/files/0')
     const followed = await bob.follow(uri).catch((error: Error) => [error.message])
-    expect(followed.join()).toMatch(kind === 'v1' ? /not found/i : /^$/)
+    expect(followed.join()).toMatch(kind === 'legacy' ? /not found/i : /^$/)
     const path = uri.replace('artifact://', `${at.files}/`)
     const headers = { authorization: `Bearer ${TOKENS.bob}` }
     const [his, none, hers] = await Promise.all([
@@ -143,7 +143,7 @@ describe.each(FILE_CLIENTS)('a client: %s', (kind) => {
 test('leaves out a file with a forbidden address, and returns the rest of the result', async () => {
   const give = giving({ name: 'x', data: { url: 'http://169.254.169.254/latest/meta-data' } })
   await using at = await serve({ give })
-  await using client = await connectForFiles('v2 pinned', at.url)
+  await using client = await connectForFiles('modern', at.url)
   const answer = await client.call('give', { message: 'Go' })
   expect(textOf(answer)).toMatch(/^Here they are\n?.*could not be kept/s)
   expect(answer.isError ?? false).toBe(false)
@@ -155,7 +155,7 @@ test('gives a run a reason of its own if its agent cannot store a file', async (
     yield { type: 'done', text: 'Kept' }
   }
   await using at = await serve({ keep }, { artifacts: { quota: 99 } })
-  await using client = await connectForFiles('v1', at.url)
+  await using client = await connectForFiles('legacy', at.url)
   const answer = await client.call('keep', { message: 'Go' })
   expect(answer).toMatchObject({ isError: true, _meta: { reason: 'no_room' } })
   expect(textOf(answer)).toContain('99')
