@@ -2,11 +2,7 @@ import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
-import {
-  createMcpTools,
-  type CreateMcpToolsOptions,
-  type McpTools,
-} from '../src/index.ts'
+import { createMcpTools, type CreateMcpToolsOptions, type McpTools } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 async function call(

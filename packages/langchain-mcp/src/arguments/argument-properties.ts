@@ -30,7 +30,7 @@ interface ArgumentPropertiesOptions {
 export interface MergedArguments {
   /** The arguments that are sent. */
   readonly args: unknown
-  /** The arguments for callbacks and spans: sensitive values are `<hidden>`. */
+  /** The arguments for people and logs: sensitive values are `<hidden>`. */
   readonly redacted: unknown
   /** Sensitive texts. */
   readonly secrets: readonly string[]

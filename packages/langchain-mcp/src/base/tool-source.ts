@@ -66,8 +66,6 @@ export interface ToolResult {
   readonly structuredContent?: unknown
   readonly isError?: boolean | undefined
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
-  /** Text for the model after the content. This package sets it, never a server. */
-  readonly note?: string | undefined
 }
 
 /** Limits of one request, and the user that it is for. */

@@ -34,17 +34,12 @@ export class ToolCaller implements Caller {
     this.toolCallId = toolCall?.id
   }
 
-  /** Equal for calls of one tool of one server. */
-  get tool(): string {
-    return originKey(this.origin)
-  }
-
   /** Returns true for the same call. A resumed graph makes the same call with another object. */
   isSameAs(other: Caller | undefined): boolean {
     return (
       other instanceof ToolCaller &&
       other.owner === this.owner &&
-      other.tool === this.tool &&
+      originKey(other.origin) === originKey(this.origin) &&
       other.toolCallId === this.toolCallId
     )
   }

@@ -59,13 +59,12 @@ export class ToolCall {
       if (isDirectAnswer(answer)) return [answer, undefined]
       const result = withoutSecrets(answer, secrets)
       const { content, artifact } = toolOutputFrom(result, options)
-      const output = result.note === undefined ? content : withNote(content, result.note)
       if (result.isError !== true) {
-        return [this.#withSessionNote(output), this.#withSessionEntry(artifact)]
+        return [this.#withSessionNote(content), this.#withSessionEntry(artifact)]
       }
       // The model sees the tool's own text.
-      const isBlank = textOf(output).trim() === ''
-      text = isBlank && typeof output === 'string' ? 'Unknown error' : output
+      const isBlank = textOf(content).trim() === ''
+      text = isBlank && typeof content === 'string' ? 'Unknown error' : content
       const about = { ...origin, artifact, outcome: 'executed' } as const
       failure = new McpToolError('TOOL_FAILED', `${failedText(origin)}. ${textOf(text)}`, about)
     } catch (error) {
