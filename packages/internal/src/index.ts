@@ -17,7 +17,7 @@ export {
 } from './json-schema.ts'
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
-export { editDistance, nearestWord } from './nearest-word.ts'
+export { nearestWord } from './nearest-word.ts'
 export { removeFrom } from './remove-from.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { sharedStorage } from './shared-storage.ts'

@@ -119,12 +119,10 @@ export interface TimeoutOptions {
   readonly probeMs?: number | undefined
   /**
    * Time without data for a request, until the server is checked on another connection: by `ping`, or by
-   * `server/discover` for servers of 2026-07-28. Two checks without a response end the request. Its
-   * outcome is unknown if it was sent. 0 for no checks. @default 30_000
+   * `server/discover` for servers of 2026-07-28. Two checks without a response end the request, each after this
+   * time or 10 s. Its outcome is unknown if it was sent. 0 for no checks. @default 30_000
    */
   readonly silentMs?: number | undefined
-  /** Time limit of one such check. @default 10_000 */
-  readonly checkMs?: number | undefined
 }
 
 /** All values in bytes. Larger data fails with `LIMIT`. */
@@ -161,7 +159,6 @@ const timeoutChecks: Checks<TimeoutOptions> = {
   idleMs: check.number(),
   probeMs: check.number(),
   silentMs: check.number(),
-  checkMs: check.number(1),
 }
 
 const limitChecks: Checks<LimitOptions> = {
@@ -216,7 +213,6 @@ const TIMEOUTS: Timeouts = {
   idleMs: 300_000,
   probeMs: 10_000,
   silentMs: 30_000,
-  checkMs: 10_000,
 }
 const LIMITS: Limits = { responseBytes: 16 * MIB, eventBytes: 16 * MIB, errorTextBytes: 2048 }
 const RECONNECT: Reconnect = { firstMs: 1000, maxMs: 30_000, maxAttempts: 2 }

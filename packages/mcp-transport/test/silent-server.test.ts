@@ -13,7 +13,7 @@ import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
 import type { Script } from './scripted-server.ts'
 
 const never = new Promise<never>(() => {})
-const timeouts = { silentMs: 60, checkMs: 40 }
+const timeouts = { silentMs: 60 }
 
 /** Never answers calls, and answers pings with `ping`. */
 const silentCalls =
@@ -135,7 +135,7 @@ test('sends one check for all calls of all clients in a session', async () => {
     return seen.what === 'POST ping' ? answered.promise : undefined
   })
   const sessionInfo = new SessionInfo()
-  const options = { listen: false, timeouts: { ...timeouts, checkMs: 150 }, sessionInfo }
+  const options = { listen: false, timeouts: { silentMs: 150 }, sessionInfo }
   await using one = rawClient(server, options)
   await one.handshake()
   await using other = rawClient(server, options)
@@ -169,7 +169,7 @@ test('checks each session, because a gateway may pass two sessions to two server
 test('ends no calls of other clients when a client is closed during its check', async () => {
   const server = scriptedServer(silentCalls(() => never))
   const sessionInfo = new SessionInfo()
-  const options = { listen: false, timeouts: { silentMs: 60, checkMs: 300 }, sessionInfo }
+  const options = { listen: false, timeouts: { silentMs: 300 }, sessionInfo }
   const first = rawClient(server, options)
   await first.handshake()
   await using other = rawClient(server, options)

@@ -62,7 +62,7 @@ const sentAgain = new WeakSet<JsonRpcRequest>()
  * call that lost its session waits for the next session, and is sent again at most once.
  *
  * Ends calls to a server that stopped responding. After `silentMs` without data for a call, a cheap request on
- * another connection checks the server. Two checks without any response within `checkMs` each end the call. Its
+ * another connection checks the server. Two checks without any response within 10 s each end the call. Its
  * outcome is unknown, unless the call still waits for a connection. There is one timer for all calls, and none without calls.
  */
 export class OpenCalls<Call extends OpenCall> {
@@ -206,7 +206,7 @@ export class OpenCalls<Call extends OpenCall> {
         idleMs: 0,
         isLongLived: true,
       } as const
-      const isAnswered = await http.isAnswered(request, timeouts.checkMs)
+      const isAnswered = await http.isAnswered(request, checkMs(timeouts))
       if (isAnswered === undefined) return 'unknown'
       if (isAnswered) return 'alive'
     }
@@ -216,13 +216,18 @@ export class OpenCalls<Call extends OpenCall> {
   #gone({ isSent }: Call): TransportError {
     const { http, timeouts } = this.#options
     const url = http.url.display
-    const message = `${url} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${timeouts.checkMs} ms each`
+    const message = `${url} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${checkMs(timeouts)} ms each`
     return isSent
       ? new TransportError('OUTCOME_UNKNOWN', `${message}. The request may have been executed`, {
           url,
         })
       : new TransportError('UNREACHABLE', `${message}. The request was not sent`, { url })
   }
+}
+
+/** Time limit of one check. */
+function checkMs({ silentMs }: Timeouts): number {
+  return Math.min(silentMs, 10_000)
 }
 
 function isSilent({ quietTicks }: OpenCall): boolean {
