@@ -126,8 +126,7 @@ export class GatewayHandlers implements McpHandlers {
       ...(kind === 'modern'
         ? { extensions: { [TASKS_EXTENSION]: {}, ...keys } }
         : { experimental: keys }),
-      // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
-      ...((kind === 'session' || channel !== 'progress') && { logging: {} }),
+      ...(channel !== 'progress' && { logging: {} }),
     }
   }
 

@@ -2,8 +2,9 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
-import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import { initialize, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
+import { createGateway } from '../gateway.ts'
 
 test('sends progress and log messages of a call before its answer, also with a slow store', async () => {
   const agents = new AgentsAtHand({
@@ -30,4 +31,15 @@ test('sends progress and log messages of a call before its answer, also with a s
     ([, notice, answer]) => notice ?? answer,
   )
   expect(told).toEqual(['progress', 'message', 'progress', 'message', 'finished'])
+})
+
+test.each([
+  ['progress', false],
+  ['log', true],
+  ['both', true],
+] as const)('declares log messages only where it sends them: %s', async (channel, isDeclared) => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand()], streaming: { channel } })
+  const answer = await (await gateway.fetch(initialize())).json()
+  expect(answer).toHaveProperty('result.capabilities')
+  expect(JSON.stringify(answer).includes('"logging":{}')).toBe(isDeclared)
 })
