@@ -93,20 +93,3 @@ test('ignores an output schema that cannot be compiled', async () => {
   expect(result).toMatchObject({ structuredContent: { total: 3 } })
   expect(gateway.registry.plan().warnings.join()).toContain('output schema of counter_count')
 })
-
-test('answers each of two clients of different eras with its own text', async () => {
-  await using gateway = createGateway({
-    sources: [new AgentsAtHand({ echo })],
-    runs: { maxConcurrentPerPrincipal: 64 },
-  })
-  const { url } = await gateway.listen({ port: 0 })
-  const clients = await Promise.all(CLIENT_KINDS.map((kind) => connect(kind, url)))
-  const words = clients.flatMap((client, at) =>
-    Array.from({ length: 10 }, async (_, n) => {
-      const { content } = await client.callTool('echo', `${at}/${n}`)
-      expect(content).toEqual([{ type: 'text', text: `${at}/${n}` }])
-    }),
-  )
-  await Promise.all(words)
-  await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()))
-})

@@ -167,39 +167,6 @@ test.each(LEGS)(
   },
 )
 
-test.each(LEGS)('a gateway that stops ends the calls of $name', async (leg) => {
-  await using world = worldOf(leg.options)
-  const { url } = await world.gateway.listen({ port: 0 })
-  const call = await leg.open(url)
-  await call(1)
-  await world.gateway.close()
-  expect(world.agents.calls[0]?.signal.aborted).toBe(true)
-  expect(outcomes(world.events)).toEqual(['cancelled'])
-  expect(world.clock.pending).toBe(0)
-})
-
-test.each(LEGS)('a call of $name that takes too long is ended', async (leg) => {
-  await using world = worldOf({ ...leg.options, runs: { timeoutMs: 20_000 } })
-  const { url } = await world.gateway.listen({ port: 0 })
-  const call = await leg.open(url)
-  await call(1)
-  await world.clock.advance(20_000)
-  await world.ended(1)
-  expect(world.agents.calls[0]?.signal.aborted).toBe(true)
-  expect(outcomes(world.events)).toEqual(['timeout'])
-})
-
-test('deleting a session ends its calls, and no other', async () => {
-  await using world = worldOf()
-  const { url } = await world.gateway.listen({ port: 0 })
-  const [one, other] = [await WireSession.open(url), await WireSession.open(url)]
-  await begun(url, toolCall(1, 'endless', 'Go'), one.headers)
-  await begun(url, toolCall(1, 'endless', 'Go'), other.headers)
-  await fetch(url, { method: 'DELETE', headers: one.headers })
-  await world.ended(1)
-  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([true, false])
-})
-
 const handshake = {
   protocolVersion: '2025-11-25',
   capabilities: {},

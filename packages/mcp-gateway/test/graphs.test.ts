@@ -7,24 +7,11 @@ import {
   MessagesAnnotation,
   START,
   StateGraph,
-  type LangGraphRunnableConfig,
 } from '@langchain/langgraph'
-import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'
 import { CLIENT_KINDS, connect } from './mcp-clients.ts'
-
-function graphOf(
-  answer: (config: LangGraphRunnableConfig) => string | Promise<string>,
-  checkpointer = new MemorySaver(),
-) {
-  return new StateGraph(MessagesAnnotation)
-    .addNode('answer', async (_, config) => ({ messages: [new AIMessage(await answer(config))] }))
-    .addEdge(START, 'answer')
-    .addEdge('answer', END)
-    .compile({ checkpointer })
-}
 
 /** Wants to know two things, one after the other. */
 function ordering(): string {
@@ -33,10 +20,18 @@ function ordering(): string {
   return `One ${String(colour)} in ${String(size)}`
 }
 
+function shop(checkpointer = new MemorySaver()) {
+  return new StateGraph(MessagesAnnotation)
+    .addNode('answer', () => ({ messages: [new AIMessage(ordering())] }))
+    .addEdge(START, 'answer')
+    .addEdge('answer', END)
+    .compile({ checkpointer })
+}
+
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   test('answers the interrupts of a graph, one after the other', async () => {
     const checkpointer = new MemorySaver()
-    const graph = graphOf(ordering, checkpointer)
+    const graph = shop(checkpointer)
     await using gateway = createGateway({ agents: { shop: { graph, description: 'Sells' } } })
     const { url } = await gateway.listen({ port: 0 })
     const asked: string[] = []
@@ -55,34 +50,10 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(heard).toContain('Done: answer')
     expect(Object.keys(checkpointer.storage)).toEqual([])
   })
-
-  test('that gives up a call stops its graph', async () => {
-    const begun = deferred()
-    const stopped = deferred()
-    const graph = graphOf(async ({ signal }) => {
-      begun.resolve()
-      await new Promise((_, reject) => {
-        signal?.addEventListener('abort', () => {
-          stopped.resolve()
-          reject(new Error('stopped'))
-        })
-      })
-      return 'never'
-    })
-    await using gateway = createGateway({ agents: { slow: { graph, description: 'Slow' } } })
-    const { url } = await gateway.listen({ port: 0 })
-    await using client = await connect(kind, url)
-    const caller = new AbortController()
-    const call = client.callTool('slow', 'Go', { signal: caller.signal })
-    await begun.promise
-    caller.abort()
-    await expect(call).rejects.toThrow(/abort/i)
-    await stopped.promise
-  })
 })
 
 test('a client that cannot ask a person gets the question as text, and answers by `resume`', async () => {
-  const graph = graphOf(ordering)
+  const graph = shop()
   await using gateway = createGateway({ agents: { shop: { graph, description: 'Sells' } } })
   const { url } = await gateway.listen({ port: 0 })
   const client = new Client({ name: 'test', version: '1.0.0' })

@@ -45,31 +45,6 @@ describe.runIf(redis)('two processes that are one gateway', () => {
     }
   })
 
-  test('nobody else has it there, either', async () => {
-    const session = await WireSession.open(a.url)
-    const bob = { authorization: 'Bearer token-of-bob-0123456789' }
-    for (const { url } of [b, a]) {
-      expect(await session.ask(url, list(1), bob)).toMatchObject({
-        status: 404,
-        message: { error: { code: -32_001 } },
-      })
-    }
-    expect((await session.ask(b.url, list(1))).status).toBe(200)
-  })
-
-  test('a session that ends at one has ended at all', async () => {
-    const session = await WireSession.open(a.url)
-    await session.ask(b.url, list(1))
-    const begun = new EventReader(await session.call(a.url, 2, 'slow'))
-    await begun.until(says('begun'))
-    const before = a.said.length
-    expect(await session.end(b.url)).toBe(200)
-    await begun.rest()
-    await a.hears('aborted slow', before)
-    expect((await session.ask(a.url, list(3))).status).toBe(404)
-    expect((await session.ask(b.url, list(3))).status).toBe(404)
-  })
-
   test('an interrupted call is answered at the other: the question came from one, the answer goes to another', async () => {
     const session = await WireSession.open(a.url, { capabilities: { elicitation: {} } })
     const call = new EventReader(await session.call(a.url, 1, 'shop'))
@@ -79,18 +54,6 @@ describe.runIf(redis)('two processes that are one gateway', () => {
     expect(response.status).toBe(202)
     const answer = await call.until(isAnswerTo(1))
     expect(answer).toMatchObject({ result: { content: [{ type: 'text', text: 'Size L' }] } })
-  })
-
-  test('a call is cancelled from the other', async () => {
-    const session = await WireSession.open(a.url)
-    const call = new EventReader(await session.call(a.url, 1, 'slow'))
-    await call.until(says('begun'))
-    const before = a.said.length
-    const params = { requestId: 1, reason: 'Enough' }
-    const notice = { jsonrpc: '2.0', method: 'notifications/cancelled', params }
-    expect((await session.post(b.url, notice)).status).toBe(202)
-    await a.hears('aborted slow', before)
-    await call.leave()
   })
 
   test('a lost stream is read on at the other, complete, in order and once', async () => {
@@ -110,73 +73,6 @@ describe.runIf(redis)('two processes that are one gateway', () => {
       .filter((each) => typeof each === 'number')
     expect(progress).toEqual(progress.toSorted((x, y) => x - y))
     expect(new Set(progress).size).toBe(progress.length)
-  })
-
-  test('a change is heard of at the other, on the stream of a session that began elsewhere', async () => {
-    const session = await WireSession.open(a.url)
-    const stream = new EventReader(await session.listen(b.url))
-    const heard = stream.until(({ method }) => method === 'notifications/tools/list_changed')
-    a.tell('join newcomer')
-    expect(await heard).toBeDefined()
-    await stream.leave()
-  })
-
-  test('a client that listens elsewhere from now on is told what it may have missed, and listens at one only', async () => {
-    const session = await WireSession.open(a.url)
-    const first = new EventReader(await session.listen(a.url))
-    const second = new EventReader(await session.listen(b.url))
-    await second.until(({ method }) => method === 'notifications/tools/list_changed')
-    expect(await first.rest()).toEqual([])
-    b.tell('join latecomer')
-    await second.until(({ method }) => method === 'notifications/tools/list_changed')
-    await second.leave()
-  })
-
-  test('what was set at one holds at the other: subscriptions, and how much is logged', async () => {
-    const session = await WireSession.open(a.url)
-    const made = await session.ask(a.url, {
-      jsonrpc: '2.0',
-      id: 1,
-      method: 'tools/call',
-      params: { name: 'files', arguments: { message: 'Go' } },
-    })
-    const uri = uriIn(made.message)
-    const params = { uri }
-    await session.ask(a.url, { jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params })
-    const level = { level: 'error' }
-    await session.ask(b.url, { jsonrpc: '2.0', id: 3, method: 'logging/setLevel', params: level })
-    const stream = new EventReader(await session.listen(b.url))
-    const updated = stream.until(({ method }) => method === 'notifications/resources/updated')
-    const again = { name: 'files', arguments: { message: 'Go' } }
-    await session.ask(a.url, { jsonrpc: '2.0', id: 4, method: 'tools/call', params: again })
-    expect(await updated).toMatchObject({ params: { uri } })
-    await stream.leave()
-  })
-
-  test('modern listeners of the other hear of changes', async () => {
-    const changed = deferred()
-    const headers = { authorization: 'Bearer token-of-ada-0123456789' }
-    const onToolsChanged = (): void => changed.resolve()
-    await using client = await connect('v2 pinned', b.url, { onToolsChanged, headers })
-    await client.listTools()
-    a.tell('join third')
-    await expect(changed.promise).resolves.toBeUndefined()
-  })
-
-  test('a modern client is asked by one, and its answer goes on at the other, once', async () => {
-    const call = (url: string, id: number, more: object): Promise<Message> =>
-      modernCall(url, id, { name: 'shop', arguments: { message: 'A shirt' }, ...more })
-    const resumedBefore = a.said.filter((line) => line === 'resumed shop')
-    const asked = (await call(a.url, 1, {})).result
-    expect(asked).toMatchObject({ resultType: 'input_required' })
-    const inputResponses = { i0: { action: 'accept', content: { answer: 'M' } } }
-    const requestState = asked?.['requestState']
-    const answer = await call(b.url, 2, { requestState, inputResponses })
-    expect(answer.result?.['content']).toEqual([{ type: 'text', text: 'Size M' }])
-    await b.hears('resumed shop')
-    const repeat = await call(a.url, 3, { requestState, inputResponses })
-    expect(repeat.result?.['content']).toEqual([{ type: 'text', text: 'Size M' }])
-    expect(a.said.filter((line) => line === 'resumed shop')).toEqual(resumedBefore)
   })
 })
 

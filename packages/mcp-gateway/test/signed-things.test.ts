@@ -5,7 +5,6 @@ import { newScopeId } from '../src/files/namespaces.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import { SignedCursors } from '../src/internal/signing.ts'
 import { RequestStates } from '../src/runs/request-state.ts'
-import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 
 const key = new Uint8Array(32).fill(7)
 const binding = { method: 'tools/call', principal: 'ada' }

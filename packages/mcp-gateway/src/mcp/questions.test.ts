@@ -35,30 +35,6 @@ const asked = (...messages: readonly string[]) => ({
   state: { thread: 't' },
 })
 
-test('asks a client with a session during the call, and continues the run with its answers', async () => {
-  const requests: unknown[] = []
-  const agents = new AgentsAtHand({
-    *shop({ resume }: AgentCall) {
-      if (resume === undefined) yield asked('Which size?')
-      else yield { type: 'done', text: JSON.stringify(resume.answers) }
-    },
-  })
-  const result = await callOf(agents, (request) => {
-    requests.push(request.params)
-    return { action: 'accept', content: { answer: 'large' } }
-  })
-  expect(requests).toMatchObject([
-    { message: 'Which size?', requestedSchema: { required: ['answer'] } },
-  ])
-  expect(result.content).toEqual([
-    {
-      type: 'text',
-      text: '{"Which size?":{"action":"accept","content":{"answer":"large"}}}',
-    },
-  ])
-  expect(agents.calls).toHaveLength(2)
-})
-
 test('gives a URL elicitation the id that revisions with sessions require', async () => {
   const requests: unknown[] = []
   const agents = new AgentsAtHand({

@@ -258,27 +258,6 @@ test('gives other callers the answer of an unknown run', async () => {
   expect(textOf(await callRuns(world.a, tool, answering(outcome, large)))).toContain('large')
 })
 
-test('returns the question as text to a client without forms, and takes the answer by `resume`', async () => {
-  await using world = replicas(asking([question]))
-  const outcome = await callRuns(world.a, tool, requestOf('Order'))
-  expect(outcome).toMatchObject({
-    result: {
-      structuredContent: {
-        status: 'needs_input',
-        questions: [{ key: 'i0', message: 'Which size?' }],
-      },
-      _meta: { reason: 'needs_input' },
-    },
-  })
-  expect(textOf(outcome)).toContain('Which size?')
-  const run = handleIn(outcome)
-  expect(run).toContain(`${world.source.calls[0]?.runId}.1.`)
-  expect(textOf(outcome)).toContain(run)
-  const resume = { state: { run }, responses: { i0: { answer: 'large' } } }
-  const alone = requestOf('', { arguments: undefined, input: undefined, resume })
-  expect(textOf(await callRuns(world.b, tool, alone))).toContain('"answer":"large"')
-})
-
 test('refuses a `resume` that has only the id of the run, which is in logs', async () => {
   await using world = replicas(asking([question]))
   const run = handleIn(await callRuns(world.a, tool, requestOf('Order')))

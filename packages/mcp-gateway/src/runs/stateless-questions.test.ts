@@ -101,20 +101,6 @@ test('accepts a state of the same caller, tool and arguments only, and if it is 
   expect(at.agents.calls).toHaveLength(2)
 })
 
-test('asks again for a missing or malformed answer', async () => {
-  await using at = serve()
-  const { requestState } = (await at.call()).result ?? {}
-  for (const responses of [undefined, {}, { i0: 'text', i1: 4 }]) {
-    const again = await at.call({ requestState, ...(responses && { inputResponses: responses }) })
-    expect(Object.keys(again.result?.['inputRequests'] ?? {})).toEqual(['i0', 'i1'])
-  }
-  const half = await at.call({ requestState, inputResponses: { i1: accepted('2') } })
-  expect(Object.keys(half.result?.['inputRequests'] ?? {})).toEqual(['i0'])
-  const state = half.result?.['requestState']
-  const end = await at.call({ requestState: state, inputResponses: { i0: accepted('1') } })
-  expect(end.result).toMatchObject({ content: [{ text: expect.stringMatching(/"1".*"2"/) }] })
-})
-
 test('returns the question as text to a client without forms, and `expired` to one that waited too long', async () => {
   await using at = serve()
   const { requestState } = (await at.call()).result ?? {}

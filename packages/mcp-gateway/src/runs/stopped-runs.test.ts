@@ -15,17 +15,6 @@ test('answers `agent_gone` when the agent has left', async () => {
   })
 })
 
-test('stops a run that takes too long, and names the limit', async () => {
-  await using world = runsOf(waitingForTheEnd, { timeoutMs: 300_000 })
-  const outcome = callRuns(world.runs, tool, requestOf('Hi'))
-  await settled()
-  await world.clock.advance(300_000)
-  expect(metaOf(await outcome)).toMatchObject({ reason: 'timeout' })
-  expect(textsOf(await outcome)[0]).toContain('longer than 300 s')
-  expect(world.source.calls[0]?.signal.aborted).toBe(true)
-  expect(world.source.degraded).toEqual([])
-})
-
 test('uses the time limit of the tool', async () => {
   await using world = runsOf(waitingForTheEnd)
   const outcome = callRuns(world.runs, { ...tool, timeoutMs: 500 }, requestOf('Hi'))
