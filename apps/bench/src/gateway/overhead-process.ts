@@ -32,7 +32,6 @@ interface CalledAgent {
 
 const [, , kind, url = ''] = process.argv
 const agent = kind === 'a2a' ? await a2aAgent(url) : await graphAgent()
-const MANY = 1_000_000_000
 
 const gateway = createGateway({
   ...agent.options,

@@ -40,7 +40,9 @@ async function overGateway(kind: A2aKind, client: ClientKind, use: Use): Promise
   const source = a2aSource({ cards: [agent.url], trustedOrigins: [agent.url], pollMs: 20 })
   await using gateway = createGateway({ sources: [source], http: { shutdownGraceMs: 0 } })
   const { url } = await gateway.listen({ port: 0 })
-  await withClient({ kind: client, target: { url } }, (connected) => use(connected, agent))
+  await withClient({ kind: client, target: { url }, hasAnswers: true }, (connected) =>
+    use(connected, agent),
+  )
 }
 
 async function callsSkill(client: ClientUnderTest): Promise<void> {

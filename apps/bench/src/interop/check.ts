@@ -14,7 +14,7 @@ export interface CheckOutcome {
   readonly ok: boolean
   readonly ms: number
   /** First line of the error. */
-  readonly reason?: string
+  readonly reason: string | undefined
 }
 
 export async function outcomeOf(check: Check): Promise<CheckOutcome> {
@@ -29,7 +29,7 @@ export async function outcomeOf(check: Check): Promise<CheckOutcome> {
   })
   try {
     await Promise.race([run(), late.promise])
-    return { ...outcome(), ok: true }
+    return { ...outcome(), ok: true, reason: undefined }
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)
     return { ...outcome(), ok: false, reason: text.split('\n')[0] ?? '' }

@@ -24,16 +24,16 @@ export const gatewayClients: readonly Check[] = KINDS.flatMap((kind) => {
   ]
 })
 
-async function overHttp(kind: ClientKind, { withoutAnswers = false, run }: Use): Promise<void> {
+async function overHttp(kind: ClientKind, { needs, run }: Use): Promise<void> {
   await using gateway = await serveInterop()
-  await withClient({ kind, target: { url: gateway.url }, hasAnswers: !withoutAnswers }, run)
+  await withClient({ kind, target: { url: gateway.url }, hasAnswers: needs !== 'silence' }, run)
 }
 
 /** One program for all uses, because its start takes longer than they do. */
 async function overStdio(kind: ClientKind, uses: readonly Use[]): Promise<void> {
-  await withClient({ kind, target: STDIO_COMMAND }, async (client, seen) => {
-    for (const { name, withoutAnswers = false, run } of uses) {
-      if (withoutAnswers) continue
+  await withClient({ kind, target: STDIO_COMMAND, hasAnswers: true }, async (client, seen) => {
+    for (const { name, needs, run } of uses) {
+      if (needs === 'silence') continue
       await run(client, seen).catch((cause: unknown) => {
         throw new Error(`${name}: ${cause instanceof Error ? cause.message : String(cause)}`, {
           cause,

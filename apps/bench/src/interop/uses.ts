@@ -6,8 +6,6 @@ export interface Use {
   readonly name: string
   /** The ability that the client needs. */
   readonly needs?: Ability
-  /** The client gets no `answer` hook. */
-  readonly withoutAnswers?: boolean
   readonly run: (client: ClientUnderTest, seen: Seen) => Promise<void>
 }
 
@@ -29,12 +27,7 @@ export const USES: readonly Use[] = [
   { name: 'shows progress', needs: 'progress', run: callsWithProgress },
   { name: 'cancels a call and its agent', run: cancels },
   { name: 'answers a question of an agent', needs: 'answers', run: answers },
-  {
-    name: 'gets a question as the result',
-    needs: 'silence',
-    withoutAnswers: true,
-    run: getsQuestion,
-  },
+  { name: 'gets a question as the result', needs: 'silence', run: getsQuestion },
   { name: 'is notified of an agent that joins', needs: 'changes', run: isNotified },
   { name: 'lists prompts and gets one', needs: 'prompts', run: getsPrompt },
   { name: 'gets a file with the result', run: getsFile },
@@ -142,13 +135,12 @@ async function readsFile(client: ClientUnderTest, { hasSession }: Seen): Promise
 interface Meeting {
   readonly kind: ClientKind
   readonly target: Target
-  /** @default true */
-  readonly hasAnswers?: boolean
+  readonly hasAnswers: boolean
 }
 
 /** Connects a client while `work` runs. Questions are answered with `L`. */
 export async function withClient(
-  { kind, target, hasAnswers = true }: Meeting,
+  { kind, target, hasAnswers }: Meeting,
   work: (client: ClientUnderTest, seen: Seen) => Promise<void>,
 ): Promise<void> {
   const questions: string[] = []

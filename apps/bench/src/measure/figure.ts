@@ -7,12 +7,12 @@ export interface Figure {
   readonly min: number
   readonly max: number
   /** Name of the figure that `ratio` compares this one with. */
-  readonly ratioTo?: string | undefined
+  readonly ratioTo: string | undefined
   /** Median of the ratios of each round, so that a slow moment of the machine changes both sides. */
-  readonly ratio?: number | undefined
+  readonly ratio: number | undefined
   /** Limit of the ratio, or of the value of a figure without one. A missed bar is shown, and is not a failure. */
-  readonly bar?: string | undefined
-  readonly isMet?: boolean | undefined
+  readonly bar: string | undefined
+  readonly isMet: boolean | undefined
 }
 
 export type Bar = { readonly atMost: number } | { readonly atLeast: number }
@@ -45,17 +45,18 @@ export type Bench = (options: BenchOptions) => Promise<BenchResult>
 export function plainFigure({ name, unit, values }: Measured, bar?: Bar): Figure {
   const value = median(values)
   const figure = { name, unit, value, min: Math.min(...values), max: Math.max(...values) }
-  return { ...figure, ...(bar !== undefined && judged(bar, value)) }
+  return { ...figure, ratioTo: undefined, ratio: undefined, ...judged(bar, value) }
 }
 
 /** A figure that is compared with another one, with a bar for the ratio if there is one. */
 export function comparedFigure(measured: Measured, other: Measured, bar?: Bar): Figure {
   const ratio = median(measured.values.map((value, at) => value / (other.values[at] ?? Number.NaN)))
   const compared = { ...plainFigure(measured), ratioTo: other.name, ratio }
-  return { ...compared, ...(bar !== undefined && judged(bar, ratio)) }
+  return { ...compared, ...judged(bar, ratio) }
 }
 
-function judged(bar: Bar, value: number): Pick<Figure, 'bar' | 'isMet'> {
+function judged(bar: Bar | undefined, value: number): Pick<Figure, 'bar' | 'isMet'> {
+  if (bar === undefined) return { bar: undefined, isMet: undefined }
   if ('atMost' in bar) return { bar: `≤ ${bar.atMost}`, isMet: value <= bar.atMost }
   return { bar: `≥ ${bar.atLeast}`, isMet: value >= bar.atLeast }
 }

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { plainFigure } from './figure.ts'
 import { compareInTurns, steadyRounds } from './rounds.ts'
 
 async function taken(
@@ -46,7 +47,7 @@ test('measures contenders in turns, and adds the turns of a round', async () => 
       measure: async (name) => order.push(name) && (name === 'a' ? 1 : 3),
       control: ({ a }) => a,
       figures: (rounds) =>
-        rounds.map(({ a, b }) => ({ name: `${a} ${b}`, unit: '', value: 0, min: 0, max: 0 })),
+        rounds.map(({ a, b }) => plainFigure({ name: `${a} ${b}`, unit: '', values: [0] })),
     },
     { rounds: 5, progress: () => {} },
   )
@@ -63,7 +64,7 @@ test('leaves out the figures when too few rounds were steady', async () => {
       names: ['a'],
       measure: async () => (cost *= 2),
       control: ({ a }) => a,
-      figures: () => [{ name: 'a', unit: '', value: 0, min: 0, max: 0 }],
+      figures: () => [plainFigure({ name: 'a', unit: '', values: [0] })],
     },
     { rounds: 5, progress: () => {} },
   )

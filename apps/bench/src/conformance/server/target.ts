@@ -38,8 +38,11 @@ export async function startTarget(kind: TargetKind): Promise<Target> {
 
 const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'>>> = {
   agents: () => createGateway(withAgents()),
-  sampling: () => new Runtime(withAgents(), (parts) => withSampling(new GatewayHandlers(parts))),
-  fixture: () => new Runtime({}, (parts) => new FixtureHandlers(parts)),
+  sampling: () =>
+    new Runtime(withAgents(), {
+      makeHandlers: (parts) => withSampling(new GatewayHandlers(parts)),
+    }),
+  fixture: () => new Runtime({}, { makeHandlers: (parts) => new FixtureHandlers(parts) }),
 }
 
 function withAgents(): GatewayOptions {
