@@ -305,21 +305,6 @@ describe.concurrent('a server that is away', () => {
     expect(all.server.runs).toEqual(['slow_compute'])
   })
 
-  test('delays a call whose polls it refuses', async () => {
-    await using all = await given()
-    await using gate = await startGate(all.server.url)
-    const { retryTiming, done } = shortPauses(10)
-    await using other = new McpClient({ url: gate.url }, { retryTiming })
-    const result = other.callTool('slow_compute')
-    await polled(all.server)
-    await gate.close()
-    await Promise.race([done, result])
-    await gate.open()
-    all.server.complete('back')
-    expect(textOf(await result)).toBe('back')
-    expect(all.server.runs).toEqual(['slow_compute'])
-  })
-
   test('does not delay a resumed task beyond timeoutMs: the error says why, and has the reference', async () => {
     await using all = await given()
     await using gate = await startGate(all.server.url)

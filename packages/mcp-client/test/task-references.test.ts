@@ -119,16 +119,6 @@ describe.concurrent('startTool() and resumeTask()', () => {
     expect(await result).toMatchObject({ code: 'TASK_CANCELLED', outcome: 'unknown' })
   })
 
-  test('disposing of the client does not cancel the task', async () => {
-    await using all = await given()
-    const task = await startedTask(all.client)
-    const result = rejectionOf(task.result())
-    await polled(all.server)
-    await all.client.dispose()
-    expect(await result).toMatchObject({ code: 'CLOSED', task: { taskId: task.reference.taskId } })
-    expect(all.server.lastTask.status).toBe('working')
-  })
-
   test('reject at once when the client is disposed of between two polls, and stay closed', async () => {
     const asks = deferred<unknown>()
     const aborted = deferred<unknown>()
@@ -234,22 +224,6 @@ describe.concurrent('startTool() and resumeTask()', () => {
     const again = await rejectionOf(fresh.resumeTask(stored(task)).result())
     expect(again).toMatchObject({ code: 'TASK_UNKNOWN' })
     expect(legacy.count('tasks/get')).toBe(polls)
-  })
-
-  test('wait for a server that is away at first', async () => {
-    await using all = await given()
-    const { client, server } = all
-    const task = await startedTask(client)
-    let isAway = true
-    await using proxy = await startRecordingProxy(server.url)
-    proxy.inject({ match: () => isAway, times: 1000, action: { status: 503, body: 'away' } })
-    await using other = new McpClient({ url: proxy.url })
-    const reference = { ...stored(task), server: proxy.url }
-    const result = other.resumeTask(reference).result()
-    await proxy.waitFor(({ status }) => status === 503)
-    isAway = false
-    server.complete('back')
-    expect(textOf(await result)).toBe('back')
   })
 })
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { McpClientError, McpClientOptions, Progress } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
-import { given, polled, startedTask } from './task-setting.ts'
+import { given, polled } from './task-setting.ts'
 
 /** A handler that never answers, and the signal of its first question. */
 function silentHandler() {
@@ -239,30 +239,6 @@ describe.concurrent('callTool()', () => {
 })
 
 describe.concurrent('a server with wrong answers', () => {
-  const longAgo = new Date(0).toISOString()
-
-  test('whose clocks differ: the result and the questions count all the same', async () => {
-    await using all = await given({}, { ttlMs: 5000 })
-    const { client, server, asked } = all
-    // The process that answers the polls is behind the one that created the task.
-    server.onGet = (task) => ({ ...task, lastUpdatedAt: longAgo })
-    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
-    const task = await startedTask(client)
-    const result = task.result()
-    await polled(server)
-    server.change({
-      status: 'input_required',
-      inputRequests: {
-        name: {
-          method: 'elicitation/create',
-          params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
-        },
-      },
-    })
-    expect(textOf(await result)).toContain('re: Name?')
-    expect(asked).toEqual(['Name?'])
-  })
-
   test('that asks a hundred questions at once: at most eight handlers run at the same time', async () => {
     let running = 0
     let most = 0

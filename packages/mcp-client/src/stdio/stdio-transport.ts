@@ -218,7 +218,7 @@ export class StdioTransport implements AsyncDisposable {
 
   #report(error: Error): void {
     if (this.#state.phase !== 'open') return
-    // A line is no JSON, or a value that is not a JSON-RPC message.
+    // The line is not JSON, or not a JSON-RPC message.
     if (error instanceof SyntaxError || error.name === 'ZodError')
       this.#output.addInvalidLine(error)
     else this.#settings.log('warning', error.message)
