@@ -163,7 +163,7 @@ test.each<[string, McpHandlers['handle']]>([
   const warnings: string[] = []
   const log = { warn: (message: string) => void warnings.push(message), error: () => undefined }
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], log })
-  using spied = vi.spyOn(GatewayHandlers.prototype, 'handle').mockImplementation(handle)
+  using _spied = vi.spyOn(GatewayHandlers.prototype, 'handle').mockImplementation(handle)
   const response = await gateway.fetch(called())
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
