@@ -49,15 +49,21 @@ test.each(forms)('reports the loss to one call: %s', async (_name, form) => {
   expect(client.errors).toEqual([])
 })
 
-test.each(forms)('reports the loss to ten concurrent calls: %s', async (_name, form) => {
-  const server = forgetfulServer(form)
-  await using client = rawClient(server, { listen: false })
-  await client.handshake()
-  const answers = await Promise.all(Array.from({ length: 10 }, () => client.request('tools/call')))
-  expect(answers.map(verdictIn)).toEqual(Array.from({ length: 10 }, () => form.verdict))
-  expect(server.count('POST tools/call')).toBe(10)
-  expect(server.count('POST initialize')).toBe(1)
-})
+test.each(['404-32001', '200-32600', '429'] as const)(
+  'reports the loss to ten concurrent calls: %s',
+  async (name) => {
+    const form = lossForms[name]
+    const server = forgetfulServer(form)
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => client.request('tools/call')),
+    )
+    expect(answers.map(verdictIn)).toEqual(Array.from({ length: 10 }, () => form.verdict))
+    expect(server.count('POST tools/call')).toBe(10)
+    expect(server.count('POST initialize')).toBe(1)
+  },
+)
 
 test.each(forms)('reports the loss in a resumed session: %s', async (_name, form) => {
   const server = forgetfulServer(form)
