@@ -1,6 +1,14 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import type { HandlerContext, InputRequired, InputResume, TaskReference } from '@x/mcp-client'
+import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import type {
+  ClientHandlers,
+  HandlerContext,
+  InputRequired,
+  InputResume,
+  TaskReference,
+} from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
+import { randomUUID } from 'node:crypto'
 import { toolErrorFrom, type McpToolError } from '../base/errors.ts'
 import {
   serverTitle,
@@ -26,7 +34,6 @@ import {
   type CallOutcome,
   type StartedAsTask,
 } from './call-outcome.ts'
-import { isForPerson, ownAnswer, type OwnHandlers } from './handlers.ts'
 import {
   answersFrom,
   callbackFrom,
@@ -59,7 +66,7 @@ export type Answering = 'interrupt' | 'handler' | 'client' | 'none'
 
 /** The part of an `ElicitationToInterrupt` that its calls share. */
 export interface SharedByCalls {
-  readonly handlers: OwnHandlers
+  readonly handlers: ClientHandlers
   readonly authorization: AuthorizationToInterrupt | undefined
   /** Time that a request waits for a person, in milliseconds. */
   readonly humanTimeoutMs: number
@@ -365,11 +372,12 @@ export class CallRounds {
     const requests: Record<string, InputRequest> = {}
     const answered: Record<string, unknown> = {}
     for (const [key, question] of Object.entries(inputRequests)) {
-      if (isForPerson(question) && this.#answering === 'interrupt') {
+      const isForPerson = question.method === 'elicitation/create'
+      if (isForPerson && this.#answering === 'interrupt') {
         requests[key] = question
         continue
       }
-      if (isForPerson(question) && this.#answering === 'none') throw siblingsError(origin)
+      if (isForPerson && this.#answering === 'none') throw siblingsError(origin)
       // In sequence, because most servers ask one question.
       const asked = ownAnswer(question, this.#shared.handlers, context)
       const answer = await asked.catch((cause: unknown) => {
@@ -418,4 +426,27 @@ function resumeFrom(
     ...(requestState !== undefined && { requestState }),
     inputResponses: { ...answered, ...answers },
   }
+}
+
+/**
+ * Returns the answer of a handler, or undefined without a handler for the question.
+ *
+ * @throws the error of the handler; ZodError for an invalid question
+ */
+async function ownAnswer(
+  { method, params }: InputRequest,
+  handlers: ClientHandlers,
+  context: HandlerContext,
+): Promise<unknown> {
+  const { elicitation, sampling, roots } = handlers
+  if (method === 'elicitation/create' && elicitation !== undefined) {
+    // Revision 2026-07-28 has no such id, but handlers expect one.
+    const withId = params?.['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
+    return elicitation(ElicitRequestSchema.parse({ method, params: withId }).params, context)
+  }
+  if (method === 'sampling/createMessage' && sampling !== undefined) {
+    return sampling(CreateMessageRequestSchema.parse({ method, params }).params, context)
+  }
+  if (method === 'roots/list' && roots !== undefined) return { roots: [...(await roots(context))] }
+  return undefined
 }

@@ -9,7 +9,6 @@ import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
 import { noAnswerError } from './call-outcome.ts'
 import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
-import { ownHandlersFrom } from './handlers.ts'
 import { graphPlaceOf, loadLangGraph } from './langgraph.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
 
@@ -68,7 +67,8 @@ export class ElicitationToInterrupt {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS } = options
     const { log = processWarnings } = options
-    const handlers = ownHandlersFrom(options, log)
+    const { elicitation = declining(log), sampling, roots } = options
+    const handlers = { elicitation, sampling, roots }
     this.#isOfClient = isOfClient
     this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
@@ -78,7 +78,7 @@ export class ElicitationToInterrupt {
       elicitation: (params, context) => {
         const caller = context.origin?.call?.caller
         const live = caller instanceof ToolCaller ? caller.live : undefined
-        return live?.ask(params, context.signal) ?? handlers.elicitation(params, context)
+        return live?.ask(params, context.signal) ?? elicitation(params, context)
       },
     }
   }
@@ -163,5 +163,19 @@ export function answeringFrom(
       sampling: sampling ?? elicitation.handlers.sampling,
       roots: roots ?? elicitation.handlers.roots,
     },
+  }
+}
+
+/** Returns a handler that declines questions with a warning. */
+function declining(log: ToolLog): NonNullable<ClientHandlers['elicitation']> {
+  return function decline() {
+    log({
+      level: 'warning',
+      code: 'NOBODY_ASKED',
+      message:
+        'An MCP server asked a question for a person, and it was declined because nobody answers here. A graph can be interrupted if it has a checkpointer and each of its tasks makes one call: use createAgent() or fanOutToolCalls().',
+      server: 'unnamed',
+    })
+    return { action: 'decline' }
   }
 }

@@ -46,10 +46,7 @@ function wantedName(origin: McpToolOrigin, hasPrefix: boolean): string {
   return prefix === '' ? own : `${prefix}_${own}`
 }
 
-const CLEAN = /^[A-Za-z0-9_-]*$/
-
 function sanitized(name: string): string {
-  if (CLEAN.test(name)) return name // most names
   return name.replaceAll(/\s+/g, '_').replaceAll(/[^A-Za-z0-9_-]/g, '')
 }
 

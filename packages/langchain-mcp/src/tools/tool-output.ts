@@ -200,20 +200,11 @@ function textBlock(text: string): ContentBlock.Text {
  * `null` has a meaning.
  */
 function withoutNulls(block: unknown): unknown {
-  if (!isRecord(block) || !hasNulls(block)) return block
+  if (!isRecord(block)) return block
   const fields = Object.entries(block).filter(([, field]) => field !== null && field !== undefined)
   return Object.fromEntries(
     fields.map(([key, field]) => [key, key === 'resource' ? withoutNulls(field) : field]),
   )
-}
-
-function hasNulls(block: Readonly<Record<string, unknown>>): boolean {
-  for (const key in block) {
-    const field = block[key]
-    if (field === null || field === undefined) return true
-    if (key === 'resource' && isRecord(field) && hasNulls(field)) return true
-  }
-  return false
 }
 
 /**
