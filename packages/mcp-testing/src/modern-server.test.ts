@@ -210,19 +210,6 @@ test('sends changes to its listeners, until it drops them', async () => {
   expect(server.listeners).toEqual([])
 })
 
-test('closes all connections in a crash, and serves the next request', async () => {
-  await using server = await startModernServer()
-  await using client = await connectModernClient(server.url)
-  const call = client.callTool({ name: 'slow' })
-  await server.ledger.waitFor({ tool: 'slow', state: 'running' })
-  await Promise.all([expect(call).rejects.toThrow(/fetch failed/), server.restart()])
-  await server.ledger.waitFor({ state: 'cancelled' })
-  await expect(
-    client.callTool({ name: 'echo', arguments: { text: 'again' } }),
-  ).resolves.toMatchObject({ content: [{ text: 'again' }] })
-  expect(server.count('server/discover')).toBe(1)
-})
-
 test('answers every request with an event stream if the option is set', async () => {
   await using server = await startModernServer({ answerAs: 'sse' })
   const types: (string | null)[] = []

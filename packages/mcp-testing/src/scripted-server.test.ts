@@ -247,13 +247,3 @@ test.each(['eof', 'reset'] as const)('drops a listening stream: %s', async (how)
   await expect(subscription.closed).resolves.toBe('remote')
   await server.waitForListener((one) => !one.isOpen)
 })
-
-test('closes all connections in a crash', async () => {
-  await using server = await startScriptedServer({ 'tools/call': ['hang', done] })
-  await using client = await connectModernClient(server.url)
-  const call = client.callTool({ name: 'echo' })
-  await server.waitFor((one) => one.toolName === 'echo')
-  await Promise.all([expect(call).rejects.toThrow(/fetch failed/), server.restart()])
-  await server.waitFor((one) => one.end === 'cut')
-  await expect(client.callTool({ name: 'echo' })).resolves.toMatchObject(done.result)
-})

@@ -207,14 +207,6 @@ test('replaces the answer of a server that has executed the request', async () =
   expect(all.proxy.exchanges).toMatchObject([{ status: 502, delivered: 'whole', fault: 'answer' }])
 })
 
-test('answers itself, and never forwards the request', async () => {
-  await using all = await scene({ status: 503, body: 'busy' })
-  all.client.post()
-  await all.client.until('busy')
-  expect(all.executed).toEqual([])
-  expect(all.proxy.exchanges).toMatchObject([{ delivered: 'none', fault: 'answer-503' }])
-})
-
 test('delivers the same HTTP response twice', async () => {
   await using all = await scene({ type: 'repeat-answer' })
   all.client.post()
