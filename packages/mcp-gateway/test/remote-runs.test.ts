@@ -51,7 +51,7 @@ type World = Awaited<ReturnType<typeof newWorld>>
 /** Begins a task, and waits until the server has its run. */
 async function taskOf({ server }: World, process: Process): Promise<unknown> {
   const taskId = await begunTask(process, 'support')
-  await vi.waitUntil(() => server.runs.length === 1)
+  await vi.waitUntil(() => server.runs.length === 1, { timeout: 10_000 })
   return taskId
 }
 

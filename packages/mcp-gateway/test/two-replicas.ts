@@ -18,7 +18,10 @@ export interface TwoReplicas extends AsyncDisposable {
 }
 
 /** Returns the store with other methods of its logs. */
-export function withLogs(store: GatewayStore, methods: Partial<EventLogs>): GatewayStore {
+export function withLogs<Store extends Pick<GatewayStore, 'logs'>>(
+  store: Store,
+  methods: Partial<EventLogs>,
+): Store {
   const { logs } = store
   return {
     ...store,

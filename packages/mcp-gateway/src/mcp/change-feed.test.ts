@@ -9,8 +9,8 @@ import {
   type ReadEvent,
 } from '../../test/rpc-requests.ts'
 import { sessionWorld, turnsPass, type Fetch, type SessionWorld } from '../../test/session-world.ts'
+import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
-import type { SessionStore } from './sessions.ts'
 
 interface Listening {
   /** The next message. */
@@ -87,21 +87,6 @@ describe('a client that listens', () => {
       expect(told.map(({ method }) => method)).toEqual([TOOLS, TOOLS, PROMPTS])
       await each.leave()
     }
-  })
-
-  test('is notified again when a process has a version later than the others', async () => {
-    await using w = sessionWorld()
-    const listening = await listen(w.a, await openSession(w.a))
-    const [one, other] = w.processes
-    await one.changes.publish({ type: 'tools', version: 'v1' })
-    expect((await listening.next()).method).toBe(TOOLS)
-    await turnsPass()
-    await other.changes.publish({ type: 'tools', version: 'v1' })
-    await w.clock.advance(250)
-    expect((await listening.next()).method).toBe(TOOLS)
-    await one.changes.publish({ type: 'prompts' })
-    expect((await listening.next()).method).toBe(PROMPTS)
-    await listening.leave()
   })
 
   test('is notified again once if several processes have a version later at the same time', async () => {
@@ -246,20 +231,13 @@ test('keeps one of two streams of a session that begin at once', async () => {
 test('follows a store that fails at the start later, and notifies clients of every list then', async () => {
   let isAway = true
   await using w = sessionWorld({
-    wrap: (store) => ({
-      ...store,
-      logs: {
-        open: (...log) => store.logs.open(...log),
-        append: (...event) => store.logs.append(...event),
-        find: (id) => store.logs.find(id),
-        read: (...place) => store.logs.read(...place),
+    wrap: (store) =>
+      withLogs(store, {
         tail: (log, ...tail) =>
           isAway && log === 'changes'
             ? Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away'))
             : store.logs.tail(log, ...tail),
-        delete: (log) => store.logs.delete(log),
-      },
-    }),
+      }),
   })
   const listening = await listen(w.a, await openSession(w.a))
   isAway = false
@@ -273,21 +251,15 @@ test('follows a store that fails at the start later, and notifies clients of eve
 
 test('delivers changes to other processes after a failure of the store', async () => {
   let isAway = false
-  const wrap = (store: SessionStore): SessionStore => ({
-    ...store,
-    logs: {
-      open: (...log) => store.logs.open(...log),
-      append: (...event) =>
-        isAway
-          ? Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away'))
-          : store.logs.append(...event),
-      find: (id) => store.logs.find(id),
-      read: (...place) => store.logs.read(...place),
-      tail: (...tail) => store.logs.tail(...tail),
-      delete: (log) => store.logs.delete(log),
-    },
+  await using w = sessionWorld({
+    wrap: (store) =>
+      withLogs(store, {
+        append: (...event) =>
+          isAway
+            ? Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away'))
+            : store.logs.append(...event),
+      }),
   })
-  await using w = sessionWorld({ wrap })
   const [one, other] = [await openSession(w.a), await openSession(w.b)]
   const [here, there] = [await listen(w.a, one), await listen(w.b, other)]
   isAway = true

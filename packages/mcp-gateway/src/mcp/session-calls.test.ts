@@ -11,6 +11,7 @@ import {
   type ReadEvent,
 } from '../../test/rpc-requests.ts'
 import { sessionWorld, turnsPass, type Fetch, type Tool } from '../../test/session-world.ts'
+import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
 import { nextPhase, type CallEvent, type CallPhase } from './session-calls.ts'
 import type { SessionStore } from './sessions.ts'
@@ -62,23 +63,16 @@ const messagesOf = (events: readonly ReadEvent[]): unknown[] =>
 function withAppend(before: (event: unknown) => Promise<unknown> | undefined) {
   return (store: SessionStore): SessionStore => {
     const { logs } = store
-    return {
-      ...store,
-      logs: {
-        open: async (log, header, limits) => {
-          await before(header)
-          return logs.open(log, header, limits)
-        },
-        append: async (log, event, options) => {
-          await before(event)
-          return logs.append(log, event, options)
-        },
-        find: (id) => logs.find(id),
-        read: (log, id) => logs.read(log, id),
-        tail: (log, id, listener) => logs.tail(log, id, listener),
-        delete: (log) => logs.delete(log),
+    return withLogs(store, {
+      open: async (log, header, limits) => {
+        await before(header)
+        return logs.open(log, header, limits)
       },
-    }
+      append: async (log, event, options) => {
+        await before(event)
+        return logs.append(log, event, options)
+      },
+    })
   }
 }
 
@@ -365,10 +359,9 @@ describe('a store that is away', () => {
     const deleted: string[] = []
     const wrap = (store: SessionStore): SessionStore => {
       const slow = withAppend(() => opened.promise)(store)
-      return {
-        ...slow,
-        logs: { ...slow.logs, delete: (log) => (deleted.push(log), store.logs.delete(log)) },
-      }
+      return withLogs(slow, {
+        delete: (log) => (deleted.push(log), store.logs.delete(log)),
+      })
     }
     const { tool } = endless()
     await using w = sessionWorld({ tools: { endless: tool }, wrap, isShared: false })

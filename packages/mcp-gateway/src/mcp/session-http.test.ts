@@ -10,6 +10,7 @@ import {
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
 import { sessionWorld, turnsPass, type SessionWorld } from '../../test/session-world.ts'
+import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
@@ -414,23 +415,17 @@ describe('a session at several processes', () => {
     const gaps = new Set<() => void>()
     let isAway = false
     await using w = sessionWorld({
-      wrap: (store) => ({
-        ...store,
-        logs: {
-          open: (...log) => store.logs.open(...log),
+      wrap: (store) =>
+        withLogs(store, {
           append: (log, ...event) =>
             isAway && log === 'signals'
               ? Promise.reject(new Error('away'))
               : store.logs.append(log, ...event),
-          find: (id) => store.logs.find(id),
-          read: (...place) => store.logs.read(...place),
           tail: (log, after, listener) => {
             gaps.add(listener.onGap)
             return store.logs.tail(log, after, listener)
           },
-          delete: (log) => store.logs.delete(log),
-        },
-      }),
+        }),
     })
     const id = await openSession(w.a)
     expect((await w.b(post(list, inSession(id)))).status).toBe(200)

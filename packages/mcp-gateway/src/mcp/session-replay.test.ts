@@ -18,6 +18,7 @@ import {
   type SessionWorldOptions,
   type Tool,
 } from '../../test/session-world.ts'
+import { withLogs } from '../../test/two-replicas.ts'
 import type { SessionStore } from './sessions.ts'
 
 const call = (id: number, name: string): object => ({
@@ -321,17 +322,11 @@ describe('several processes', () => {
 
   test('leave nothing behind', async () => {
     const logs = new Set<string>()
-    const wrap = (store: SessionStore): SessionStore => ({
-      ...store,
-      logs: {
+    const wrap = (store: SessionStore): SessionStore =>
+      withLogs(store, {
         open: (log, ...rest) => (logs.add(log), store.logs.open(log, ...rest)),
-        append: (...event) => store.logs.append(...event),
-        find: (id) => store.logs.find(id),
-        read: (...place) => store.logs.read(...place),
-        tail: (...tail) => store.logs.tail(...tail),
         delete: (log) => (logs.delete(log), store.logs.delete(log)),
-      },
-    })
+      })
     const s = await slowWorld({ wrap })
     const { world: w, session } = s
     const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))

@@ -38,7 +38,7 @@ export interface SessionRecord {
 
 /** Limits of sessions that are no settings. */
 export const SESSION_LIMITS: Omit<SessionLimits, keyof SessionSettings> = {
-  // Long enough for a client that changes its network, short enough that an agent does not work for nobody.
+  // Long enough for a client that changes its network. Meanwhile an agent works, though no client may read its answer.
   disconnectGraceMs: 10_000,
   // A client that comes back at once would meet the process that is just ending.
   retryMs: 1000,

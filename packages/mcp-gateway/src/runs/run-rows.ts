@@ -20,7 +20,7 @@ export interface Versioned<Row> {
   readonly version: string
 }
 
-/** Time between two searches for rows that expired. Nobody waits for them. */
+/** Time between two searches for rows that expired. */
 const SWEEP_MS = 60_000
 
 export interface RunRowsOptions<Row> {
