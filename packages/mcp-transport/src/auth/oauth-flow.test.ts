@@ -134,6 +134,16 @@ describe('an authorization by the user', () => {
     expect(sentTo).toEqual([])
   })
 
+  test('binds a client id without an issuer to the first authorization server', async () => {
+    await using first = await startProtectedServer()
+    await using second = await startProtectedServer()
+    const provider = await authorized(first, { clientId: 'by hand' })
+    moveTo(second, first)
+    await expect(refuse(first, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
+    expect(JSON.stringify(second.seen)).not.toContain('by hand')
+    expect(sentTo).toHaveLength(1)
+  })
+
   test('requests the old and the new scopes for a step-up, without a refresh', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     // The server does not repeat the scopes in its response.
@@ -325,9 +335,14 @@ describe('a refresh', () => {
   test('sends no data of one authorization server to another one, also for providers that drop the issuer', async () => {
     await using first = await startProtectedServer()
     await using second = await startProtectedServer()
-    const provider = await authorized(first, { store: storeWithoutIssuers() })
+    let isAway = false
+    const redirect = (url: URL): unknown => (isAway ? undefined : browse(url))
+    const provider = await authorized(first, { store: storeWithoutIssuers(), redirect })
     const client = await provider.clientInformation()
     moveTo(second, first)
+    isAway = true
+    await expect(refuse(first, provider)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' })
+    isAway = false
     expect(await refuse(first, provider)).toBe('access-1')
     const sent = second.seen.map(({ path, body }) => path + body).join('\n')
     expect(second.of('/register')).toHaveLength(1)
