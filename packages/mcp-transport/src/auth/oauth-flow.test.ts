@@ -7,6 +7,7 @@ import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
 import { createOAuthFetch } from '../http/http-client.ts'
+import { TransportError } from '../transport-error.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientProvider, OAuthTokens } from './auth-provider.ts'
 import { Authorizer } from './authorizer.ts'
@@ -159,6 +160,7 @@ describe('an authorization by the user', () => {
 
   test.each([
     ['error=access_denied', { code: 'DENIED', oauthError: 'access_denied' }],
+    ['error=a%0Ab', { code: 'DENIED', oauthError: 'a?b' }],
     ['code=stolen&state=other', { code: 'STATE_MISMATCH' }],
     ['code=stolen', { code: 'STATE_MISMATCH' }],
     ['error=buy_this&iss=https://evil.test', { code: 'ISSUER_MISMATCH', oauthError: undefined }],
@@ -398,6 +400,19 @@ describe('metadata', () => {
     expect(await refuse(server, userWhoAgrees())).toBe('access-1')
   })
 
+  test('rejects with CLOSED if the transport is closed meanwhile', async () => {
+    const fetch = (): never => {
+      throw new TransportError('CLOSED', 'The dispatcher of this transport was closed')
+    }
+    const renewed = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), fetch).renew({
+      signal: new AbortController().signal,
+      refused: undefined,
+      isStepUp: false,
+      refusal: { status: 401, headers: {}, text: '' },
+    })
+    await expect(renewed).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
   test('is never read from this machine for a remote server', async () => {
     await using server = await startProtectedServer()
     const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), oauthFetch)
@@ -441,9 +456,9 @@ test.each([
 test('requests a token for a program with its secret, which only its issuer gets', async () => {
   await using server = await startProtectedServer({ scopesSupported: ['read'] })
   const secret = { clientId: 'c', clientSecret: 's' }
-  expect(await refuse(server, clientCredentials({ ...secret, issuer: server.origin }))).toBe(
-    'access-1',
-  )
+  const provider = clientCredentials({ ...secret, issuer: server.origin })
+  expect(await refuse(server, provider)).toBe('access-1')
+  expect((await provider.tokens())?.scope).toBe('read')
   const [request] = server.of('/token')
   expect(request?.headers.authorization).toBe(`Basic ${btoa('c:s')}`)
   expect(Object.fromEntries(request?.form ?? [])).toEqual({
@@ -454,6 +469,16 @@ test('requests a token for a program with its secret, which only its issuer gets
   const other = clientCredentials({ ...secret, issuer: 'https://as.test' })
   await expect(refuse(server, other)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
   expect(server.of('/token')).toHaveLength(1)
+})
+
+test('stores two changes that are made at once', async () => {
+  const provider = userWhoAgrees()
+  await Promise.all([
+    provider.saveTokens({ access_token: 'a', token_type: 'Bearer' }),
+    provider.saveClientInformation?.({ client_id: 'c' }),
+  ])
+  expect(await provider.tokens()).toMatchObject({ access_token: 'a' })
+  expect(await provider.clientInformation()).toMatchObject({ client_id: 'c' })
 })
 
 test('passes on the members of a provider that only the library calls', async () => {

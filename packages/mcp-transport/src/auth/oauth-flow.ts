@@ -292,7 +292,6 @@ export class OAuthFlow {
     const url = secureUrl(input, this.#serverUrl)
     const headers = new Headers(init.headers)
     headers.delete('mcp-protocol-version') // some authorization servers refuse it
-    if (!headers.has('accept')) headers.set('accept', 'application/json')
     const response = this.#fetch(url, { ...init, headers, signal: this.#signal })
     if (init.body instanceof URLSearchParams) {
       this.#scope = init.body.get('scope') ?? this.#scope
