@@ -346,11 +346,11 @@ async function listenForCallback(port: number, path: string): Promise<CallbackLi
     port: address !== null && typeof address === 'object' ? address.port : port,
     callback: (state) =>
       new Promise((resolve) => {
-        server.on('request', ({ method, url: target = '/' }, response) => {
+        server.on('request', ({ url: target = '/' }, response) => {
           const url = URL.parse(target, 'http://127.0.0.1')
           const parameters = url?.pathname === path ? url.searchParams : new URLSearchParams()
           const isCallback = parameters.has('code') || parameters.has('error')
-          if (method !== 'GET' || url === null || !isCallback) {
+          if (url === null || !isCallback) {
             response.writeHead(404, PAGE_HEADERS).end('Not found.')
           } else if (parameters.get('state') !== state) {
             response.writeHead(400, PAGE_HEADERS).end('This answers another authorization request.')
