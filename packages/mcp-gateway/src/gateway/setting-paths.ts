@@ -6,7 +6,7 @@ import { z } from 'zod'
 /** A place in settings. */
 export type SettingPath = readonly (string | number)[]
 
-/** For people: `agents.sources[0].url`, `tools.overrides["support/ask"].title`. */
+/** For people: `sources[0].url`, `tools.overrides["support/ask"].title`. */
 export function pathText(path: SettingPath): string {
   return path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`

@@ -7,16 +7,13 @@ export interface GatewayLogger {
   error(message: string, details?: LogDetails): void
 }
 
-export interface LogDetails {
-  /** Error and causes: names and messages. */
-  readonly error?: string
-  readonly stack?: string | undefined
-  readonly runId?: string
-  readonly tool?: string
-  readonly agent?: string
-  /** W3C trace id of the call. */
-  readonly traceId?: string
-}
+/**
+ * What an entry is about: the error with its causes (names and messages), its stack, the run, its tool and agent, and the
+ * W3C trace id of the call.
+ */
+export type LogDetails = Readonly<
+  Partial<Record<'error' | 'stack' | 'runId' | 'tool' | 'agent' | 'traceId', string | undefined>>
+>
 
 const MAX_CHARS = 2000
 
@@ -67,7 +64,7 @@ export function loggerObserver(
           runId,
           tool,
           agent,
-          ...(traceId !== undefined && { traceId }),
+          traceId,
         })
       }
     },
