@@ -62,7 +62,7 @@ const RESOLVED_BY_KEY: ReadonlySet<McpClientErrorCode> = new Set([
 ])
 
 /** Returns true if the failed request can be sent again without the risk of an unwanted second execution. */
-export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
+function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
   const { policy, isAllowed, hasKey } = rules
   if (policy === 'never') return false
   if (hasKey && RESOLVED_BY_KEY.has(error.code)) return true
