@@ -1,21 +1,10 @@
-import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
-import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { agentOf, FakeSource, never, worldOf } from '../../test/registry-world.ts'
 import type { RegistryWorld } from '../../test/registry-world.ts'
 import type { Agent } from '../agents/agent.ts'
-import { gatewayWith } from '../gateway.ts'
 
 describe('agents', () => {
-  test('that a source finds first are listed after the start', async () => {
-    await using world = worldOf([new FakeSource([agentOf('b'), agentOf('a')])])
-    await world.registry.start()
-    expect(world.tools()).toEqual(['a', 'b'])
-    expect(world.registry.agents().map(({ id }) => id)).toEqual(['a', 'b'])
-  })
-
   test('can leave after the start', async () => {
     const source = new FakeSource([agentOf('a'), agentOf('b')])
     await using world = worldOf([source])
@@ -122,16 +111,6 @@ describe('agents', () => {
 })
 
 describe('changes', () => {
-  test('of a hundred agents that join together cause one notification', async () => {
-    const source = new FakeSource()
-    await using world = worldOf([source])
-    await world.registry.start()
-    for (let index = 0; index < 100; index++) source.listener?.found(agentOf(`a${index}`))
-    await world.clock.advance(1000)
-    expect(world.changes).toHaveLength(1)
-    expect(world.tools()).toHaveLength(100)
-  })
-
   test('that continue cause a notification after a second, and at the end', async () => {
     const source = new FakeSource()
     await using world = worldOf([source])
@@ -268,44 +247,6 @@ describe('a client that reads the list once', () => {
     expect(closed.clock.pending).toBe(0)
   })
 })
-
-test.each(CLIENT_KINDS)(
-  'sends no notification for an agent that the filter leaves out (%s)',
-  async (kind) => {
-    const agents = new AgentsAtHand({ echo, hidden: echo })
-    const warnings: string[] = []
-    await using gateway = gatewayWith(
-      {
-        sources: [agents],
-        tools: { exclude: ['^hidden'] },
-        stateKey: 'long enough for whoever signs with it',
-        log: false,
-        observer: { warned: (message) => void warnings.push(message) },
-      },
-      { debounceMs: 0 },
-    )
-    const { url } = await gateway.listen({ port: 0 })
-    const changed = deferred()
-    let changes = 0
-    const onToolsChanged = (): void => {
-      changes++
-      changed.resolve()
-    }
-    await using client = await connect(kind, url, { onToolsChanged })
-    const names = async (): Promise<readonly string[]> =>
-      (await client.listTools()).tools.map(({ name }) => name)
-    expect(await names()).toEqual(['echo'])
-    agents.leave('hidden')
-    agents.leave('hidden')
-    agents.join('hidden_later', echo)
-    agents.leave('hidden_later')
-    agents.join('shown', echo)
-    await changed.promise
-    expect(await names()).toEqual(['echo', 'shown'])
-    expect(changes).toBe(1)
-    expect(warnings).toEqual([])
-  },
-)
 
 describe('a first list', () => {
   test('waits for graphs of this process until they are loaded', async () => {
