@@ -22,7 +22,13 @@ import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 
 import { ChangeFeed } from '../mcp/change-feed.ts'
-import { GatewayHandlers, LIST_TTL_MS, PAGE_SIZE, type HandlerParts } from '../mcp/handlers.ts'
+import {
+  GatewayHandlers,
+  LIST_TTL_MS,
+  PAGE_SIZE,
+  type HandlerParts,
+  type McpHandlers,
+} from '../mcp/handlers.ts'
 import { OpenStreams, STREAMS_PER_ADDRESS } from '../mcp/open-streams.ts'
 import { QUESTION_TIMEOUT_MS } from '../mcp/session-context.ts'
 import { SessionHttp, type SessionHttpOptions } from '../mcp/session-http.ts'
@@ -79,8 +85,11 @@ interface Limits extends RegistryLimits, Omit<SessionLimits, keyof SessionSettin
   readonly writeTimeoutMs: number
 }
 
-/** Limits that tests replace. */
-export type RuntimeEdges = Partial<Limits>
+/** What tests and the conformance suite replace. */
+export interface RuntimeEdges extends Partial<Limits> {
+  /** Makes what answers requests over HTTP. @default the agents */
+  readonly makeHandlers?: (parts: HandlerParts) => McpHandlers
+}
 
 /** A running gateway: makes its parts, connects them, and closes them. `createGateway()` shows the public part of it. */
 export class Runtime implements AsyncDisposable {
@@ -100,7 +109,7 @@ export class Runtime implements AsyncDisposable {
   readonly #runs: Runs
   readonly #tasks: Tasks
   readonly #parts: HandlerParts
-  readonly #handlers: GatewayHandlers
+  readonly #handlers: McpHandlers
   /** Serves 2026-07-28. */
   readonly #modern: StatelessHttp
   /** Serves the revisions with sessions. */
@@ -116,7 +125,10 @@ export class Runtime implements AsyncDisposable {
   #closing: Promise<void> | undefined
 
   /** @throws GatewayError `CONFIG` */
-  constructor(given: GatewayOptions, limits: RuntimeEdges = {}) {
+  constructor(
+    given: GatewayOptions,
+    { makeHandlers = (parts) => new GatewayHandlers(parts), ...limits }: RuntimeEdges = {},
+  ) {
     const options = checkedOptions('createGateway()', given)
     this.#limits = { ...LIMITS, ...limits }
     const { artifacts, clock = systemClock, store, http } = options
@@ -195,7 +207,7 @@ export class Runtime implements AsyncDisposable {
       onError: this.#onError,
     })
     this.#parts = this.#handlerParts()
-    this.#handlers = new GatewayHandlers(this.#parts)
+    this.#handlers = makeHandlers(this.#parts)
     const streams = this.#makeStreams()
     this.#modern = this.#makeModern(streams)
     this.#legacy = this.#makeLegacy({ streams })
