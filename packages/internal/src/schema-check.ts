@@ -97,8 +97,8 @@ function sizeOf(value: unknown): ValueSize {
   return { total: json.length, text, items, fields }
 }
 
-/** Limit of the work of one check. The validator needs some hundred milliseconds for it. */
-const MAX_WORK = 2 ** 27
+/** Limit of the work of one check. The validator needs about 200 milliseconds for it. */
+const MAX_WORK = 2 ** 26
 /** Work to apply a schema without keywords, or `true` or `false`, to a value. */
 const EVALUATION = 2 ** 9
 
