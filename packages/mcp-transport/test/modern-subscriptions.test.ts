@@ -127,15 +127,7 @@ describe('a broken stream', () => {
     },
   )
 
-  test('is also reopened after a regular end', async () => {
-    await using given = await listening()
-    const first = await nextAfter(given.server)
-    first.end()
-    await nextAfter(given.server, first)
-    expect(given.client.errors).toEqual([])
-  })
-
-  test('without messages causes one error after several breaks, and is then reopened with long delays', async () => {
+  test('without messages causes one error after several breaks, and is still reopened', async () => {
     await using given = await listening()
     const { server, client } = given
     const known: ScriptedListener[] = []
@@ -150,7 +142,7 @@ describe('a broken stream', () => {
     expect([server.count('subscriptions/listen'), client.errors.length]).toEqual([4, 1])
   })
 
-  test('is reopened without delay again after a message', async () => {
+  test('causes no error if each stream brought a message', async () => {
     await using given = await listening()
     const { server, client } = given
     const known: ScriptedListener[] = []

@@ -1,4 +1,3 @@
-import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
@@ -67,26 +66,9 @@ describe('sse reader', () => {
       expect(read([bytes])).toEqual({ events: expected, ok: true })
     })
 
-    test('byte by byte', () => {
-      expect(read([...bytes].map((byte) => Buffer.of(byte))).events).toEqual(expected)
-    })
-
     test('split once at any position', () => {
       for (let at = 1; at < bytes.length; at++) {
         expect(read([bytes.subarray(0, at), bytes.subarray(at)]).events).toEqual(expected)
-      }
-    })
-
-    test('split at random positions', () => {
-      const random = seededRandom(7)
-      for (let round = 0; round < 200; round++) {
-        const chunks: Buffer[] = []
-        for (let at = 0; at < bytes.length;) {
-          const next = at + 1 + Math.floor(random() * 20)
-          chunks.push(bytes.subarray(at, next))
-          at = next
-        }
-        expect(read(chunks).events).toEqual(expected)
       }
     })
   })
