@@ -163,7 +163,7 @@ test.each<[string, McpHandlers['handle']]>([
   const warnings: string[] = []
   const log = { warn: (message: string) => void warnings.push(message), error: () => undefined }
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], log })
-  using handled = vi.spyOn(GatewayHandlers.prototype, 'handle').mockImplementation(handle)
+  using spied = vi.spyOn(GatewayHandlers.prototype, 'handle').mockImplementation(handle)
   const response = await gateway.fetch(called())
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
@@ -173,7 +173,6 @@ test.each<[string, McpHandlers['handle']]>([
   })
   expect(spied).toHaveBeenCalledOnce()
   expect(warnings).toEqual(['A call could not be answered'])
-  expect(handled).toHaveBeenCalledOnce()
 })
 
 test('cancels a call when its client leaves, and when the gateway closes', async () => {
