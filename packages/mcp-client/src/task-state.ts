@@ -5,20 +5,20 @@ import type { InputRequest } from '@x/mcp-transport'
 export interface TaskStatus {
   readonly status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
   /** For people. At most 2000 characters. */
-  readonly statusMessage?: string | undefined
+  readonly statusMessage: string | undefined
   /** Questions of the server that wait for answers, by its keys. */
-  readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
+  readonly inputRequests: Readonly<Record<string, InputRequest>> | undefined
   /** Time from the creation for which the server keeps the task, in milliseconds. `null`: no limit. */
   readonly ttlMs: number | null
   /** Time between two polls that the server asks for, in milliseconds. */
-  readonly pollIntervalMs?: number | undefined
+  readonly pollIntervalMs: number | undefined
 }
 
 /** A task as the server describes it. */
 export interface Task extends TaskStatus {
   readonly taskId: string
-  readonly result?: unknown
-  readonly error?: unknown
+  readonly result: unknown
+  readonly error: unknown
 }
 
 /** Returns the task in the answer to a call or a poll. Undefined for anything else. */
@@ -31,11 +31,11 @@ export function parseTask(value: unknown): Task | undefined {
     taskId,
     status,
     ttlMs: isCount(ttlMs) ? ttlMs : null,
-    ...(typeof statusMessage === 'string' ? { statusMessage: shortened(statusMessage) } : {}),
-    ...(isInputRequests(inputRequests) ? { inputRequests } : {}),
-    ...(isCount(pollIntervalMs) ? { pollIntervalMs } : {}),
-    ...(status === 'completed' ? { result } : {}),
-    ...(status === 'failed' ? { error } : {}),
+    statusMessage: typeof statusMessage === 'string' ? shortened(statusMessage) : undefined,
+    inputRequests: isInputRequests(inputRequests) ? inputRequests : undefined,
+    pollIntervalMs: isCount(pollIntervalMs) ? pollIntervalMs : undefined,
+    result: status === 'completed' ? result : undefined,
+    error: status === 'failed' ? error : undefined,
   }
 }
 

@@ -216,14 +216,9 @@ export class McpTask {
   }
 
   get #status(): TaskStatus {
-    const { status = 'working', statusMessage, inputRequests, ttlMs = null } = this.#task ?? {}
-    return {
-      status,
-      statusMessage,
-      inputRequests,
-      ttlMs,
-      pollIntervalMs: this.#task?.pollIntervalMs,
-    }
+    const { status = 'working', ttlMs = null } = this.#task ?? {}
+    const { statusMessage, inputRequests, pollIntervalMs } = this.#task ?? {}
+    return { status, statusMessage, inputRequests, ttlMs, pollIntervalMs }
   }
 
   get #isExpired(): boolean {
