@@ -61,9 +61,11 @@ function bindTokens(server: ProtectedServer): {
   }
   behaviour.pages['/mcp'] = ({ headers }) => {
     const hasToken = headers.authorization?.startsWith('DPoP ') === true
-    const claims = hasToken ? claimsOf(String(headers['dpop'])) : {}
+    const proof = String(headers['dpop'])
+    const claims = hasToken ? claimsOf(proof) : {}
     const { nonce } = bound
-    const isProven = hasToken && (nonce === undefined || claims['nonce'] === nonce)
+    const isAlone = !proof.includes(',') // Node joins two headers
+    const isProven = hasToken && isAlone && (nonce === undefined || claims['nonce'] === nonce)
     if (bound.nextNonce !== undefined) bound.nonce = bound.nextNonce
     behaviour.headers = bound.nonce === undefined ? {} : { 'dpop-nonce': bound.nonce }
     bound.statuses.push(isProven ? 200 : 401)
