@@ -149,10 +149,6 @@ export class SessionKeeper {
     this.#warn(`The stored session record ${why}, so it is ignored, and a new session is opened`)
   }
 
-  async flush(): Promise<void> {
-    await this.#bounded('write', () => this.#info.flush())
-  }
-
   async #namesAnother(sessionId: string | undefined): Promise<boolean> {
     const current = await this.#bounded('read', () => this.#info.getSessionId())
     return current !== undefined && current !== sessionId
