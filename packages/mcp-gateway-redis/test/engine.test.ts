@@ -455,8 +455,11 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
   test('is executed by `mcp-gateway serve` too', { timeout: SLOW }, async () => {
     await using world = await newWorld()
     const gateway = await world.command('serve')
-    const params = { name: 'steps', arguments: { message: 'A' } }
-    expect(await send(gateway.url, 'tools/call', params)).toMatchObject(text('after third'))
+    await world.put('wait-second')
+    const taskId = await taskOf(gateway.url, 'steps')
+    await world.put('go-second')
+    const task = await until(gateway.url, taskId, 'completed')
+    expect(task).toMatchObject({ result: text('after third') })
     gateway.kill('SIGTERM')
     expect(await gateway.exited).toEqual([0, null])
   })
