@@ -171,6 +171,7 @@ test.each<[string, McpHandlers['handle']]>([
     id: 7,
     error: { code: -32_603, message: 'Internal error' },
   })
+  expect(spied).toHaveBeenCalledOnce()
   expect(warnings).toEqual(['A call could not be answered'])
 })
 
