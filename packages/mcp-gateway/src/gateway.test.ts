@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../test/mcp-clients.ts'
-import { createGateway, gatewayWith } from './gateway.ts'
+import { createGateway } from './gateway.ts'
+import { Runtime } from './gateway/runtime.ts'
 import type { AgentUpdate } from './agents/agent.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
@@ -44,7 +45,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
 
   test('gets one notification for several new agents', async () => {
     const agents = new AgentsAtHand({ echo })
-    await using gateway = gatewayWith({ sources: [agents] }, { debounceMs: 1 })
+    await using gateway = new Runtime({ sources: [agents] }, { debounceMs: 1 })
     const { url } = await gateway.listen({ port: 0 })
     const changed = deferred()
     let count = 0
@@ -63,7 +64,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
 
   test('gets the same error for a tool that never existed and for one that left', async () => {
     const agents = new AgentsAtHand({ weather: echo, wetter: echo })
-    await using gateway = gatewayWith({ sources: [agents] }, { debounceMs: 1 })
+    await using gateway = new Runtime({ sources: [agents] }, { debounceMs: 1 })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
     await client.listTools()

@@ -52,8 +52,11 @@ test('exports exactly this', () => {
 })
 
 test('gives a gateway exactly these members', () => {
-  expect(Object.keys(surface.createGateway({})).toSorted()).toEqual([
+  const gateway = surface.createGateway({})
+  const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(gateway))
+  expect([...Object.keys(gateway), ...methods].toSorted()).toEqual([
     'close',
+    'constructor',
     'fetch',
     'listen',
     'registry',

@@ -2,12 +2,12 @@ import { Hono } from 'hono'
 import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { gatewayWith } from '../src/gateway.ts'
+import { Runtime } from '../src/gateway/runtime.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { TOKENS, giving } from './served-files.ts'
 
 test('serves files below the path at which it is mounted', async () => {
-  await using gateway = gatewayWith(
+  await using gateway = new Runtime(
     {
       sources: [new AgentsAtHand({ give: giving({ name: 'a.bin', data: new Uint8Array(9) }) })],
       auth: bearerAuth(TOKENS.ada),

@@ -3,7 +3,7 @@ import { deferred } from '@x/mcp-testing'
 import { afterAll, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { gatewayWith } from '../src/gateway.ts'
+import { Runtime } from '../src/gateway/runtime.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { connectForFiles, FILE_CLIENTS } from './file-clients.ts'
@@ -21,7 +21,7 @@ async function replica(url: string, prefix: string) {
     yield { type: 'file', file: { name: 'plan.txt', data: Buffer.from(`text ${++version}`) } }
     yield { type: 'done' }
   }
-  const gateway = gatewayWith(
+  const gateway = new Runtime(
     {
       sources: [new AgentsAtHand({ write })],
       auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),

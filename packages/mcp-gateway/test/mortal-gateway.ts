@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { AgentSource } from '../src/agents/agent.ts'
 import { GatewayError } from '../src/errors.ts'
-import { gatewayWith } from '../src/gateway.ts'
+import { Runtime } from '../src/gateway/runtime.ts'
 import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
 import { call, get, type Fetch, type Json } from './task-requests.ts'
 
@@ -40,7 +40,7 @@ export function startMortalGateway(
   }
   const { blobs, logs, rates, isDurable, isShared } = store
   const parts = { blobs, logs, rates, isDurable, isShared, records }
-  const gateway = gatewayWith(
+  const gateway = new Runtime(
     {
       log: false,
       store: { ...parts, isReady: () => store.isReady(), close: async () => {} },

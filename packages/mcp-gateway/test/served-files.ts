@@ -2,8 +2,7 @@ import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
 import type { Block, CallAnswer } from './file-clients.ts'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import type { GatewayOptions } from '../src/options.ts'
-import { gatewayWith } from '../src/gateway.ts'
-import type { RuntimeEdges } from '../src/gateway/runtime.ts'
+import { Runtime, type RuntimeEdges } from '../src/gateway/runtime.ts'
 import type { OutputFile } from '../src/files/result-files.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 
@@ -54,7 +53,7 @@ export async function serve(
   edges: RuntimeEdges = {},
 ): Promise<ServedFiles> {
   const sources = [new AgentsAtHand(behaviours)]
-  const gateway = gatewayWith({ log: false, ...options, sources }, edges)
+  const gateway = new Runtime({ log: false, ...options, sources }, edges)
   const { url } = await gateway.listen({ port: 0 })
   return {
     url,

@@ -7,8 +7,8 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
-import { gatewayWith, type Gateway } from '../src/gateway.ts'
-import type { RuntimeEdges } from '../src/gateway/runtime.ts'
+import type { Gateway } from '../src/gateway.ts'
+import { Runtime, type RuntimeEdges } from '../src/gateway/runtime.ts'
 import type { GatewayObserver } from '../src/internal/observer.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { GatewayOptions } from '../src/options.ts'
@@ -36,7 +36,7 @@ async function start(
     ada: { token: tokenOf('ada'), scopes: ['*'] },
     ben: { token: tokenOf('ben'), scopes: ['*'] },
   })
-  const gateway = gatewayWith({ sources: [agents], auth, requestsPerMinute: 0, ...options }, edges)
+  const gateway = new Runtime({ sources: [agents], auth, requestsPerMinute: 0, ...options }, edges)
   const { port } = await gateway.listen({ port: 0 })
   const sockets: Socket[] = []
   return {

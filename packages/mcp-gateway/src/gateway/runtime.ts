@@ -9,18 +9,17 @@ import { signInRefusal } from '../http/auth/authenticator.ts'
 import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { GatewayArtifacts } from './gateway-artifacts.ts'
-import { GatewayError } from '../errors.ts'
+import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } from '../options.ts'
 import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
 import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
 import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../http/server.ts'
 import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
-import { checkedOptions } from './checked-options.ts'
+import { checkedOptions, listenChecks, stdioChecks } from './checked-options.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
 import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
-
 import { ChangeFeed } from '../mcp/change-feed.ts'
 import {
   GatewayHandlers,
@@ -93,6 +92,7 @@ export interface RuntimeEdges extends Partial<Limits> {
 
 /** A running gateway: makes its parts, connects them, and closes them. `createGateway()` shows the public part of it. */
 export class Runtime implements AsyncDisposable {
+  /** The agents, and the names of their tools. */
   readonly registry: AgentRegistry
   readonly #options: CheckedOptions
   readonly #limits: Limits
@@ -225,19 +225,28 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  async fetch(request: Request, context?: unknown): Promise<Response> {
+  /** Serves a request of any application with `fetch`-shaped requests. Needs no `this`. Never rejects. `context` is passed to `http.clientAddress`. */
+  readonly fetch = async (request: Request, context?: unknown): Promise<Response> => {
     void this.#start()
     const exchange = webExchange(request, this.#options.http.maxBodyBytes)
     return toResponse(await this.#serve(exchange, { context }), request.signal)
   }
 
-  async listen(options?: ListenOptions): Promise<GatewayListener> {
+  /**
+   * Listens on an address.
+   *
+   * @throws GatewayError `LISTEN` if it cannot; `CONFIG` for an address that other machines can reach, without auth
+   */
+  async listen(options: ListenOptions = {}): Promise<GatewayListener> {
+    assertGatewayOptions('gateway.listen()', options, listenChecks)
     const listener = await this.#listeners.listen(options)
     void this.#start()
     return listener
   }
 
+  /** Serves one client on a pipe. @throws GatewayError `CONFIG` with auth: a pipe cannot carry a credential */
   serveStdio(options: StdioOptions = {}): StdioConnection {
+    assertGatewayOptions('gateway.serveStdio()', options, stdioChecks)
     checkAuthFits(this.#options.auth, 'stdio')
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     const started = this.#start()
@@ -260,12 +269,22 @@ export class Runtime implements AsyncDisposable {
     return pipe
   }
 
+  /**
+   * Executes tasks of all processes in this one, until `close()`. Resolves when it has begun. Without this, a gateway with an
+   * engine only accepts them.
+   *
+   * @throws GatewayError `UNAVAILABLE`; `CONFIG` without the option `engine`
+   */
   async work(): Promise<void> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     await this.#start()
     await this.#tasks.work()
   }
 
+  /**
+   * Refuses new calls, lets calls in flight end within `http.shutdownGraceMs`, then aborts them. When it resolves, no
+   * run, session, timer or socket is left.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

@@ -6,7 +6,8 @@ import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { inSession, openSession, post } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
-import { gatewayWith, type Gateway } from '../gateway.ts'
+import type { Gateway } from '../gateway.ts'
+import { Runtime } from '../gateway/runtime.ts'
 import { gatewayLog, auditObserver } from '../gateway/logger.ts'
 import { allObservers, type FileTransfer } from '../internal/observer.ts'
 
@@ -29,7 +30,7 @@ async function world(): Promise<World> {
   let log = ''
   const fileTransferred = (transfer: FileTransfer): void => void reported.push(transfer)
   const output = { write: (line: string) => void (log += line) }
-  const gateway = gatewayWith(
+  const gateway = new Runtime(
     {
       sources: [new AgentsAtHand()],
       auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { initialize, post, toolCall, URL_OF_TESTS } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
-import { gatewayWith, type Gateway } from '../gateway.ts'
-import type { RuntimeEdges } from '../gateway/runtime.ts'
+import type { Gateway } from '../gateway.ts'
+import { Runtime, type RuntimeEdges } from '../gateway/runtime.ts'
 import type { GatewayOptions } from '../options.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
 
 function gatewayOf(options: GatewayOptions = {}, edges: RuntimeEdges = {}): Gateway {
   const sources = [new AgentsAtHand({ echo, endless })]
-  return gatewayWith({ sources, ...options }, edges)
+  return new Runtime({ sources, ...options }, edges)
 }
 
 function modern(

@@ -5,7 +5,7 @@ import { settled } from '../../test/manual-clock.ts'
 import { connect } from '../../test/mcp-clients.ts'
 import { get, inSession, openSession } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
-import { gatewayWith } from '../gateway.ts'
+import { Runtime } from '../gateway/runtime.ts'
 import type { GatewayOptions } from '../options.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
@@ -16,7 +16,7 @@ const elsewhere = '192.0.2.2'
 /** Returns a gateway that allows one listening stream for each address. */
 function world(options: Partial<GatewayOptions> = {}) {
   const http = { clientAddress: { header: 'x-forwarded-for' } }
-  const gateway = gatewayWith({ sources, http, ...options }, { streamsPerAddress: 1 })
+  const gateway = new Runtime({ sources, http, ...options }, { streamsPerAddress: 1 })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
   return {
     ask: (id: string, address: string) => fetch(get(inSession(id, { 'x-forwarded-for': address }))),
@@ -62,7 +62,7 @@ test('limits the streams of a named caller by its sessions, not by address', asy
 test.each(['v1', 'v2 legacy'] as const)(
   'serves the calls of a client that may not listen (%s)',
   async (kind) => {
-    await using gateway = gatewayWith({ sources }, { streamsPerAddress: 1 })
+    await using gateway = new Runtime({ sources }, { streamsPerAddress: 1 })
     const { url } = await gateway.listen({ port: 0 })
     const id = await openSession((request) => gateway.fetch(request))
     const headers = { ...inSession(id), accept: 'text/event-stream' }

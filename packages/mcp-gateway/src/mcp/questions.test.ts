@@ -9,7 +9,7 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import type { AgentCall } from '../agents/agent.ts'
-import { gatewayWith } from '../gateway.ts'
+import { Runtime } from '../gateway/runtime.ts'
 
 type Answer = (
   request: ElicitRequest,
@@ -18,7 +18,7 @@ type Answer = (
 
 /** Opens a session whose client answers questions with `answer`, and calls the only tool. */
 async function callOf(agents: AgentsAtHand, answer: Answer, questionTimeoutMs = 5000) {
-  await using gateway = gatewayWith({ sources: [agents], log: false }, { questionTimeoutMs })
+  await using gateway = new Runtime({ sources: [agents], log: false }, { questionTimeoutMs })
   const { url } = await gateway.listen({ port: 0 })
   const capabilities = { elicitation: { form: {}, url: {} } }
   const client = new Client({ name: 'test', version: '1.0.0' }, { capabilities })

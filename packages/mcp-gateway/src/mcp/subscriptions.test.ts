@@ -6,7 +6,8 @@ import { settled } from '../../test/manual-clock.ts'
 import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import type { AgentSource, AgentUpdate } from '../agents/agent.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
-import { createGateway, gatewayWith, type Gateway } from '../gateway.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { Runtime } from '../gateway/runtime.ts'
 import type { GatewayOptions } from '../options.ts'
 
 const VERSION = '2026-07-28'
@@ -116,7 +117,7 @@ describe('listeners', () => {
   test.each(LIMITED)('limits the number of open listeners: %s', async (...each) => {
     const [, options, headers] = each
     const sources = [new AgentsAtHand({ echo })]
-    await using gateway = gatewayWith({ sources, log: false, ...options }, { streamsPerAddress: 2 })
+    await using gateway = new Runtime({ sources, log: false, ...options }, { streamsPerAddress: 2 })
     for (let round = 0; round < 20; round++) {
       const [one, other] = [await opened(gateway, headers), await opened(gateway, headers)]
       expect(one.first).toContain('notifications/subscriptions/acknowledged')
