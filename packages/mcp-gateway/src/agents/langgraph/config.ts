@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { dirname, isAbsolute, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
@@ -21,51 +21,26 @@ export async function graphsFromConfig(
   const graphs = isRecord(config) ? config['graphs'] : undefined
   if (!isRecord(graphs)) throw wrong(path, 'graphs', 'must be an object with graphs by name')
   const definitions = Object.entries(graphs).map(([name, entry]): [string, GraphDefinition] => {
-    const found = entryFrom(name, entry, path)
-    if (found instanceof GatewayError) {
-      return [name, { graph: () => Promise.reject(found), description: '' }]
-    }
-    const graph = (): Promise<RunnableGraph> => graphFrom(found)
-    return [name, { graph, description: found.description }]
+    const described = isRecord(entry) ? entry['description'] : undefined
+    const description = typeof described === 'string' ? described : ''
+    return [name, { graph: () => graphFrom(path, name, entry), description }]
   })
   return Object.fromEntries(definitions)
 }
 
-/** An entry of `graphs`: where it is, and the export that it names. */
-interface Place {
-  readonly config: string
-  readonly where: string
-  readonly file: string
-  readonly exported: string
-  readonly description: string
-}
-
-function entryFrom(name: string, entry: unknown, config: string): Place | GatewayError {
+async function graphFrom(config: string, name: string, entry: unknown): Promise<RunnableGraph> {
   const text = isRecord(entry) ? entry['path'] : entry
-  const description = isRecord(entry) ? entry['description'] : undefined
   const where = `graphs.${name}`
-  if (typeof text !== 'string') return wrong(config, where, 'must be "./file.ts:export"')
+  if (typeof text !== 'string') throw wrong(config, where, 'must be "./file.ts:export"')
   const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
-  const file = isAbsolute(path) ? path : resolve(dirname(config), path)
-  return {
-    config,
-    where,
-    file,
-    exported,
-    description: typeof description === 'string' ? description : '',
-  }
-}
-
-async function graphFrom(place: Place): Promise<RunnableGraph> {
-  const { config, where, exported } = place
-  const { [exported]: value } = await importFile(place)
+  const { [exported]: value } = await importFile(resolve(dirname(config), path), where)
   const made: unknown =
     typeof value === 'function' ? await value({ configurable: {} }) : await value
   if (isRunnableGraph(made)) return made
   throw wrong(config, where, `names the export "${exported}", which is not a compiled graph`)
 }
 
-async function importFile({ file, where }: Place): Promise<Readonly<Record<string, unknown>>> {
+async function importFile(file: string, where: string): Promise<Readonly<Record<string, unknown>>> {
   try {
     const module: unknown = await import(pathToFileURL(file).href)
     return isRecord(module) ? module : {}
