@@ -11,7 +11,7 @@ import { createGateway, type Gateway } from '../gateway.ts'
 import { auditObserver, gatewayLog, toGatewayLogger } from '../gateway/logger.ts'
 import { loggerObserver } from '../internal/logger.ts'
 import { allObservers } from '../internal/observer.ts'
-import { spansOnDemand } from '../gateway/call-spans.ts'
+import { registeredSpans } from '../gateway/call-spans.ts'
 import type { GatewayOptions } from '../options.ts'
 import { stateKeyFrom } from '../internal/signing.ts'
 import { readConfigFile, type ConfigFile, type ReadConfig } from './config-file.ts'
@@ -60,7 +60,7 @@ async function serveConfig(
       'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
     throw new GatewayError('CONFIG', text, { path: 'store' })
   }
-  const observer = allObservers([auditObserver(log), await spansOnDemand()])
+  const observer = allObservers([auditObserver(log), await registeredSpans()])
   const options = { ...configured.options, log: logger, observer }
   await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]

@@ -65,35 +65,10 @@ async function loadApi(): Promise<typeof OpenTelemetry | undefined> {
   }
 }
 
-/**
- * The same for a process that may have no OpenTelemetry SDK: nothing is loaded until an SDK has registered itself,
- * before the gateway (`node --import`) or with an agent.
- *
- * @param load @default callSpans()
- */
-export async function spansOnDemand(load: typeof callSpans = callSpans): Promise<GatewayObserver> {
-  let spans: GatewayObserver | undefined
-  let loading: Promise<void> | undefined
-  const begin = async (): Promise<void> => {
-    spans = await load()
-  }
-  if (isTraced()) await (loading = begin())
-  return {
-    callStarted: (call) => {
-      // Calls that begin before it is loaded have no span.
-      if (loading === undefined && isTraced()) loading = begin()
-      return spans?.callStarted?.(call)
-    },
-    activate: (call, run) => {
-      if (spans?.activate) spans.activate(call, run)
-      else run()
-    },
-    callEnded: (call, end) => spans?.callEnded?.(call, end),
-  }
-}
-
-/** All copies of version 1 of the API keep the registered SDK in this place. */
-function isTraced(): boolean {
+/** Returns the same, without loading the library, for a process that has no OpenTelemetry SDK. */
+export async function registeredSpans(): Promise<GatewayObserver> {
+  // All copies of version 1 of the API keep the registered SDK in this place.
   const api: unknown = Reflect.get(globalThis, Symbol.for('opentelemetry.js.api.1'))
-  return isRecord(api) && api['trace'] !== undefined
+  const isTraced = isRecord(api) && api['trace'] !== undefined
+  return (isTraced && (await callSpans())) || {}
 }

@@ -30,7 +30,6 @@ const observerChecks: Checks<GatewayObserver> = {
   runEvent: func,
   sessionOpened: func,
   sessionClosed: func,
-  listChanged: func,
   warned: func,
 }
 

@@ -31,8 +31,6 @@ export interface GatewayArtifactsOptions {
   readonly publicUrl: string | undefined
   /** Returns the URL at which this gateway listens. `undefined`: it does not listen. */
   readonly listensAt: () => string | undefined
-  /** Called when lists of files changed. */
-  readonly onListChanged: () => void
   readonly onError: (error: Error) => void
 }
 
@@ -100,7 +98,7 @@ const MAX_MS = 500
 
 /** Collects changes of artifacts for a short time, and publishes each list and each URI once. */
 export class ChangeBatches {
-  readonly #options: Pick<GatewayArtifactsOptions, 'changes' | 'onListChanged'>
+  readonly #options: Pick<GatewayArtifactsOptions, 'changes'>
   readonly #debouncer: Debouncer
   /** Ids of lists that have one more or one less entry. */
   readonly #lists = new Set<string>()
@@ -108,7 +106,7 @@ export class ChangeBatches {
   readonly #updated = new Set<string>()
   #isClosed = false
 
-  constructor(options: Pick<GatewayArtifactsOptions, 'changes' | 'clock' | 'onListChanged'>) {
+  constructor(options: Pick<GatewayArtifactsOptions, 'changes' | 'clock'>) {
     this.#options = options
     const { clock } = options
     const onDue = (): void => this.#publish()
@@ -130,10 +128,9 @@ export class ChangeBatches {
   }
 
   #publish(): void {
-    const { changes, onListChanged } = this.#options
+    const { changes } = this.#options
     for (const owner of this.#lists) void changes.publish({ type: 'resources', owner })
     for (const uri of this.#updated) void changes.publish({ type: 'resource', uri })
-    if (this.#lists.size > 0) onListChanged()
     this.#lists.clear()
     this.#updated.clear()
   }

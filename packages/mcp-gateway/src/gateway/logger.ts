@@ -75,7 +75,6 @@ export function auditObserver(log: Logger, now: () => number = Date.now): Gatewa
     },
     sessionOpened: () => log.debug({ event: 'session' }, 'opened'),
     sessionClosed: (end) => log.debug({ event: 'session', ...end }, 'closed'),
-    listChanged: (list) => log.debug({ event: 'list', list }, 'changed'),
   }
 }
 

@@ -46,14 +46,16 @@ test('counts the work of a gateway without principals and without names that cli
     principal: 'somebody@example.com',
     isAnonymous: false,
     era: 'modern',
+    address: undefined,
+    trace: undefined,
   }
-  const end = { outcome: 'ok', durationMs: 40, requestBytes: 10, resultBytes: 20 }
+  const end = { runId: undefined, outcome: 'ok', durationMs: 40, requestBytes: 10, resultBytes: 20 }
   observer.callEnded?.(call, end)
   observer.callEnded?.({ ...call, tool: 'made-up', isKnown: false }, end)
   const names = { runId: 'run_1', agentId: 'a', skillId: 's', principal: 'p' }
   const tool = 'a "quoted"\n\\ one'
   observer.runEvent?.({ type: 'ended', outcome: 'timeout', durationMs: 10, ...names, tool })
-  observer.requestRefused?.({ reason: 'origin', status: 403 })
+  observer.requestRefused?.({ reason: 'origin', status: 403, address: undefined })
   observer.sessionOpened?.()
   observer.sessionOpened?.()
   observer.sessionClosed?.({ reason: 'idle', openMs: 1 })

@@ -174,8 +174,8 @@ export class Runtime implements AsyncDisposable {
       clock,
     })
     this.registry.on('changed', ({ plan, tools, prompts }) => {
-      if (tools) this.#publish('tools', plan.toolsVersion)
-      if (prompts) this.#publish('prompts', plan.promptsVersion)
+      if (tools) void this.#changes.publish({ type: 'tools', version: plan.toolsVersion })
+      if (prompts) void this.#changes.publish({ type: 'prompts', version: plan.promptsVersion })
     })
     this.#runs = new Runs({
       ...options.runs,
@@ -321,11 +321,6 @@ export class Runtime implements AsyncDisposable {
     })
     await this.registry.close()
     if (this.#options.store === undefined) await this.#store.close()
-  }
-
-  #publish(list: 'tools' | 'prompts', version: string): void {
-    void this.#changes.publish({ type: list, version })
-    this.#observer.listChanged(list)
   }
 
   /** Serves a request, with the address of its client as `http.clientAddress` determines it. */
@@ -474,7 +469,6 @@ export class Runtime implements AsyncDisposable {
       changes: this.#changes,
       publicUrl: http.publicUrl,
       listensAt: () => this.#listeners.origin,
-      onListChanged: () => this.#observer.listChanged('resources'),
       onError: this.#onError,
     })
   }

@@ -26,8 +26,6 @@ export interface GatewayObserver {
   runEvent?(event: RunEvent): void
   sessionOpened?(): void
   sessionClosed?(end: SessionEnd): void
-  /** Clients were notified of a changed list. */
-  listChanged?(list: 'tools' | 'prompts' | 'resources'): void
   /** A warning, or an error that no answer reports. */
   warned?(message: string, cause?: unknown): void
 }
@@ -43,13 +41,13 @@ export interface ObservedCall {
   readonly isAnonymous: boolean
   readonly era: 'legacy' | 'modern'
   /** Address of the client, if it is known. */
-  readonly address?: string | undefined
+  readonly address: string | undefined
   /** `traceparent`, `tracestate` and `baggage` of the client, from `_meta`, else from headers. */
-  readonly trace?: TraceCarrier | undefined
+  readonly trace: TraceCarrier | undefined
 }
 
 export interface CallEnd {
-  readonly runId?: string | undefined
+  readonly runId: string | undefined
   /** `ok`, `asked`, or the reason of the failure: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
   readonly outcome: string
   readonly durationMs: number
@@ -80,25 +78,25 @@ export interface RefusedRequest {
   /** Id of the principal, if it was verified. */
   readonly principal?: string | undefined
   /** Address of the client, if it is known. */
-  readonly address?: string | undefined
+  readonly address: string | undefined
 }
 
 export interface FileTransfer {
   readonly direction: 'upload' | 'download'
   /** Id of the principal. A download by a link has none. */
-  readonly principal?: string | undefined
+  readonly principal: string | undefined
   readonly isAnonymous: boolean
   /** `true` for a link, `false` for a credential. */
   readonly isLinked: boolean
   /** First digits of the SHA-256 of the file, which its `_meta` holds too. Its name is a text, and its URI may be secret. */
-  readonly file?: string | undefined
+  readonly file: string | undefined
   /** `ok`, `lost` (the client left), or the reason of the failure: `not_found`, `too_large`, `no_room`, `invalid`, `unavailable`, `failed` */
   readonly outcome: string
   /** Bytes that were stored, or sent. */
   readonly bytes: number
   readonly durationMs: number
   /** Address of the client, if it is known. */
-  readonly address?: string | undefined
+  readonly address: string | undefined
 }
 
 export interface SessionEnd {
@@ -159,7 +157,6 @@ export function allObservers(observers: readonly GatewayObserver[]): Required<Ga
     runEvent: each('runEvent'),
     sessionOpened: each('sessionOpened'),
     sessionClosed: each('sessionClosed'),
-    listChanged: each('listChanged'),
     warned: each('warned'),
   }
 }

@@ -144,10 +144,10 @@ export function reportRefusedCall(
   call: Pick<ObservedCall, 'tool' | 'address' | 'era'> & { readonly principal: Principal },
 ): void {
   const { id, isAnonymous } = call.principal
-  const observed: ObservedCall = { ...call, isKnown: true, principal: id, isAnonymous }
+  const observed = { ...call, isKnown: true, principal: id, isAnonymous, trace: undefined }
   observer.callStarted(observed)
-  const outcome = 'insufficient_scope'
-  observer.callEnded(observed, { outcome, durationMs: 0, requestBytes: 0, resultBytes: 0 })
+  const end = { runId: undefined, durationMs: 0, requestBytes: 0, resultBytes: 0 }
+  observer.callEnded(observed, { ...end, outcome: 'insufficient_scope' })
 }
 
 /** Runs the agent up to its result or its next questions, or makes the call a task. Joins an earlier call with the same key. */
