@@ -63,8 +63,8 @@ export class LegacyServer extends RecordedServer {
   assignSessions = true
   /** How the server refuses a session it does not know. @default '404-32001' */
   lossForm: LossFormName | CannedAnswer = '404-32001'
-  /** Answer to a GET. `one-per-session` refuses a second stream with 409. @default 'open' */
-  listenStream: 'open' | 'one-per-session' | 'refuse-405' | 'close-at-once' = 'open'
+  /** Answer to a GET. @default 'open' */
+  listenStream: 'open' | 'refuse-405' = 'open'
   /** Answer to a DELETE. @default 'allow' */
   terminate: 'allow' | 'refuse-405' = 'allow'
   /** Tools per page of `tools/list`. @default undefined: all on one page */
@@ -291,17 +291,10 @@ export class LegacyServer extends RecordedServer {
     }
     const session = this.#sessionOf(handled)
     if (session === undefined) return
-    if (this.listenStream === 'close-at-once') {
-      response.raw.writeHead(200, { 'content-type': 'text/event-stream' }).end()
-      return
-    }
     const cursor = cursorFrom(lastEventId)
     const stream = session.streamOf(cursor?.key ?? session.listen.key)
     if (stream === undefined || (lastEventId !== undefined && cursor === undefined)) {
       return refuse(handled, 400, 'Bad Request: unknown event id')
-    }
-    if (this.listenStream === 'one-per-session' && stream === session.listen && stream.open > 0) {
-      return refuse(handled, 409, 'Conflict: only one SSE stream is allowed per session')
     }
     stream.attach(response.raw, cursor?.n)
   }

@@ -60,9 +60,8 @@ export interface ExchangeFilter {
   readonly fault?: string | undefined
 }
 
-/** The exchanges since a moment. */
+/** The exchanges since a moment, of those that the proxy keeps. */
 export interface ExchangeMark {
-  /** Those that the proxy still keeps. */
   exchanges(): readonly Exchange[]
   count(filter?: ExchangeFilter): number
   /** TCP connections that the client opened since. */
@@ -72,18 +71,9 @@ export interface ExchangeMark {
   waitFor(matches: (exchange: Exchange) => boolean, options?: WaitForOptions): Promise<Exchange>
 }
 
-/** How many exchanges agree with an exchange in the fields of a filter. */
-interface Tally {
-  readonly sample: ExchangeFilter
-  readonly count: number
-}
-
-/** Exchanges in order. Forgets the oldest ended ones beyond `keep`, but goes on counting them. */
+/** Exchanges in order. Forgets the oldest ended ones beyond `keep`. */
 export class ExchangeLog extends Recording<Exchange> {
   readonly #keep: number
-  readonly #forgotten = new Map<string, Tally>()
-  /** Numbers of the connections that carried a POST. */
-  readonly #postConnections = new Set<number>()
   /** Exchanges so far, with those forgotten. */
   total = 0
 
@@ -94,7 +84,6 @@ export class ExchangeLog extends Recording<Exchange> {
 
   override add(exchange: Exchange): void {
     this.total += 1
-    if (exchange.httpMethod === 'POST') this.#postConnections.add(exchange.connection)
     super.add(exchange)
   }
 
@@ -102,52 +91,37 @@ export class ExchangeLog extends Recording<Exchange> {
   override changed(exchange: Exchange): void {
     super.changed(exchange)
     if (exchange.end === undefined || this.entries.length <= this.#keep) return
-    const oldest = this.entries.findIndex(({ end }) => end !== undefined)
-    for (const sample of this.entries.splice(oldest, 1)) {
-      const key = JSON.stringify(FILTER_KEYS.map((name) => sample[name]))
-      const count = (this.#forgotten.get(key)?.count ?? 0) + 1
-      this.#forgotten.set(key, { sample, count })
-    }
+    this.entries.splice(
+      this.entries.findIndex(({ end }) => end !== undefined),
+      1,
+    )
   }
 
-  count(filter: ExchangeFilter): number {
-    return counter(this.#forgotten, this.entries)(filter)
-  }
-
-  /** Number of connections above number `after` that carried a POST. */
-  postConnections(after = 0): number {
-    return [...this.#postConnections].filter((number) => number > after).length
+  count(filter: ExchangeFilter, after = 0): number {
+    const keys = ['httpMethod', 'rpcMethod', 'toolName', 'status', 'fault'] as const
+    return this.entries.filter(
+      (one) =>
+        one.n > after && keys.every((key) => filter[key] === undefined || filter[key] === one[key]),
+    ).length
   }
 
   /** `connections` returns how many connections the client has opened so far. */
   mark(connections: () => number): ExchangeMark {
     const after = this.total
     const opened = connections()
-    // Asked late: exchanges from before may get their status after the mark.
-    const before = counter(new Map(this.#forgotten), [...this.entries])
+    const exchanges = (): Exchange[] => this.entries.filter(({ n }) => n > after)
     return {
-      exchanges: () => this.entries.filter(({ n }) => n > after),
-      count: (filter = {}) => this.count(filter) - before(filter),
+      exchanges,
+      count: (filter = {}) => this.count(filter, after),
       connections: () => connections() - opened,
-      postConnections: () => this.postConnections(opened),
+      postConnections() {
+        const posts = exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
+        const numbers = new Set(posts.map(({ connection }) => connection))
+        return [...numbers].filter((number) => number > opened).length
+      },
       waitFor: (matches, options) =>
         this.waitFor((exchange) => exchange.n > after && matches(exchange), options),
     }
-  }
-}
-
-const FILTER_KEYS = ['httpMethod', 'rpcMethod', 'toolName', 'status', 'fault'] as const
-
-function counter(
-  forgotten: ReadonlyMap<string, Tally>,
-  kept: readonly Exchange[],
-): (filter: ExchangeFilter) => number {
-  return (filter) => {
-    const passes = (exchange: ExchangeFilter): boolean =>
-      FILTER_KEYS.every((key) => filter[key] === undefined || filter[key] === exchange[key])
-    let total = kept.filter(passes).length
-    for (const { sample, count } of forgotten.values()) if (passes(sample)) total += count
-    return total
   }
 }
 

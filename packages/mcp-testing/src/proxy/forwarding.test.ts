@@ -356,21 +356,21 @@ test('asks a function for the server of each exchange', async () => {
   expect(answers.toSorted()).toEqual(['one', 'one', 'two', 'two'])
 })
 
-test('keeps at most keepExchanges exchanges, and counts all of them', async () => {
+test('keeps and counts at most keepExchanges exchanges', async () => {
   await using server = await startTestServer((_, response) => response.end('ok'))
   await using proxy = await startRecordingProxy(server.url, { keepExchanges: 3 })
   const request = async (method: string): Promise<unknown> =>
     (await fetch(proxy.url, { method })).text()
-  for (let n = 0; n < 5; n += 1) await request('GET')
+  for (let n = 0; n < 3; n += 1) await request('GET')
   const mark = proxy.mark()
-  for (let n = 0; n < 5; n += 1) await request('POST')
-  await proxy.waitFor(({ n, end }) => n === 10 && end !== undefined)
-  expect(proxy.exchanges.map(({ n }) => n)).toEqual([8, 9, 10])
-  expect(proxy.count()).toBe(10)
-  expect(proxy.count({ httpMethod: 'GET', status: 200 })).toBe(5)
-  expect(mark.count()).toBe(5)
+  for (let n = 0; n < 2; n += 1) await request('POST')
+  await proxy.waitFor(({ n, end }) => n === 5 && end !== undefined)
+  expect(proxy.exchanges.map(({ n }) => n)).toEqual([3, 4, 5])
+  expect(proxy.count()).toBe(3)
+  expect(proxy.count({ httpMethod: 'GET', status: 200 })).toBe(1)
+  expect(mark.count()).toBe(2)
   expect(mark.count({ httpMethod: 'GET' })).toBe(0)
-  expect(mark.exchanges()).toHaveLength(3)
+  expect(mark.exchanges()).toHaveLength(2)
 })
 
 test('gives each call the same fault in each run, and records every delivered answer', async () => {

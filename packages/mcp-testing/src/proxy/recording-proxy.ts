@@ -20,8 +20,9 @@ export interface ExchangeEvent {
 
 export interface RecordingProxyOptions {
   /**
-   * Number of exchanges kept in `exchanges`; the oldest are forgotten when they have ended. `count`
-   * and the numbers of connections stay right. @default all
+   * Number of exchanges that are kept and counted; the oldest are forgotten when they have ended.
+   *
+   * @default all
    */
   readonly keepExchanges?: number | undefined
   /**
@@ -81,11 +82,6 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
     return this.#open.size
   }
 
-  /** TCP connections of clients that carried at least one POST. */
-  get postConnections(): number {
-    return this.log.postConnections()
-  }
-
   count(filter: ExchangeFilter = {}): number {
     return this.log.count(filter)
   }
@@ -128,9 +124,8 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
 
   /** Calls `listener` when an exchange starts, is answered, and ends. Returns a function that removes it. */
   on(listener: (event: ExchangeEvent) => void): () => void {
-    const entry = (event: ExchangeEvent): void => listener(event)
-    this.#listeners.add(entry)
-    return () => void this.#listeners.delete(entry)
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
   }
 
   /** Ends all connections and timers. Idempotent. */

@@ -4,14 +4,9 @@ import { seededRandom } from '../seeded-random.ts'
 import type { Exchange } from './exchange.ts'
 import type { Break, Fault, InjectedAction, InjectionRule, NamedFault } from './faults.ts'
 
-/** Kind of fault that {@link seededFaults} chooses from; `exchange.fault` is one of them. */
-export type FaultKind = keyof typeof catalogue
-
 export interface SeededFaultOptions {
   /** Share of the exchanges that get a fault, 0 to 1. @default 0.1 */
   readonly rate?: number | undefined
-  /** Weight of each kind; a kind that is left out does not occur. @default all kinds, equally often */
-  readonly kinds?: Readonly<Partial<Record<FaultKind, number>>> | undefined
   /** Exchanges that may get a fault. @default all */
   readonly match?: ((exchange: Exchange) => boolean) | undefined
 }
@@ -67,61 +62,50 @@ const breakAnswer = (how: Break, random: Random): Fault => {
   return { type: 'break-answer', how, after }
 }
 
-/** Each kind, with the numbers that it draws. */
-const catalogue = {
-  'reset-before': (): Fault => ({ type: 'break-request', how: 'reset', after: 'nothing' }),
-  'reset-request': (): Fault => ({ type: 'break-request', how: 'reset', after: 'half' }),
-  'reset-after': (): Fault => ({ type: 'break-answer', how: 'reset', after: 'nothing' }),
-  'reset-answer': (random: Random): Fault => breakAnswer('reset', random),
-  'close-answer': (random: Random): Fault => breakAnswer('close', random),
-  'stall-before': (): Fault => ({ type: 'break-request', how: 'stall', after: 'nothing' }),
-  'stall-request': (): Fault => ({ type: 'break-request', how: 'stall', after: 'half' }),
-  'stall-after': (): Fault => ({ type: 'break-answer', how: 'stall', after: 'nothing' }),
-  'stall-answer': (random: Random): Fault => breakAnswer('stall', random),
-  'idle-reset': (): Fault => ({ type: 'close-idle', how: 'reset' }),
-  'idle-close': (): Fault => ({ type: 'close-idle', how: 'close' }),
-  split: (random: Random): Fault => ({ type: 'split', bytes: numberBetween(1, 64, random) }),
-  'delay-request': (random: Random): Fault => ({
+/** Each kind by its name, which `exchange.fault` gets, with the numbers that it draws. */
+const catalogue: Readonly<Record<string, (random: Random) => Fault>> = {
+  'reset-before': () => ({ type: 'break-request', how: 'reset', after: 'nothing' }),
+  'reset-request': () => ({ type: 'break-request', how: 'reset', after: 'half' }),
+  'reset-after': () => ({ type: 'break-answer', how: 'reset', after: 'nothing' }),
+  'reset-answer': (random) => breakAnswer('reset', random),
+  'close-answer': (random) => breakAnswer('close', random),
+  'stall-before': () => ({ type: 'break-request', how: 'stall', after: 'nothing' }),
+  'stall-request': () => ({ type: 'break-request', how: 'stall', after: 'half' }),
+  'stall-after': () => ({ type: 'break-answer', how: 'stall', after: 'nothing' }),
+  'stall-answer': (random) => breakAnswer('stall', random),
+  'idle-reset': () => ({ type: 'close-idle', how: 'reset' }),
+  'idle-close': () => ({ type: 'close-idle', how: 'close' }),
+  split: (random) => ({ type: 'split', bytes: numberBetween(1, 64, random) }),
+  'delay-request': (random) => ({
     type: 'delay',
     requestMs: numberBetween(1, 100, random),
   }),
-  'delay-answer': (random: Random): Fault => ({
+  'delay-answer': (random) => ({
     type: 'delay',
     answerMs: numberBetween(1, 100, random),
   }),
-  'truncate-events': (): Fault => ({ type: 'change-events', change: 'truncate' }),
-  'repeat-events': (): Fault => ({ type: 'change-events', change: 'repeat' }),
-  'reorder-events': (): Fault => ({ type: 'change-events', change: 'reorder' }),
-  'repeat-answer': (): Fault => ({ type: 'repeat-answer' }),
+  'truncate-events': () => ({ type: 'change-events', change: 'truncate' }),
+  'repeat-events': () => ({ type: 'change-events', change: 'repeat' }),
+  'reorder-events': () => ({ type: 'change-events', change: 'reorder' }),
+  'repeat-answer': () => ({ type: 'repeat-answer' }),
   // A failure, before the server has seen the request.
-  'answer-instead': (random: Random): Fault => ({ ...refused, answer: pick(refusals, random) }),
+  'answer-instead': (random) => ({ ...refused, answer: pick(refusals, random) }),
   // A failure, after the server has executed the request.
-  'answer-after': (random: Random): Fault => ({ ...replaced, answer: pick(lateFailures, random) }),
-  'html-instead': (random: Random): Fault => ({ ...refused, answer: pick(htmlRefusals, random) }),
-  'html-after': (random: Random): Fault => ({ ...replaced, answer: pick(htmlFailures, random) }),
+  'answer-after': (random) => ({ ...replaced, answer: pick(lateFailures, random) }),
+  'html-instead': (random) => ({ ...refused, answer: pick(htmlRefusals, random) }),
+  'html-after': (random) => ({ ...replaced, answer: pick(htmlFailures, random) }),
 }
 
-const allKinds = Object.keys(catalogue) as FaultKind[]
-
 /**
- * A rule that gives faults to exchanges. The fault is a function of the seed and the identity of the
+ * A rule that gives faults to exchanges, of all kinds equally often. The fault is a function of the seed and the identity of the
  * exchange: its method, tool, argument `key`, and how many exchanges with the same ones came before.
  * Neither time nor the order between different identities changes it, so a seed repeats its faults.
  *
- * @throws {RangeError} when the rate is not between 0 and 1, or no kind has a positive weight
+ * @throws {RangeError} when the rate is not between 0 and 1
  */
 export function seededFaults(seed: number, options: SeededFaultOptions = {}): InjectionRule {
-  const { rate = 0.1, kinds, match = () => true } = options
+  const { rate = 0.1, match = () => true } = options
   if (!(rate >= 0 && rate <= 1)) throw new RangeError(`rate must be from 0 to 1, not ${rate}`)
-  const weights = allKinds.map((kind) => (kinds === undefined ? 1 : (kinds[kind] ?? 0)))
-  const totalWeight = weights.reduce((sum, weight) => sum + weight, 0)
-  if (!(totalWeight > 0)) throw new RangeError('No kind of fault has a positive weight')
-
-  const kindFor = (random: Random): FaultKind => {
-    let left = random() * totalWeight
-    const index = weights.findIndex((weight) => (left -= weight) < 0)
-    return allKinds[index] ?? 'reset-before'
-  }
   const occurrences = new Map<string, number>()
   const faultFor = (exchange: Exchange): NamedFault | undefined => {
     const { httpMethod, rpcMethod, toolName, key } = exchange
@@ -130,8 +114,8 @@ export function seededFaults(seed: number, options: SeededFaultOptions = {}): In
     occurrences.set(identity, occurrence + 1)
     const random = seededRandom(hash(`${seed} ${occurrence} ${identity}`))
     if (random() >= rate) return undefined
-    const name = kindFor(random)
-    return { ...catalogue[name](random), name }
+    const [name, draw] = pick(Object.entries(catalogue), random)
+    return { ...draw(random), name }
   }
 
   /** Between `match` and `action`, which the proxy calls in turn for one exchange. */
