@@ -1,3 +1,4 @@
+import type { CannedAnswer } from './canned-answer.ts'
 import { contentTypeOf } from './canned-answer.ts'
 import type { OpenResponse } from './recorded-server.ts'
 import type { RpcId } from './rpc-message.ts'
@@ -12,13 +13,9 @@ export type ScriptedEvent =
   | Promise<Readonly<Record<string, unknown>> | string | void>
 
 /** One HTTP answer: `body`, `result` or `error`. Without them the body is empty. */
-export interface ScriptedReply {
+export interface ScriptedAnswer extends Pick<CannedAnswer, 'headers' | 'body'> {
   /** @default the status of the specification for an `error` (404 or 400), else 200 */
   readonly status?: number | undefined
-  /** Added to the content type. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Sent instead of a JSON-RPC answer. */
-  readonly body?: string | ((rpcId: RpcId) => string) | undefined
   /** `resultType: 'complete'` is added. Set `resultType: undefined` to leave it out. */
   readonly result?: Readonly<Record<string, unknown>> | undefined
   readonly error?:
@@ -38,9 +35,6 @@ export interface ScriptedReply {
   readonly end?: 'complete' | 'eof' | 'truncate' | 'cut' | 'hang' | undefined
 }
 
-/** A reply, or the name of a proxy action. Both resets mean the same here. */
-export type ScriptedAnswer = ScriptedReply | 'hang' | 'reset-before' | 'reset-after'
-
 /** Status that 2026-07-28 prescribes for an error code; 200 for others. */
 const errorStatus = new Map([
   [-32601, 404],
@@ -56,27 +50,26 @@ export async function writeAnswer(
   answer: ScriptedAnswer,
   rpcId: RpcId | undefined,
 ): Promise<void> {
-  const reply = replyFrom(answer)
-  const { status = errorStatus.get(reply.error?.code ?? 0) ?? 200, events, end } = reply
+  const { status = errorStatus.get(answer.error?.code ?? 0) ?? 200, events, end } = answer
   const { raw, signal } = response
-  const body = bodyOf(reply, rpcId)
+  const body = bodyOf(answer, rpcId)
   if (events === undefined) {
     if (end === 'hang') return
     if (end === 'cut') return response.reset()
-    raw.writeHead(status, { ...contentTypeOf(body), ...reply.headers })
-    return finish(response, reply, body)
+    raw.writeHead(status, { ...contentTypeOf(body), ...answer.headers })
+    return finish(response, answer, body)
   }
-  raw.writeHead(status, { 'content-type': 'text/event-stream', ...reply.headers })
+  raw.writeHead(status, { 'content-type': 'text/event-stream', ...answer.headers })
   raw.flushHeaders()
   for (const event of events) {
     const frame = frameOf(await Promise.race([event, response.over]))
     if (signal.aborted) return
     if (frame !== '') raw.write(frame)
   }
-  finish(response, reply, body === '' ? '' : `event: message\ndata: ${body}\n\n`)
+  finish(response, answer, body === '' ? '' : `event: message\ndata: ${body}\n\n`)
 }
 
-function finish(response: OpenResponse, { end = 'complete' }: ScriptedReply, rest: string): void {
+function finish(response: OpenResponse, { end = 'complete' }: ScriptedAnswer, rest: string): void {
   if (end === 'hang') return
   if (end === 'complete' || end === 'eof') {
     response.raw.end(end === 'complete' ? rest : '')
@@ -93,13 +86,8 @@ export function frameOf(event: Readonly<Record<string, unknown>> | string | void
   return `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...event })}\n\n`
 }
 
-function replyFrom(answer: ScriptedAnswer): ScriptedReply {
-  if (typeof answer === 'object') return answer
-  return { end: answer === 'hang' ? 'hang' : 'cut' }
-}
-
-function bodyOf(reply: ScriptedReply, rpcId: RpcId | undefined): string {
-  const { body, result, error, id = rpcId ?? null } = reply
+function bodyOf(answer: ScriptedAnswer, rpcId: RpcId | undefined): string {
+  const { body, result, error, id = rpcId ?? null } = answer
   if (typeof body === 'function') return body(rpcId ?? null)
   if (body !== undefined) return body
   if (error !== undefined) {

@@ -56,7 +56,9 @@ test('notes violations of the client', async () => {
 })
 
 test('notes a request id in use and an answer to no request as violations', async () => {
-  await using server = await startScriptedServer({ 'tools/list': ['hang', { result: {} }] })
+  await using server = await startScriptedServer({
+    'tools/list': [{ end: 'hang' }, { result: {} }],
+  })
   await using client = new RawClient(server.url)
   await using other = new RawClient(server.url)
   const hanging = client.post({ method: 'tools/list', id: 1 }).catch(() => {})
@@ -161,7 +163,7 @@ test.each([
 })
 
 test('sends no byte of an answer before a reset', async () => {
-  await using server = await startScriptedServer({ ping: 'reset-after' })
+  await using server = await startScriptedServer({ ping: { end: 'cut' } })
   await using client = new RawClient(server.url)
   await expect(client.post({ method: 'ping', id: 1 })).rejects.toThrow(/ECONNRESET|closed/)
   await server.waitFor((one) => one.end === 'cut')

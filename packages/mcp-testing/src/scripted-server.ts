@@ -1,11 +1,5 @@
 import { isRecord } from '@x/internal'
-import type {
-  HandledRequest,
-  Listener,
-  OpenResponse,
-  ReceivedRequest,
-  ServerOptions,
-} from './recorded-server.ts'
+import type { HandledRequest, Listener, OpenResponse, ReceivedRequest } from './recorded-server.ts'
 import { StatelessServer } from './recorded-server.ts'
 import type { RpcId, RpcMessage } from './rpc-message.ts'
 import type { ScriptedAnswer } from './scripted-answer.ts'
@@ -56,9 +50,8 @@ export const discoverResult: Readonly<Record<string, unknown>> = {
  */
 export async function startScriptedServer(
   answers: ScriptHandler | Script = {},
-  options: ServerOptions = {},
 ): Promise<ScriptedServer> {
-  const server = new ScriptedServer(answers, options)
+  const server = new ScriptedServer(answers)
   await server.start()
   return server
 }
@@ -80,8 +73,8 @@ export class ScriptedServer extends StatelessServer<ScriptedListener> {
   /** Number of answers of each list that were given. */
   readonly #given = new WeakMap<readonly ScriptedAnswer[], number>()
 
-  constructor(answers: ScriptHandler | Script, options: ServerOptions) {
-    super(options)
+  constructor(answers: ScriptHandler | Script) {
+    super({})
     this.answers = answers
   }
 
@@ -99,7 +92,7 @@ export class ScriptedServer extends StatelessServer<ScriptedListener> {
     const answer = await this.#answerTo({ httpMethod, message: message ?? {}, headers, signal })
     if (signal.aborted) return
     if (answer === 'listen') return this.#listen(received, response)
-    const isResult = typeof answer === 'object' && answer.result !== undefined
+    const isResult = answer.result !== undefined
     if (call !== undefined && isResult) this.ledger.advance(call, 'running')
     await writeAnswer(response, answer, message?.id)
     if (call !== undefined && isResult) this.ledger.advance(call, 'answered')

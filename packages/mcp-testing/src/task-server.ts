@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { isRecord } from '@x/internal'
-import type { ServerOptions } from './recorded-server.ts'
 import type { ScriptedAnswer } from './scripted-answer.ts'
 import type { ScriptRequest } from './scripted-server.ts'
 import { discoverResult, ScriptedServer } from './scripted-server.ts'
 
-export interface TaskServerOptions extends ServerOptions {
+export interface TaskServerOptions {
   /** Time from its creation for which a task is kept; `null` for ever. @default 60_000 */
   readonly ttlMs?: number | null | undefined
   /** @default 100 */
@@ -70,7 +69,7 @@ export class TaskServer extends ScriptedServer {
   readonly #byKey = new Map<string, { readonly args: string; readonly answer: ScriptedAnswer }>()
 
   constructor(options: TaskServerOptions) {
-    super({}, options)
+    super({})
     this.#options = options
     this.honoursKeys = options.honoursKeys ?? false
     this.answers = (request) => this.#answerTo(request)
@@ -167,7 +166,7 @@ export class TaskServer extends ScriptedServer {
     const isDeclared = declares(params)
     const start = (change: TaskChange = {}): ScriptedAnswer => {
       this.runs.push(tool)
-      return this.#create(tool, { principal, change })
+      return this.#create(tool, principal, change)
     }
     const finish = (text: string): ScriptedAnswer => {
       this.runs.push(tool)
@@ -215,15 +214,13 @@ export class TaskServer extends ScriptedServer {
     }
   }
 
-  #create(
-    tool: string,
-    { principal, change }: { readonly principal: string | undefined; readonly change: TaskChange },
-  ): ScriptedAnswer {
+  #create(tool: string, principal: string | undefined, change: TaskChange): ScriptedAnswer {
     const taskId = randomUUID()
     const createdAt = new Date().toISOString()
-    const task: TestTask = { taskId, tool, principal, createdAt, answers: {}, status: 'working' }
-    this.tasks.set(taskId, { ...task, ...change })
-    return { result: { ...this.#flat({ ...task, ...change }), resultType: 'task' } }
+    const fields = { taskId, tool, principal, createdAt, answers: {} }
+    const task: TestTask = { status: 'working', ...fields, ...change }
+    this.tasks.set(taskId, task)
+    return { result: { ...this.#flat(task), resultType: 'task' } }
   }
 
   #later(ms: number, result?: TestTask['result'], error?: TestTask['error']): void {

@@ -380,7 +380,7 @@ describe('an error that mentions a session', () => {
 
 describe('a cancelled initialize', () => {
   test('closes the connection of the probe, and sends nothing more', async () => {
-    await using server = await startScriptedServer({ 'server/discover': 'hang' })
+    await using server = await startScriptedServer({ 'server/discover': { end: 'hang' } })
     await using client = clientOf(server)
     await client.transport.start()
     void client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} })
@@ -419,7 +419,7 @@ describe('a cancelled initialize', () => {
   test('closes the connection of initialize after the probe found a legacy server', async () => {
     await using server = await startScriptedServer({
       'server/discover': { error: { code: -32601 } },
-      initialize: 'hang',
+      initialize: { end: 'hang' },
     })
     await using client = clientOf(server)
     await client.transport.start()
@@ -437,7 +437,10 @@ describe('a cancelled initialize', () => {
   test.each(['server/discover', 'initialize'])(
     'by close() during %s: rejects once with CLOSED',
     async (method) => {
-      const script = { 'server/discover': { error: { code: -32601 } }, [method]: 'hang' } as const
+      const script = {
+        'server/discover': { error: { code: -32601 } },
+        [method]: { end: 'hang' },
+      } as const
       await using server = await startScriptedServer(script)
       await using client = clientOf(server)
       await client.transport.start()
@@ -464,7 +467,7 @@ describe('a cancelled initialize', () => {
   })
 
   test('gives the probe its own time limit', async () => {
-    await using server = await startScriptedServer({ 'server/discover': 'hang' })
+    await using server = await startScriptedServer({ 'server/discover': { end: 'hang' } })
     await using client = clientOf(server, { timeouts: { probeMs: 50 } })
     expect(failureIn(await client.handshake())).toMatchObject({
       code: 'TIMEOUT',

@@ -102,7 +102,7 @@ describe('requests of the client', () => {
   test('close the stream of a cancelled ping', async () => {
     await using server = await startScriptedServer()
     await using stock = await connectStock(server.url)
-    server.answers = { 'server/discover': 'hang' }
+    server.answers = { 'server/discover': { end: 'hang' } }
     const abort = new AbortController()
     const ping = stock.client.ping({ signal: abort.signal })
     await server.waitFor(
@@ -249,7 +249,7 @@ describe('an answer', () => {
       { result: {}, end: 'truncate', headers: { 'content-length': '500' } },
       'OUTCOME_UNKNOWN',
     ],
-    ['a reset before the response', 'reset-before', 'OUTCOME_UNKNOWN'],
+    ['a reset before the response', { end: 'cut' }, 'OUTCOME_UNKNOWN'],
     ['the id of another request', { result: {}, id: 'other' }, 'OUTCOME_UNKNOWN'],
     [
       'an HTML page',
@@ -462,7 +462,7 @@ describe('cancelling a request', () => {
   test('during the list request before a second call ends both', async () => {
     await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
-      'tools/list': 'hang',
+      'tools/list': { end: 'hang' },
     })
     await using stock = await connectStock(server.url)
     const abort = new AbortController()
@@ -490,7 +490,7 @@ test('close() answers each open request once, and closes each stream', async () 
       case 'asks':
         return { result: { resultType: 'input_required', inputRequests: { a: ask } } }
       default:
-        return 'hang'
+        return { end: 'hang' }
     }
   })
   const client = await rawOn(server, { elicitation: {} })
@@ -537,7 +537,7 @@ test('close() leaves no socket and no timer that keeps a process alive', async (
       case 'polls':
         return { result: { resultType: 'input_required', requestState: 's' } }
       default:
-        return 'hang'
+        return { end: 'hang' }
     }
   })
   const script = fileURLToPath(new URL('close-with-modern-requests.ts', import.meta.url))

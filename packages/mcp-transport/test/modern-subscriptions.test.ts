@@ -175,7 +175,7 @@ describe('a broken stream', () => {
   })
 
   test('that was never open is reported once', async () => {
-    await using server = await startScriptedServer({ 'subscriptions/listen': 'reset-before' })
+    await using server = await startScriptedServer({ 'subscriptions/listen': { end: 'cut' } })
     const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
     await using client = new RawClient(transport)
     await client.handshake()
@@ -228,7 +228,7 @@ describe('a subscription', () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
-    server.answers = { 'subscriptions/listen': 'reset-before' }
+    server.answers = { 'subscriptions/listen': { end: 'cut' } }
     const failure = failureIn(await client.request('resources/subscribe', { uri: 'a://b' }))
     expect(failure.code).toBe('UNREACHABLE')
     expect(client.errors).toEqual([])

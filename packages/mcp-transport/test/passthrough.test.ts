@@ -97,7 +97,7 @@ test('fails with the reason if a request is not JSON', async () => {
 
 test('close() answers each request once, also one that waits for its headers', async () => {
   const held = deferred<Record<string, string>>()
-  await using server = await startScriptedServer({ 'tools/call': 'hang' })
+  await using server = await startScriptedServer({ 'tools/call': { end: 'hang' } })
   let asked = 0
   const headers = (): Record<string, string> | Promise<Record<string, string>> =>
     asked++ === 0 ? {} : held.promise

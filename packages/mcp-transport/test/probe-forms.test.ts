@@ -15,10 +15,10 @@ test.each(answers)('$name has its status at the start of its name', ({ name, ans
 test.each(answers)(
   '$name has the same response from the server and the proxy',
   async ({ form, answer }) => {
-    await using server = await startScriptedServer({ 'server/discover': form.answer })
+    await using server = await startScriptedServer({ 'server/discover': answer })
     await using plain = await startScriptedServer()
     await using proxy = await startRecordingProxy(plain.url)
-    proxy.inject({ match: () => true, action: form.answer })
+    proxy.inject({ match: () => true, action: answer })
     const { body = '' } = answer
     const expected = typeof body === 'function' ? body('probe-1') : body
     for (const url of [server.url, proxy.url]) {

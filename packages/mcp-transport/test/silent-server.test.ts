@@ -190,7 +190,7 @@ test('checks a call of a modern server with server/discover', async () => {
   )
   await client.handshake()
   const before = server.count('server/discover')
-  server.answers = { 'tools/call': 'hang', 'server/discover': 'hang' }
+  server.answers = { 'tools/call': { end: 'hang' }, 'server/discover': { end: 'hang' } }
   await expect(client.failureOf('tools/call', { name: 'any' })).resolves.toMatchObject({
     code: 'OUTCOME_UNKNOWN',
     message: expect.stringContaining('2 checks on another connection'),
