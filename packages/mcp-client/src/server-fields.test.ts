@@ -111,23 +111,8 @@ describe('fields of a command', () => {
   })
 })
 
-test.each([
-  ['linux', '/srv'],
-  ['win32', 'C:\\srv'],
-  ['win32', 'c:/srv'],
-  ['win32', '\\\\host\\share'],
-] as const)('on %s accepts the folder %j', (platform, path) => {
-  expect(parseFolder('cwd', path, platform)).toBe(path)
-})
-
-test.each([
-  ['linux', 'srv'],
-  ['linux', '~/srv'],
-  ['win32', '\\srv'], // on the drive of this process
-  ['win32', '/srv'],
-  ['win32', 'C:srv'],
-] as const)('on %s rejects the folder %j', (platform, path) => {
-  expect(() => parseFolder('cwd', path, platform)).toThrow('cwd must be an absolute path')
+test.each(['srv', '~/srv'])('rejects the folder %j', (path) => {
+  expect(() => parseFolder('cwd', path)).toThrow('cwd must be an absolute path')
 })
 
 test('rejects a folder with a NUL character', () => {

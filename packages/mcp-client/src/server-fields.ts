@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import { readFile } from 'node:fs/promises'
-import { posix } from 'node:path'
+import { isAbsolute } from 'node:path'
 
 /** A field of a server has a value that cannot be used. The message never shows the value: it may be a secret. */
 export class FieldError extends TypeError {
@@ -14,8 +14,6 @@ const FORBIDDEN_IN_HEADER = /[^\t\x20-\x7E\x80-\xFF]/
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 /** Windows has names such as `ProgramFiles(x86)`. */
 const WINDOWS_VARIABLE_NAME = /^[^=\0]+$/
-/** With a drive or a host: on Windows, `\folder` depends on the current drive. */
-const WINDOWS_ABSOLUTE_PATH = /^(?:[A-Za-z]:[\\/]|[\\/]{2}[^\\/])/
 
 // Each `parse…` function returns the checked value, or throws a `FieldError` that starts with the name of the field.
 
@@ -83,20 +81,12 @@ export function parseArguments(field: string, value: unknown): readonly string[]
   })
 }
 
-/** Accepts an absolute path of `platform`, which does not depend on the current folder of this process. */
-export function parseFolder(
-  field: string,
-  value: unknown,
-  platform: NodeJS.Platform = process.platform,
-): string {
+/** Accepts an absolute path. */
+export function parseFolder(field: string, value: unknown): string {
   const text = parseText(field, value)
   assertNoNul(field, text)
-  if (!isAbsolutePath(text, platform)) fail(field, 'must be an absolute path')
+  if (!isAbsolute(text)) fail(field, 'must be an absolute path')
   return text
-}
-
-function isAbsolutePath(path: string, platform: NodeJS.Platform = process.platform): boolean {
-  return platform === 'win32' ? WINDOWS_ABSOLUTE_PATH.test(path) : posix.isAbsolute(path)
 }
 
 /** Accepts a text that is not empty. */
