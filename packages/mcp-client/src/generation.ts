@@ -62,7 +62,7 @@ export interface Generation {
 /** A request of the caller, or all requests for the pages of one list. */
 export type Operation<T> = ObservedOperation & {
   readonly params?: Readonly<Record<string, unknown>> | undefined
-  /** A second execution has no further effect. See `RetryRules.isSafe`. */
+  /** A second execution has no further effect. */
   readonly isSafe: boolean
 } & (
     | { readonly schema: ResultSchema<T> }

@@ -552,10 +552,10 @@ export class McpClient implements AsyncDisposable {
     try {
       return await (tracked === undefined ? use(lease) : tracked.run(() => use(lease)))
     } catch (error) {
-      tracked?.failed(error)
+      if (tracked !== undefined) session.calls?.failed(tracked, error)
       throw error
     } finally {
-      tracked?.end()
+      if (tracked !== undefined) session.calls?.end(tracked)
       this.#sessions.release(entry)
     }
   }
@@ -602,7 +602,7 @@ export class McpClient implements AsyncDisposable {
   ): Promise<T> {
     const { maxRetries, retryTiming = systemTiming, replay = 'session-loss' } = this.#options
     const { idempotent = false, resume, idempotencyKey, sentAt } = options
-    const { tool, isSafe } = operation
+    const { tool } = operation
     const { signal } = attempt
     const server = this.#label
     const key =
@@ -622,15 +622,12 @@ export class McpClient implements AsyncDisposable {
           const hasKey = key?.isHonoured === true
           const limit = maxRetries ?? (hasKey ? KEYED_RETRIES : 1)
           if (retries >= limit || signal.aborted) throw error
-          const isDeclaredIdempotent =
-            tool !== undefined && session.tools.isDeclaredIdempotent(tool)
-          const rules = {
-            policy: replay,
-            isSafe,
-            isAllowed: idempotent,
-            isDeclaredIdempotent,
-            hasKey,
-          }
+          const isTrusted =
+            replay === 'idempotent' &&
+            tool !== undefined &&
+            session.tools.isDeclaredIdempotent(tool)
+          const mayRunTwice = attempt.mayRunTwice || isTrusted
+          const rules = { policy: replay, isAllowed: idempotent, mayRunTwice, hasKey }
           const asked = retryDelayMs(error, rules, deadline.leftMs)
           if (asked === undefined) throw error
           const needsKey = key?.failed(error, rules) === true

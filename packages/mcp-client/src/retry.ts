@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TransportError } from '@x/mcp-transport'
 import { getTransportError, McpClientError } from './errors.ts'
-import type { McpClientErrorCode, OperationOutcome } from './errors.ts'
+import type { McpClientErrorCode } from './errors.ts'
 
 /**
  * When a request may be sent again.
@@ -19,31 +19,20 @@ import type { McpClientErrorCode, OperationOutcome } from './errors.ts'
 export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
 
 /** Result of a failed attempt, as far as it matters for a retry. */
-export interface FailedAttempt {
-  readonly code: McpClientErrorCode
-  /** With `SESSION_LOST`: the server refused the session before it ran anything. */
-  readonly certain?: boolean | undefined
-  /** HTTP status of the response that failed. */
-  readonly status?: number | undefined
-  /** The server has executed the request in this attempt. */
-  readonly outcome?: OperationOutcome | undefined
-  /** Delay that the server asked for, in milliseconds. */
-  readonly retryAfterMs?: number | undefined
-  /** Set if the server answered the request with an error. */
-  readonly serverError?: unknown
-}
+export type FailedAttempt = Partial<
+  Pick<TransportError, 'certain' | 'status' | 'outcome' | 'retryAfterMs' | 'serverError'>
+> & { readonly code: McpClientErrorCode }
 
 /** Properties of the request that decide about a retry. */
 export interface RetryRules {
   readonly policy: ReplayPolicy
-  /**
-   * A second execution has no further effect: list, read, get, complete, ping, subscribe, unsubscribe, setLevel.
-   */
-  readonly isSafe: boolean
   /** The caller allowed this call to run twice. */
   readonly isAllowed: boolean
-  /** The annotations of the tool say that it may run twice. */
-  readonly isDeclaredIdempotent: boolean
+  /**
+   * A second execution does no harm: the request is a list, read, get, complete, ping, subscribe, unsubscribe or
+   * setLevel, the caller allowed it, or the policy trusts the annotations of the tool.
+   */
+  readonly mayRunTwice: boolean
   /** The request has an idempotency key, and the server runs requests with the same key once. */
   readonly hasKey: boolean
 }
@@ -63,20 +52,16 @@ const RESOLVED_BY_KEY: ReadonlySet<McpClientErrorCode> = new Set([
 
 /** Returns true if the failed request can be sent again without the risk of an unwanted second execution. */
 function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
-  const { policy, isAllowed, hasKey } = rules
+  const { policy, isAllowed, mayRunTwice, hasKey } = rules
   if (policy === 'never') return false
   if (hasKey && RESOLVED_BY_KEY.has(error.code)) return true
   const { status = 0, serverError } = error
   if (hasKey && error.code === 'REJECTED' && status >= 500) return serverError === undefined
   // Only a certain refusal proves that nothing was executed.
-  if (error.code === 'SESSION_LOST') return error.certain === true || mayRunTwice(rules)
+  if (error.code === 'SESSION_LOST') return error.certain === true || mayRunTwice
   // The request was not sent, so a retry is safe. By default, the caller decides when to try again.
   if (error.code === 'UNREACHABLE') return isAllowed || policy === 'idempotent'
-  return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice(rules)
-}
-
-function mayRunTwice({ policy, isSafe, isAllowed, isDeclaredIdempotent }: RetryRules): boolean {
-  return isSafe || isAllowed || (policy === 'idempotent' && isDeclaredIdempotent)
+  return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice
 }
 
 /**
@@ -89,7 +74,7 @@ export function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number
   if (rules.policy === 'never' || error.code !== 'REJECTED') return undefined
   const isUnread = error.status === 429 && error.outcome !== 'unknown'
   const isOverload = error.status === 429 || error.status === 503
-  const isHarmless = isUnread || (isOverload && (rules.hasKey || mayRunTwice(rules)))
+  const isHarmless = isUnread || (isOverload && (rules.hasKey || rules.mayRunTwice))
   return isHarmless ? error.retryAfterMs : undefined
 }
 

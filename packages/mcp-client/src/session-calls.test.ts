@@ -22,7 +22,7 @@ function sessionOf(options: { readonly isResumed?: boolean } = {}): Generation {
 /** Starts a call, and sends it in a session. */
 function sent(calls: SessionCalls, session: Generation, caller: Caller = ada): TrackedCall {
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller })
-  call.sentIn(session)
+  calls.sent(call, session)
   return call
 }
 
@@ -37,7 +37,7 @@ test('attributes a message on the response stream of a call to that call, whatev
 test('attributes any other message to the only open call', () => {
   const calls = new SessionCalls()
   const session = sessionOf()
-  sent(calls, session).end()
+  calls.end(sent(calls, session))
   const open = sent(calls, session)
   const listen = open.run(() => outsideCalls(() => calls.originOf(session)))
   expect(listen.call).toBe(open)
@@ -50,25 +50,22 @@ test('attributes it to no call while several are open', () => {
   expect(calls.originOf(session)).toMatchObject({ call: undefined, openCalls: both })
 })
 
-test.each<[string, (call: TrackedCall) => void]>([
-  ['was aborted', (call) => call.failed(new Error('enough'))],
+test.each<[string, Error]>([
+  ['was aborted', new Error('enough')],
   [
     'has an unknown outcome',
-    (call) =>
-      call.failed(
-        new McpClientError('OUTCOME_UNKNOWN', 'no answer', { server: 'shop', outcome: 'unknown' }),
-      ),
+    new McpClientError('OUTCOME_UNKNOWN', 'no answer', { server: 'shop', outcome: 'unknown' }),
   ],
-])('attributes it to no call of another caller after one that %s', (_, fail) => {
+])('attributes it to no call of another caller after one that %s', (_, error) => {
   const calls = new SessionCalls()
   const session = sessionOf()
   const cancelled = sent(calls, session, bob)
-  fail(cancelled)
-  cancelled.end()
+  calls.failed(cancelled, error)
+  calls.end(cancelled)
   const open = sent(calls, session, ada)
   const openCalls = [open, { method: 'tools/call', tool: 'ask', caller: bob }]
   expect(calls.originOf(session)).toEqual({ call: undefined, openCalls })
-  open.end()
+  calls.end(open)
   const own = sent(calls, session, bob)
   expect(calls.originOf(session)).toEqual({ call: own, openCalls: [own] })
 })
@@ -83,8 +80,8 @@ test.each<[string, unknown]>([
   const calls = new SessionCalls()
   const session = sessionOf()
   const failed = sent(calls, session)
-  failed.failed(error)
-  failed.end()
+  calls.failed(failed, error)
+  calls.end(failed)
   const next = sent(calls, session)
   expect(calls.originOf(session).call).toBe(next)
 })
@@ -94,7 +91,7 @@ test('attributes it to no call before the call is sent, because an older one may
   const session = sessionOf({ isResumed: true })
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
   expect(calls.originOf(session).call).toBeUndefined()
-  call.sentIn(session)
+  calls.sent(call, session)
   expect(calls.originOf(session).call).toBe(call)
 })
 
@@ -102,8 +99,8 @@ test('does not consider calls of the old session in a new one', () => {
   const calls = new SessionCalls()
   const [old, replacement] = [sessionOf(), sessionOf()]
   const cancelled = sent(calls, old)
-  cancelled.failed(new Error('enough'))
-  cancelled.end()
+  calls.failed(cancelled, new Error('enough'))
+  calls.end(cancelled)
   const next = sent(calls, replacement, bob)
   expect(calls.originOf(replacement).call).toBe(next)
   expect(calls.originOf(old).call).toBeUndefined()

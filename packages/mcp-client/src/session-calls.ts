@@ -37,31 +37,16 @@ export class TrackedCall implements OpenCall {
   readonly context: AsyncResource = new AsyncResource('McpClientCall')
   /** The generation in which the call was last sent. */
   generation: Generation | undefined
-  readonly #calls: SessionCalls
 
-  constructor({ method, tool, caller }: OpenCall, calls: SessionCalls) {
+  constructor({ method, tool, caller }: OpenCall) {
     this.method = method
     this.tool = tool
     this.caller = caller
-    this.#calls = calls
   }
 
   /** Messages on the response stream of a request that `send` makes belong to this call. */
   run<T>(send: () => T): T {
     return current.run(this, send)
-  }
-
-  sentIn(generation: Generation): void {
-    this.generation = generation
-    this.#calls.sent(generation)
-  }
-
-  failed(error: unknown): void {
-    if (mayStillRun(error)) this.#calls.unanswered(this)
-  }
-
-  end(): void {
-    this.#calls.ended(this)
   }
 }
 
@@ -85,24 +70,25 @@ export class SessionCalls {
   readonly #unanswered = new BoundedMap<string, OpenCall>(MAX_UNANSWERED)
 
   start(call: OpenCall): TrackedCall {
-    const tracked = new TrackedCall(call, this)
+    const tracked = new TrackedCall(call)
     this.#open.push(tracked)
     return tracked
   }
 
-  sent(generation: Generation): void {
+  sent(call: TrackedCall, generation: Generation): void {
+    call.generation = generation
     if (generation === this.#generation) return
     this.#generation = generation
     this.#unanswered.clear()
   }
 
-  /** Records that a call ended without a response. */
-  unanswered({ generation, method, tool, caller }: TrackedCall): void {
-    if (generation === undefined || generation !== this.#generation) return
+  /** Records that a call has failed: the server may still run it. */
+  failed({ generation, method, tool, caller }: TrackedCall, error: unknown): void {
+    if (generation === undefined || generation !== this.#generation || !mayStillRun(error)) return
     this.#unanswered.set(ownerOf(caller), { method, tool, caller })
   }
 
-  ended(call: TrackedCall): void {
+  end(call: TrackedCall): void {
     removeFrom(this.#open, call)
   }
 

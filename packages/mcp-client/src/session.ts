@@ -51,14 +51,6 @@ export interface SessionSetup {
   lastDeclined: DeclinedQuestion | undefined
 }
 
-/** How a session belongs to a run. */
-export interface SessionOfRun {
-  /** A durable store does not keep the session after its run. */
-  readonly endsWithRun: boolean
-  /** The store of the session that the run continues. */
-  readonly kept: SessionInfo | undefined
-}
-
 /** A request that changes the state of a session. */
 type Setting = Pick<Operation<unknown>, 'method' | 'params'>
 
@@ -86,6 +78,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   readonly calls: SessionCalls | undefined
   readonly observer: SessionObserver
   readonly #setup: SessionSetup
+  /** A durable store does not keep the session after its run. */
   readonly #endsWithRun: boolean
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
@@ -116,7 +109,10 @@ export class Session implements ConnectionOwner, ReceivingSession {
   constructor(
     setup: SessionSetup,
     scope: SessionScope | undefined,
-    { endsWithRun, kept }: SessionOfRun,
+    {
+      endsWithRun,
+      kept,
+    }: { readonly endsWithRun: boolean; readonly kept: SessionInfo | undefined },
   ) {
     const { openTelemetry, handlers } = setup.options
     this.#setup = setup
@@ -228,7 +224,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #send<T>(operation: Operation<T>, attempt: Attempt, generation: Generation): Promise<T> {
     const { method, params } = operation
     const { call, resume } = attempt
-    call?.sentIn(generation)
+    if (call !== undefined) this.calls?.sent(call, generation)
     if ('readList' in operation) {
       return operation.readList((cursor) => {
         const page = cursor === undefined ? { method } : { method, params: { cursor } }
