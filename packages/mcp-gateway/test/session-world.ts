@@ -157,7 +157,7 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       resources: {
         listOf: ({ principal: { id, isAnonymous }, scope }) => (isAnonymous ? scope : id),
       },
-      streams: new OpenStreams({ perPrincipal: 100, perAddress: 100 }, clock),
+      streams: new OpenStreams(100, 100, clock),
       observer: {
         sessionOpened: () => void observed.push('opened'),
         sessionClosed: ({ reason }) => void observed.push(reason),

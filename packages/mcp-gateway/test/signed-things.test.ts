@@ -15,7 +15,7 @@ function signers(): {
   readonly links: ArtifactLinks
 } {
   return {
-    states: new RequestStates({ ttlMs: 3_600_000, key }),
+    states: new RequestStates(key, 3_600_000),
     cursors: new SignedCursors(key),
     links: new ArtifactLinks({
       key,

@@ -21,13 +21,7 @@ import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 import { ChangeFeed } from '../mcp/change-feed.ts'
-import {
-  GatewayHandlers,
-  LIST_TTL_MS,
-  PAGE_SIZE,
-  type HandlerParts,
-  type McpHandlers,
-} from '../mcp/handlers.ts'
+import { GatewayHandlers, PAGE_SIZE, type HandlerParts, type McpHandlers } from '../mcp/handlers.ts'
 import { OpenStreams, STREAMS_PER_ADDRESS } from '../mcp/open-streams.ts'
 import { QUESTION_TIMEOUT_MS } from '../mcp/session-context.ts'
 import { SessionHttp, type SessionHttpOptions } from '../mcp/session-http.ts'
@@ -344,7 +338,7 @@ export class Runtime implements AsyncDisposable {
   #handlerParts(): HandlerParts {
     const { auth, observer, runs, server, streaming, tools } = this.#options
     return {
-      info: { name: server.name, version: server.version },
+      serverInfo: { name: server.name, version: server.version },
       instructions: server.description,
       registry: this.registry,
       runs: this.#runs,
@@ -352,12 +346,9 @@ export class Runtime implements AsyncDisposable {
       retentionMs: runs.repeatTtlMs,
       resources: this.#artifacts?.resources,
       cursors: new SignedCursors(this.#key),
-      states: new RequestStates({ key: this.#key, ttlMs: runs.needsInputTtlMs }),
-      lists: {
-        pageSize: this.#limits.pageSize,
-        ttlMs: LIST_TTL_MS,
-        cacheScope: auth ? 'private' : 'public',
-      },
+      states: new RequestStates(this.#key, runs.needsInputTtlMs),
+      pageSize: this.#limits.pageSize,
+      cacheScope: auth ? 'private' : 'public',
       results: new ResultCache(this.#store.records, this.#observer.warned),
       channel: streaming.channel,
       hasPrompts: tools.prompts,
@@ -369,9 +360,8 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeStreams(): OpenStreams {
-    const { streamsPerAddress: perAddress } = this.#limits
-    const { maxPerPrincipal: perPrincipal } = this.#options.sessions
-    return new OpenStreams({ perAddress, perPrincipal }, this.#clock)
+    const { maxPerPrincipal } = this.#options.sessions
+    return new OpenStreams(maxPerPrincipal, this.#limits.streamsPerAddress, this.#clock)
   }
 
   #makeModern(streams: OpenStreams): StatelessHttp {

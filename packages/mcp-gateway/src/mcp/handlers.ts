@@ -23,11 +23,11 @@ import type { Tasks } from '../tasks/tasks.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
 import { completeArgument, promptContentOf, type PlannedPrompt } from '../tools/prompts.ts'
-import { listPrompts, listTools } from '../tools/plan.ts'
+import { listPrompts, listTools, type ToolPlan } from '../tools/plan.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
 import { taskMethods } from './task-methods.ts'
-import { callerOf, callTool, MAX_ARGUMENT_BYTES } from './tool-call.ts'
+import { callTool, MAX_ARGUMENT_BYTES } from './tool-call.ts'
 
 /** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
 export type McpResult = Result | InputRequiredResult
@@ -46,9 +46,7 @@ export interface McpHandlers {
 }
 
 /** Parts of a gateway that answer requests. */
-export interface HandlerParts {
-  readonly info: Implementation
-  readonly instructions: string | undefined
+export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instructions'> {
   readonly registry: Pick<AgentRegistry, 'plan'>
   readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'idempotent' | 'maxRunMs'>
   readonly tasks: Tasks
@@ -56,7 +54,10 @@ export interface HandlerParts {
   readonly retentionMs: number
   readonly cursors: SignedCursors
   readonly states: RequestStates
-  readonly lists: ListRules
+  /** Entries on one page of a list. */
+  readonly pageSize: number
+  /** `public`: all callers get the same lists, so that caches may share them. */
+  readonly cacheScope: 'public' | 'private'
   /** `undefined`: the capability is not declared. */
   readonly resources: ArtifactResources | undefined
   readonly results: ResultCache
@@ -76,16 +77,6 @@ export const PAGE_SIZE = 200
 /** How long clients of 2026-07-28 may keep a list: few agents come and go more often. */
 export const LIST_TTL_MS = 5000
 
-/** How lists are sent. */
-interface ListRules {
-  /** Entries on one page. */
-  readonly pageSize: number
-  /** How long clients of 2026-07-28 may keep a list. */
-  readonly ttlMs: number
-  /** `public`: all callers get the same lists, so that caches may share them. */
-  readonly cacheScope: 'public' | 'private'
-}
-
 type Method = (
   params: Params,
   context: RequestContext,
@@ -100,7 +91,7 @@ export class GatewayHandlers implements McpHandlers {
   readonly #methods: ReadonlyMap<string, Method>
 
   constructor(parts: HandlerParts) {
-    this.serverInfo = parts.info
+    this.serverInfo = parts.serverInfo
     this.instructions = parts.instructions
     this.#parts = parts
     this.#methods = new Map(
@@ -141,25 +132,11 @@ type Methods = Readonly<Record<string, Method>>
 
 const TOOL_METHODS: Methods = {
   'tools/call': callTool,
-  'tools/list': (params, { principal }, parts) => {
-    const all = listTools(parts.registry.plan(), principal)
-    const { entries: tools, ...page } = pageOf(all, params, {
-      list: `tools\0${principal.id}`,
-      parts,
-    })
-    return { tools, ...page }
-  },
+  'tools/list': listMethod('tools', listTools),
 }
 
 const PROMPT_METHODS: Methods = {
-  'prompts/list': (params, { principal }, parts) => {
-    const all = listPrompts(parts.registry.plan(), principal)
-    const { entries: prompts, ...page } = pageOf(all, params, {
-      list: `prompts\0${principal.id}`,
-      parts,
-    })
-    return { prompts, ...page }
-  },
+  'prompts/list': listMethod('prompts', listPrompts),
   'prompts/get': (params, { principal }, parts) => {
     const prompt = promptOf(parts, textOf(params, 'name'), principal)
     const { arguments: args } = params
@@ -174,14 +151,14 @@ const PROMPT_METHODS: Methods = {
 
 function resourceMethods(resources: ArtifactResources): Methods {
   const methods: Methods = {
-    'resources/list': (params, context) => resources.list(callerOf(context), cursorOf(params)),
+    'resources/list': (params, context) => resources.list(context.caller, cursorOf(params)),
     'resources/templates/list': () => resources.templates(),
     'resources/read': (params, context) => readResource(resources, textOf(params, 'uri'), context),
     'resources/subscribe': async (params, context) => {
       const { session } = context
       if (!session) throw methodNotFound()
       const uri = textOf(params, 'uri')
-      const followed = await resources.followed(callerOf(context), uri)
+      const followed = await resources.followed(context.caller, uri)
       if (followed === undefined) throw new ResourceNotFoundError(uri)
       if (await session.subscribe(followed)) return {}
       throw invalidParams(
@@ -192,7 +169,7 @@ function resourceMethods(resources: ArtifactResources): Methods {
       const { session } = context
       if (!session) throw methodNotFound()
       const uri = textOf(params, 'uri')
-      await session.unsubscribe((await resources.followed(callerOf(context), uri)) ?? uri)
+      await session.unsubscribe((await resources.followed(context.caller, uri)) ?? uri)
       return {}
     },
   }
@@ -220,7 +197,7 @@ async function readResource(
   uri: string,
   context: RequestContext,
 ): Promise<Result> {
-  const { contents, fixedMs } = await resources.read(callerOf(context), uri, () => {
+  const { contents, fixedMs } = await resources.read(context.caller, uri, () => {
     context.signal.throwIfAborted()
     // Asked again here, because many requests may have been accepted before the first of them was answered.
     if (!context.hasRoom()) throw noRoom(uri)
@@ -250,7 +227,7 @@ const COMPLETION_METHODS: Methods = {
       if (typeof template !== 'string' || !resources) return { completion: { values: [] } }
       const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
       const asked = { template, name, value, given }
-      return { completion: await resources.complete(callerOf(context), asked) }
+      return { completion: await resources.complete(context.caller, asked) }
     },
   ),
 }
@@ -270,37 +247,31 @@ function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {
   return Object.fromEntries(texts)
 }
 
-interface Page<Entry> extends Pick<ListRules, 'ttlMs' | 'cacheScope'> {
-  readonly entries: readonly Entry[]
-  readonly nextCursor: string | undefined
-}
-
 /**
- * Returns one page of a list that is sorted by name. A cursor is the last name of the page before, so that a list
+ * Answers with one page of a list that is sorted by name. A cursor is the last name of the page before, so that a list
  * that changes between two pages neither repeats nor loses an entry.
  *
  * @throws ProtocolError -32602 for a cursor of another list or another caller
  */
-function pageOf<Entry extends { readonly name: string }>(
-  all: readonly Entry[],
-  params: Params,
-  {
-    list,
-    parts,
-  }: { readonly list: string; readonly parts: Pick<HandlerParts, 'cursors' | 'lists'> },
-): Page<Entry> {
-  const { cursors, lists } = parts
-  const { cacheScope, pageSize, ttlMs } = lists
-  const cursor = cursorOf(params)
-  const after = cursor === undefined ? '' : cursors.open(list, cursor)
-  if (after === undefined)
-    throw invalidParams(
-      'The cursor does not belong to this list. Read the list from its beginning.',
-    )
-  const rest = after === '' ? all : all.filter(({ name }) => name > after)
-  const entries = rest.slice(0, pageSize)
-  const last = rest.length > pageSize ? entries.at(-1) : undefined
-  return { entries, nextCursor: last && cursors.seal(list, last.name), ttlMs, cacheScope }
+function listMethod(
+  key: 'tools' | 'prompts',
+  listAll: (plan: ToolPlan, principal: Principal) => readonly { readonly name: string }[],
+): Method {
+  return (params, { principal }, { cacheScope, cursors, pageSize, registry }) => {
+    const list = `${key}\0${principal.id}`
+    const cursor = cursorOf(params)
+    const after = cursor === undefined ? '' : cursors.open(list, cursor)
+    if (after === undefined)
+      throw invalidParams(
+        'The cursor does not belong to this list. Read the list from its beginning.',
+      )
+    const all = listAll(registry.plan(), principal)
+    const rest = after === '' ? all : all.filter(({ name }) => name > after)
+    const entries = rest.slice(0, pageSize)
+    const last = rest.length > pageSize ? entries.at(-1) : undefined
+    const nextCursor = last && cursors.seal(list, last.name)
+    return { [key]: entries, nextCursor, ttlMs: LIST_TTL_MS, cacheScope }
+  }
 }
 
 function cursorOf({ cursor }: Params): string | undefined {

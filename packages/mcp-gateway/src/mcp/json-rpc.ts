@@ -1,14 +1,9 @@
 import { ProtocolError, RELATED_TASK_META_KEY, type RequestId } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
-export type Params = Readonly<Record<string, unknown>>
+import type { TaskError } from '../tasks/task.ts'
 
-export interface RpcRequest {
-  readonly jsonrpc: '2.0'
-  readonly id: RequestId
-  readonly method: string
-  readonly params?: Params | undefined
-}
+export type Params = Readonly<Record<string, unknown>>
 
 export interface RpcNotification {
   readonly jsonrpc: '2.0'
@@ -16,18 +11,15 @@ export interface RpcNotification {
   readonly params?: Params | undefined
 }
 
-/** Error of a JSON-RPC response. */
-interface RpcError {
-  readonly code: number
-  readonly message: string
-  readonly data?: unknown
+export interface RpcRequest extends RpcNotification {
+  readonly id: RequestId
 }
 
 export interface RpcResponse {
   readonly jsonrpc: '2.0'
   readonly id: RequestId
   readonly result?: Params
-  readonly error?: RpcError
+  readonly error?: TaskError
 }
 
 export type RpcMessage = RpcRequest | RpcNotification | RpcResponse
@@ -45,11 +37,6 @@ export const RPC_ERROR = {
 
 const REQUEST_KEYS = new Set(['jsonrpc', 'id', 'method', 'params'])
 const RESPONSE_KEYS = new Set(['jsonrpc', 'id', 'result', 'error'])
-
-/** Returns the message of a POST body. `undefined`: it is not JSON-RPC. */
-export function parseMessage(body: unknown): RpcMessage | undefined {
-  return isMessage(body) ? body : undefined
-}
 
 export function isRequest(message: RpcMessage): message is RpcRequest {
   return 'method' in message && 'id' in message
@@ -109,7 +96,8 @@ export function isAnyRequest(body: unknown): boolean {
   return isRecord(body) && 'method' in body && 'id' in body
 }
 
-function isMessage(value: unknown): value is RpcMessage {
+/** Whether the body of a POST is one message of JSON-RPC. */
+export function isMessage(value: unknown): value is RpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
   const { error, id, method, params, result } = value
   const keys = method === undefined ? RESPONSE_KEYS : REQUEST_KEYS

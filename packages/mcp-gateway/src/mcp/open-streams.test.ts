@@ -11,7 +11,7 @@ const ada: Caller = { principal: { id: 'ada', scopes: [], isAnonymous: false, cl
 const from = (address?: string): Caller => ({ principal: anonymousPrincipal(), address })
 
 function openStreams(clock = new ManualClock()): OpenStreams {
-  return new OpenStreams({ perPrincipal: 1, perAddress: 2 }, clock)
+  return new OpenStreams(1, 2, clock)
 }
 
 test('counts the streams of a verified caller over all its addresses', () => {

@@ -3,13 +3,6 @@ import { subnetOf } from '../internal/principal.ts'
 import type { EventStream } from './event-stream.ts'
 import type { Caller } from './request-context.ts'
 
-export interface StreamLimits {
-  /** Streams of one verified caller. */
-  readonly perPrincipal: number
-  /** Streams of one address, for callers that are not verified. */
-  readonly perAddress: number
-}
-
 /** Streams of one address: an office behind one address has many clients, and an attacker has few addresses. */
 export const STREAMS_PER_ADDRESS = 64
 
@@ -18,15 +11,21 @@ const KEEP_ALIVE_MS = 15_000
 
 /** The streams of events that are open in this process: their number, and the timer that keeps them open. */
 export class OpenStreams {
-  readonly #limits: StreamLimits
+  readonly #perPrincipal: number
+  readonly #perAddress: number
   readonly #clock: Clock
   /** Number of listening streams by their caller. */
   readonly #listening = new Map<string, number>()
   readonly #streams = new Set<EventStream>()
   #stopTimer: (() => void) | undefined
 
-  constructor(limits: StreamLimits, clock: Clock) {
-    this.#limits = limits
+  /**
+   * @param perPrincipal streams of one verified caller
+   * @param perAddress streams of one address, for callers that are not verified
+   */
+  constructor(perPrincipal: number, perAddress: number, clock: Clock) {
+    this.#perPrincipal = perPrincipal
+    this.#perAddress = perAddress
     this.#clock = clock
   }
 
@@ -37,10 +36,9 @@ export class OpenStreams {
    * @returns a function to call at the end of the stream; `undefined` if the caller has too many streams
    */
   enter({ principal, address }: Caller): (() => void) | undefined {
-    const { perPrincipal, perAddress } = this.#limits
-    if (!principal.isAnonymous) return this.#take(`principal:${principal.id}`, perPrincipal)
+    if (!principal.isAnonymous) return this.#take(`principal:${principal.id}`, this.#perPrincipal)
     if (address === undefined) return () => undefined
-    return this.#take(`address:${subnetOf(address)}`, perAddress)
+    return this.#take(`address:${subnetOf(address)}`, this.#perAddress)
   }
 
   /** Keeps a stream open until it is closed. */

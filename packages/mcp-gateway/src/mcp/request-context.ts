@@ -5,21 +5,17 @@ import {
   type InputRequest,
   type InputResponse,
   type LoggingLevel,
-  type RequestId,
 } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
+import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { TraceCarrier } from '../internal/observer.ts'
 import { slotOwnerOf, type Principal } from '../internal/principal.ts'
+import type { RunProgress, RunResume } from '../runs/order.ts'
 import type { Params } from './json-rpc.ts'
 
 /** The sender of a request, and its connection. */
-export interface Caller {
-  readonly principal: Principal
-  /** Namespace of its files, for anonymous callers on stdio. */
-  readonly scope?: string | undefined
-  /** IP address, if known. Files of anonymous callers are counted by it. */
-  readonly address?: string | undefined
+export interface Caller extends ArtifactCaller {
   /** Returns true if there is memory for a response to this owner (see `slotOwnerOf()`). @default always */
   readonly hasRoom?: ((owner: string) => boolean) | undefined
 }
@@ -45,21 +41,6 @@ export interface SessionHandle {
   unsubscribe(uri: string): Promise<void>
 }
 
-/** A call that a client repeats with answers to the questions of the round before. */
-export interface Continuation {
-  /** Verified content of `requestState`. */
-  readonly state: unknown
-  /** Answers by the key of their question. Nothing in them was checked. */
-  readonly responses: Params
-}
-
-/** Parameters of `notifications/progress` besides the token. */
-export interface ProgressPiece {
-  /** Increases with every piece. */
-  readonly progress: number
-  readonly message: string
-}
-
 /** A client did not answer a question in time. */
 export class QuestionTimeout extends Error {
   override readonly name = 'QuestionTimeout'
@@ -71,27 +52,13 @@ export class QuestionTimeout extends Error {
   }
 }
 
-/** A request and its sender. */
-export interface ReceivedRequest {
-  readonly requestId: RequestId
-  readonly meta: Params
-  readonly caller: Caller
-  /** Headers of the HTTP request. `undefined` on stdio. */
-  readonly headers: Pick<Headers, 'get'> | undefined
-}
-
 /** One request of a client while it is being served. Handlers learn everything about the request from it. */
 export abstract class RequestContext {
-  /** JSON-RPC id of the request. */
-  readonly requestId: RequestId
+  readonly caller: Caller
   readonly principal: Principal
   abstract readonly client: ClientInfo
   /** The session of the request. `undefined` for stateless clients. */
   abstract readonly session: SessionHandle | undefined
-  /** Namespace for files of callers without a name. Known for sessions and stdio. */
-  readonly namespace: string | undefined
-  /** IP address of the client, if known. */
-  readonly address: string | undefined
   /** Length of the HTTP body of the request, if known. The arguments are not longer. */
   readonly bodyBytes: number | undefined
   /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
@@ -101,30 +68,25 @@ export abstract class RequestContext {
   /** W3C trace context of the client: in `_meta`, else in the HTTP headers. */
   readonly trace: TraceCarrier | undefined
   /** Answers to the questions of an earlier round. Clients of 2026-07-28 call again with them. */
-  abstract readonly continuation: Continuation | undefined
+  abstract readonly continuation: RunResume | undefined
   /**
    * Sends one piece of progress. `undefined` if the client asked for no progress. Resolves when the client can take
    * more.
    */
-  abstract readonly progress: ((piece: ProgressPiece) => Promise<void>) | undefined
-  readonly #caller: Caller
+  abstract readonly progress: RunProgress | undefined
 
-  constructor({ requestId, meta, caller, headers }: ReceivedRequest) {
-    const length = headers?.get('content-length')
-    const isTraced = (meta[TRACEPARENT_META_KEY] ?? headers?.get(TRACEPARENT_META_KEY)) != null
-    this.requestId = requestId
+  constructor(meta: Params, caller: Caller, headers: Pick<Headers, 'get'>) {
+    const length = headers.get('content-length')
     this.meta = meta
+    this.caller = caller
     this.principal = caller.principal
-    this.namespace = caller.scope
-    this.address = caller.address
-    this.bodyBytes = typeof length === 'string' ? Number(length) : undefined
-    this.trace = isTraced ? traceOf(meta, headers) : undefined
-    this.#caller = caller
+    this.bodyBytes = length === null ? undefined : Number(length)
+    this.trace = traceOf(meta, headers)
   }
 
   /** Returns true if there is memory for a large response to this caller. */
   hasRoom(): boolean {
-    return this.#caller.hasRoom?.(slotOwnerOf(this.#caller)) !== false
+    return this.caller.hasRoom?.(slotOwnerOf(this.caller)) !== false
   }
 
   /** Sends a log message if the client set a level that includes it. Resolves when the client can take more. */
@@ -139,12 +101,12 @@ export abstract class RequestContext {
   abstract ask(questions: Questions): Promise<Answers | undefined>
 }
 
-function traceOf(meta: Params, headers: ReceivedRequest['headers']): TraceCarrier | undefined {
+function traceOf(meta: Params, headers: Pick<Headers, 'get'>): TraceCarrier | undefined {
   const isInMeta = typeof meta[TRACEPARENT_META_KEY] === 'string'
-  if (!isInMeta && typeof headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined
+  if (!isInMeta && headers.get(TRACEPARENT_META_KEY) === null) return undefined
   const trace: Record<string, string> = {}
   for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
-    const value = isInMeta ? meta[key] : headers?.get(key)
+    const value = isInMeta ? meta[key] : headers.get(key)
     if (typeof value === 'string') trace[key] = value
   }
   return trace

@@ -24,7 +24,6 @@ import {
   type Answers,
   type Caller,
   type ClientInfo,
-  type ProgressPiece,
   type Questions,
   type SessionHandle,
 } from './request-context.ts'
@@ -167,15 +166,14 @@ export class SessionContext extends RequestContext implements SessionHandle {
   constructor(request: RpcRequest, { caller, headers }: SessionRequest, parts: ContextParts) {
     const { session } = parts.call
     const { scope } = session.record
-    const { id: requestId, params } = request
-    const { _meta: given } = params ?? {}
-    const meta = isRecord(given) ? given : {}
-    super({ requestId, meta, caller: { ...caller, scope }, headers })
+    const { _meta: given } = request.params ?? {}
+    super(isRecord(given) ? given : {}, { ...caller, scope }, headers)
     this.client = session.client
     this.signal = parts.call.signal
     this.#parts = parts
-    const { progressToken: token } = this.meta
-    this.progress = isRequestId(token) ? (piece) => this.#progress(token, piece) : undefined
+    const { progressToken } = this.meta
+    if (!isRequestId(progressToken)) return
+    this.progress = (piece) => this.#send('notifications/progress', { progressToken, ...piece })
   }
 
   async log(level: LoggingLevel, text: string): Promise<void> {
@@ -206,10 +204,6 @@ export class SessionContext extends RequestContext implements SessionHandle {
     await sessions.update(call.session, (record) => {
       return { ...record, followed: record.followed.filter((each) => each !== uri) }
     })
-  }
-
-  #progress(progressToken: RequestId, piece: ProgressPiece): Promise<void> {
-    return this.#send('notifications/progress', { progressToken, ...piece })
   }
 
   async #send(method: string, params: Params): Promise<void> {

@@ -14,11 +14,11 @@ import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
   cancelledId,
+  isMessage,
   isRequest,
   isRequestId,
   isResponse,
   methodOf,
-  parseMessage,
   RPC_ERROR,
   type Params,
   type RpcMessage,
@@ -153,8 +153,7 @@ export class SessionHttp {
       const text = `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`
       return refused(413, RPC_ERROR.refused, text)
     }
-    const message = parseMessage(body)
-    if (!isInitializeRequest(body) || !message || !isRequest(message)) {
+    if (!isInitializeRequest(body) || !isMessage(body) || !isRequest(body)) {
       return refused(400, RPC_ERROR.invalidRequest, 'Invalid Request: not a valid "initialize"')
     }
     const { protocolVersion: requested, capabilities: ofClient, clientInfo } = body.params
@@ -171,13 +170,13 @@ export class SessionHttp {
     return {
       status: 200,
       headers: { 'mcp-session-id': session.id },
-      body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),
+      body: JSON.stringify({ jsonrpc: '2.0', id: body.id, result }),
     }
   }
 
   async #post(session: LiveSession, http: SessionRequest): Promise<Reply> {
-    const message = parseMessage(http.body)
-    if (!message) {
+    const { body: message } = http
+    if (!isMessage(message)) {
       return refused(400, RPC_ERROR.parseError, 'Parse error: Invalid JSON-RPC message')
     }
     if (!isRequest(message)) return (await this.#receive(session, message)) ?? { status: 202 }

@@ -16,19 +16,14 @@ import {
 import { isRecord, untilAborted } from '@x/internal'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
+import type { RunResume } from '../runs/order.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
-import type { HandlerParts, McpHandlers, McpResult } from './handlers.ts'
+import { LIST_TTL_MS, type HandlerParts, type McpHandlers, type McpResult } from './handlers.ts'
 import { invalidParams, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
-import {
-  RequestContext,
-  toClientInfo,
-  type Caller,
-  type ClientInfo,
-  type Continuation,
-} from './request-context.ts'
+import { RequestContext, toClientInfo, type Caller, type ClientInfo } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import { isAtLeast } from './session-context.ts'
 import { acceptFilter, Subscription } from './subscriptions.ts'
@@ -36,7 +31,7 @@ import { hasKey } from './tool-call.ts'
 
 export interface StatelessHttpOptions {
   readonly handlers: McpHandlers
-  readonly parts: Pick<HandlerParts, 'lists' | 'onError' | 'resources' | 'states'>
+  readonly parts: Pick<HandlerParts, 'cacheScope' | 'onError' | 'resources' | 'states'>
   readonly changes: ChangeFeed
   /** Number of `subscriptions/listen` of all callers. */
   readonly maxSubscriptions: number
@@ -200,13 +195,14 @@ export class StatelessHttp {
 
   #discover(): McpResult {
     const { handlers, parts } = this.#options
-    const { ttlMs, cacheScope } = parts.lists
+    const { cacheScope } = parts
     const capabilities = handlers.capabilities('modern')
     const { instructions } = handlers
-    return { supportedVersions: [MODERN_REVISION], capabilities, instructions, ttlMs, cacheScope }
+    const list = { ttlMs: LIST_TTL_MS, cacheScope }
+    return { supportedVersions: [MODERN_REVISION], capabilities, instructions, ...list }
   }
 
-  async #continuation({ method, params }: ValidCall, { id }: Principal): Promise<Continuation> {
+  async #continuation({ method, params }: ValidCall, { id }: Principal): Promise<RunResume> {
     const { requestState, inputResponses } = params
     const { onError, states } = this.#options.parts
     try {
@@ -215,9 +211,8 @@ export class StatelessHttp {
       return { state, responses: responsesFrom(inputResponses) }
     } catch (cause) {
       onError(new Error('A call was refused because of its requestState', { cause }))
-      const text = 'Invalid or expired requestState'
       const data = { reason: 'invalid_request_state' }
-      throw invalidParams(text, data)
+      throw invalidParams('Invalid or expired requestState', data)
     }
   }
 
@@ -230,10 +225,9 @@ export class StatelessHttp {
       return this.#failed(id, new ProtocolError(ProtocolErrorCode.InternalError, text))
     }
     try {
-      const capabilities = handlers.capabilities('modern')
       const { resources } = parts
       const filter = await acceptFilter(params['notifications'], caller, {
-        capabilities,
+        capabilities: handlers.capabilities('modern'),
         resources,
       })
       const subscription = new Subscription(id, filter, resources?.listOf(caller))
@@ -342,14 +336,14 @@ class StatelessContext extends RequestContext {
   /** Time that the client has to come back. @default none */
   grace: Pick<StatelessHttpOptions, 'clock' | 'disconnectGraceMs'> | undefined
   undoLeave: (() => void) | undefined
-  continuation: Continuation | undefined
+  continuation: RunResume | undefined
   /** Is called once, before the first message. `undefined`: messages are dropped. */
   onStream: ((stream: EventStream) => void) | undefined
   /** Begins with the first message before the answer. */
   stream: EventStream | undefined
 
-  constructor({ id: requestId, meta }: ValidCall, { headers }: CallRequest, caller: Caller) {
-    super({ requestId, meta, caller, headers })
+  constructor({ meta }: ValidCall, { headers }: CallRequest, caller: Caller) {
+    super(meta, caller, headers)
     this.client = toClientInfo(meta[CLIENT_CAPABILITIES_META_KEY], MODERN_REVISION)
     this.signal = this.stop.signal
     const { progressToken } = meta

@@ -3,6 +3,7 @@ import {
   SUBSCRIPTION_ID_META_KEY,
   type RequestId,
   type ServerCapabilities,
+  type SubscriptionFilter,
 } from '@modelcontextprotocol/server'
 
 import type { ArtifactResources } from '../files/resources.ts'
@@ -11,25 +12,16 @@ import { EventStream, toEvent } from './event-stream.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 import { MAX_FOLLOWED, type Caller } from './request-context.ts'
 
-/** The notifications that a client asked for, and gets. */
-interface Filter {
-  readonly toolsListChanged?: boolean
-  readonly promptsListChanged?: boolean
-  readonly resourcesListChanged?: boolean
-  /** URIs as notifications name them. */
-  readonly resourceSubscriptions?: readonly string[]
-}
-
 /** A stream of `subscriptions/listen`: changes of lists and resources, for a client of 2026-07-28. */
 export class Subscription implements ChangeListener {
   readonly stream: EventStream = new EventStream('')
   readonly #id: RequestId
-  readonly #filter: Filter
+  readonly #filter: SubscriptionFilter
   /** Owner of the list of resources that the client sees. */
   readonly #owner: string | undefined
 
   /** Acknowledges the subscription. Its stream ends at once if the client gets no notification. */
-  constructor(id: RequestId, filter: Filter, owner: string | undefined) {
+  constructor(id: RequestId, filter: SubscriptionFilter, owner: string | undefined) {
     this.#id = id
     this.#filter = filter
     this.#owner = owner
@@ -86,12 +78,6 @@ export class Subscription implements ChangeListener {
   }
 }
 
-interface FilterParts {
-  readonly capabilities: ServerCapabilities
-  /** `undefined`: there are no resources. */
-  readonly resources: Pick<ArtifactResources, 'followed'> | undefined
-}
-
 /**
  * Returns the part of the requested notifications that the caller gets: resources of others are left out.
  *
@@ -100,8 +86,14 @@ interface FilterParts {
 export async function acceptFilter(
   asked: unknown,
   caller: Caller,
-  { capabilities: { prompts, resources: listed, tools }, resources }: FilterParts,
-): Promise<Filter> {
+  {
+    capabilities: { prompts, resources: listed, tools },
+    resources,
+  }: {
+    readonly capabilities: ServerCapabilities
+    readonly resources: Pick<ArtifactResources, 'followed'> | undefined
+  },
+): Promise<SubscriptionFilter> {
   if (!isSpecType.SubscriptionFilter(asked)) {
     throw invalidParams('"notifications" must be a valid filter of subscriptions')
   }

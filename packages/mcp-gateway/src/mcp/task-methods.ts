@@ -38,13 +38,13 @@ export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMe
   return Object.fromEntries(
     Object.entries(methods).map(([name, method]) => {
       const checked: TaskMethod = async (params, context) => {
-        const { client, namespace, principal } = context
+        const { caller, client } = context
         // Earlier revisions have methods of the same names, with other meanings.
         if (!isModern(client.protocolVersion)) throw methodNotFound()
         assertDeclared(client)
         const { taskId } = params
         if (typeof taskId !== 'string') throw invalidParams('"taskId" must be text')
-        const reference = { owner: taskOwnerOf(principal, namespace), taskId }
+        const reference = { owner: taskOwnerOf(caller), taskId }
         try {
           const result = await method(reference, params, context)
           return { resultType: 'complete', ...(isRecord(result) && result) }

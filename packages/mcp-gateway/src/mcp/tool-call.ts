@@ -11,22 +11,23 @@ import {
 
 import { isRecord } from '@x/internal'
 import { sizeOfBlock } from '../files/blocks.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
-import { IDEMPOTENCY, isKeyEffective, newRunId } from '../runs/order.ts'
-import type {
-  Execution,
-  RunClient,
-  RunOrder,
-  RunProgress,
-  RunResume,
-  RunSink,
+import {
+  IDEMPOTENCY,
+  isKeyEffective,
+  newRunId,
+  type Execution,
+  type RunClient,
+  type RunOrder,
+  type RunProgress,
+  type RunResume,
+  type RunSink,
 } from '../runs/order.ts'
 import type { Runs } from '../runs/runs.ts'
-import { isTerminal, TASKS_EXTENSION, type Task } from '../tasks/task.ts'
+import { isTerminal, TASKS_EXTENSION, toTaskFields, type Task } from '../tasks/task.ts'
 import type { Questions } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
 import { resultOf, type BegunTask } from '../tasks/tasks.ts'
@@ -105,7 +106,7 @@ export async function callTool(
     if ('content' in outcome) return outcome
     if (!('forms' in outcome)) {
       const replayed = outcome.isReplayed && { _meta: REPLAYED }
-      return { ...parts.tasks.toAnswer(outcome.task), ...replayed }
+      return { resultType: 'task', ...toTaskFields(outcome.task), ...replayed }
     }
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
@@ -161,7 +162,7 @@ async function beginCall(
   if (!prepared) return run(call, { resume })
   const { tool } = prepared
   const earlier = await earlierCall(runs, prepared)
-  const owner = taskOwnerOf(context.principal, context.namespace)
+  const owner = taskOwnerOf(context.caller)
   if (!declaresTasks(context.client)) {
     const taskId = earlier?.taskId
     const joining = taskId && tasks.join({ owner, taskId }, context.signal, runs.maxRunMs(tool))
@@ -211,7 +212,8 @@ function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepare
 function run(call: ToolCall, options: RoundOptions): Promise<CallToolResult | Questions> {
   const { args, context, name, parts } = call
   if (!parts.observer) return execute(call, options)
-  const { address, client, principal, trace } = context
+  const { caller, client, principal, trace } = context
+  const { address } = caller
   const isKnown = parts.registry.plan().byName(name) !== undefined
   const era = isModern(client.protocolVersion) ? 'modern' : 'legacy'
   const { id, isAnonymous } = principal
@@ -262,7 +264,7 @@ function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolRe
 /** @throws ProtocolError -32602, -32021 */
 function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | CallToolResult {
   const { args, context } = call
-  const { address, bodyBytes = Infinity, principal, trace } = context
+  const { bodyBytes = Infinity, principal, trace } = context
   // The arguments are not longer than the request: most need not be serialized to be measured.
   if (
     bodyBytes > MAX_ARGUMENT_BYTES &&
@@ -278,7 +280,8 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   const { tool, checked } = target
   if (tool.tasks === 'required') assertDeclared(context.client)
   const { files, input, resume: own } = checked
-  const caller = { principal, scope: context.namespace }
+  const { address, scope } = context.caller
+  const caller = { principal, scope }
   const key = readKey(context.meta, caller)
   if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
   const { resume: _, ...others } = args
@@ -322,11 +325,6 @@ export function executeOrder(
   const known = { tool: tool.name, isKnown: true, era: 'modern', trace: stored } as const
   const observed = { ...known, principal: id, isAnonymous, address }
   return observe(parts, observed, { args, execute: continued })
-}
-
-/** Returns the caller of a request, as the file store identifies it. */
-export function callerOf({ principal, namespace, address }: RequestContext): ArtifactCaller {
-  return { principal, scope: namespace, address }
 }
 
 /** Returns whether a request declares that its client knows tasks. Each request does so for itself. */

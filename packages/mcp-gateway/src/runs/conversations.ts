@@ -34,6 +34,7 @@ const ONE_AT_A_TIME: SlotSettings = {
   maxConcurrent: Number.POSITIVE_INFINITY,
   maxConcurrentPerPrincipal: 1,
   maxQueued: Number.POSITIVE_INFINITY,
+  busyText: BUSY,
 }
 
 /**
@@ -48,7 +49,7 @@ export class Conversations {
 
   constructor(storage: RunStorage) {
     this.#storage = storage
-    this.#turns = new RunSlots(storage.clock, ONE_AT_A_TIME, BUSY)
+    this.#turns = new RunSlots(storage.clock, ONE_AT_A_TIME)
     this.#rows = new RunRows(storage, {
       prefix: PREFIX,
       schema: StoredRow,

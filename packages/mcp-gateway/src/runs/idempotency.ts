@@ -3,6 +3,7 @@ import { isCallToolResult, ProtocolError, ProtocolErrorCode } from '@modelcontex
 import { isRecord, removeFrom } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
+import { pause } from '../internal/timers.ts'
 import {
   busy,
   hashOf,
@@ -15,6 +16,7 @@ import {
   type ToolOutcome,
 } from './order.ts'
 
+type Call = Pick<Execution, 'order' | 'tool'>
 type Start = (signal: AbortSignal) => Promise<ToolOutcome>
 type Questions = Extract<ToolOutcome, { type: 'input' }>
 
@@ -41,6 +43,14 @@ interface Claim {
   readonly taskId?: string | undefined
   /** Milliseconds since 1970. */
   readonly at: number
+}
+
+/** The claim of the first call with an idempotency key. */
+export interface KeyClaim {
+  /** `undefined`: it was no task of an engine. */
+  readonly taskId: string | undefined
+  readonly isNew: boolean
+  readonly ageMs: number
 }
 
 const StoredClaim: z.ZodType<Claim> = z.object({
@@ -80,7 +90,7 @@ export class IdempotentCalls {
    *
    * @throws ProtocolError -32602 if it had other arguments
    */
-  async earlier(call: Pick<Execution, 'order' | 'tool'>): Promise<Claim | undefined> {
+  async earlier(call: Call): Promise<Claim | undefined> {
     const keys = keysOf(call)
     const found = keys && (await this.#storage.records.get(keys.claim))
     const claim = StoredClaim.safeParse(found?.value).data
@@ -94,28 +104,22 @@ export class IdempotentCalls {
    * @returns the claim of the first call with the key; `undefined` for a call without one
    * @throws ProtocolError -32602 if the first call had other arguments
    */
-  async claim({
-    order,
-    tool,
-  }: Pick<Execution, 'order' | 'tool'>): Promise<
-    | { readonly taskId: string | undefined; readonly isNew: boolean; readonly ageMs: number }
-    | undefined
-  > {
-    const keys = keysOf({ order, tool })
-    const { taskId } = order
+  async claim(call: Call): Promise<KeyClaim | undefined> {
+    const keys = keysOf(call)
+    const { taskId } = call.order
     if (!keys || taskId === undefined) return undefined
     const { clock, maxRunMs, records, repeatTtlMs } = this.#storage
     const now = clock.now()
-    const ttlMs = maxRunMs(tool) + 2 * repeatTtlMs
+    const ttlMs = maxRunMs(call.tool) + 2 * repeatTtlMs
     const claim = { args: keys.args, taskId, at: now }
     const claimed = await records.put(keys.claim, claim, { ttlMs, ifVersion: null })
     if (claimed !== undefined) return { taskId, isNew: true, ageMs: 0 }
-    const first = await this.earlier({ order, tool })
+    const first = await this.earlier(call)
     return { taskId: first?.taskId, isNew: false, ageMs: now - (first?.at ?? 0) }
   }
 
   /** Ends the claim of a call that its agent did not get, so that the call can be made again. @throws GatewayError `UNAVAILABLE` */
-  async release(call: Pick<Execution, 'order' | 'tool'>): Promise<void> {
+  async release(call: Call): Promise<void> {
     const keys = keysOf(call)
     const { records } = this.#storage
     const found = keys && (await records.get(keys.claim))
@@ -143,7 +147,7 @@ export class IdempotentCalls {
       await running.ended()
     }
     const call = new JoinedCall(keys, (signal) =>
-      this.#runOnce(keys, execution, { start: () => start(signal), signal }),
+      this.#runOnce(keys, { ...execution, sink: { ...sink, signal } }, start),
     )
     // Listed before the store is asked, so that a repeat in the meantime joins this call.
     this.#calls.push(call)
@@ -156,32 +160,30 @@ export class IdempotentCalls {
 
   async #runOnce(
     keys: Keys,
-    { order, tool }: Execution,
-    { start, signal }: { readonly start: () => Promise<ToolOutcome>; readonly signal: AbortSignal },
+    { order, sink: { signal }, tool }: Execution,
+    start: Start,
   ): Promise<ToolOutcome> {
+    const { lease, records, repeatTtlMs } = this.#storage
     const maxRunMs = this.#storage.maxRunMs(tool)
     // Other processes see that this one is alive before they can see the call.
-    const release = await this.#storage.lease.hold()
+    const release = await lease.hold()
     try {
-      const record = { phase: 'running', owner: this.#storage.lease.id }
+      const record = { phase: 'running', owner: lease.id }
       // Kept for as long as a result would be: a repeat after the death of this process must not run.
-      const ttlMs = maxRunMs + this.#storage.repeatTtlMs
-      const version = await this.#storage.records.put(keys.outcome, record, {
-        ttlMs,
-        ifVersion: null,
-      })
+      const ttlMs = maxRunMs + repeatTtlMs
+      const version = await records.put(keys.outcome, record, { ttlMs, ifVersion: null })
       if (version === undefined) {
-        return toReplayed(await this.#earlierOutcome(keys, { maxRunMs, signal }))
+        return toReplayed(await this.#earlierOutcome(keys.outcome, maxRunMs, signal))
       }
       const { taskId } = order
       const claim = { args: keys.args, ...(taskId !== undefined && { taskId }) }
-      const options = { ttlMs: ttlMs + this.#storage.repeatTtlMs, ifVersion: null }
-      if ((await this.#storage.records.put(keys.claim, claim, options)) === undefined) {
-        await this.#storage.records.delete(keys.outcome)
+      const options = { ttlMs: ttlMs + repeatTtlMs, ifVersion: null }
+      if ((await records.put(keys.claim, claim, options)) === undefined) {
+        await records.delete(keys.outcome)
         await this.earlier({ order, tool })
         throw resultExpired()
       }
-      return await this.#execute(keys, start)
+      return await this.#execute(keys, () => start(signal))
     } finally {
       release()
     }
@@ -220,12 +222,10 @@ export class IdempotentCalls {
   }
 
   /** Returns the outcome of a call of another process, or of this one if it could not store how the call ended. */
-  async #earlierOutcome(
-    { outcome: key }: Keys,
-    { maxRunMs, signal }: { readonly maxRunMs: number; readonly signal: AbortSignal },
-  ): Promise<ToolOutcome> {
+  async #earlierOutcome(key: string, maxRunMs: number, signal: AbortSignal): Promise<ToolOutcome> {
+    const { clock, lease, records, repeatTtlMs } = this.#storage
     for (let waitedMs = 0; ;) {
-      const found = await this.#storage.records.get(key)
+      const found = await records.get(key)
       if (found === undefined) throw busy(BUSY) // it ended just now, without an outcome to keep
       const end = StoredEnd.safeParse(found.value).data
       if (end?.result) return { type: 'result', result: end.result }
@@ -234,31 +234,18 @@ export class IdempotentCalls {
       const { phase, owner } = isRecord(found.value) ? found.value : {}
       if (phase === 'unknown') throw outcomeUnknown()
       // A call of this process would have been joined: it has ended, but the store did not take its end.
-      const isAlive =
-        owner !== this.#storage.lease.id && (await this.#storage.lease.isAlive(String(owner)))
+      const isAlive = owner !== lease.id && (await lease.isAlive(String(owner)))
       if (isAlive) {
         if (signal.aborted) throw new RunFailure('cancelled', 'The call was cancelled.')
         if (waitedMs > maxRunMs) throw busy(BUSY)
         waitedMs += LOOK_MS
-        await this.#wait(signal)
+        await pause(LOOK_MS, clock, signal).catch(() => {}) // the next look ends a cancelled call
         continue
       }
-      const options = { ttlMs: this.#storage.repeatTtlMs, ifVersion: found.version }
-      const marked = await this.#storage.records.put(key, UNKNOWN, options)
+      const options = { ttlMs: repeatTtlMs, ifVersion: found.version }
+      const marked = await records.put(key, UNKNOWN, options)
       if (marked !== undefined) throw outcomeUnknown()
     }
-  }
-
-  #wait(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        undo()
-        signal.removeEventListener('abort', end)
-        resolve()
-      }
-      const undo = this.#storage.clock.after(LOOK_MS, end)
-      signal.addEventListener('abort', end)
-    })
   }
 }
 
@@ -333,7 +320,7 @@ function toReplayed(outcome: ToolOutcome): ToolOutcome {
 }
 
 /** @returns `undefined` for a call without a key, for answers to a question, and for a key without effect */
-function keysOf({ tool, order }: Pick<Execution, 'order' | 'tool'>): Keys | undefined {
+function keysOf({ tool, order }: Call): Keys | undefined {
   const { idempotencyKey, principal, resume } = order
   if (idempotencyKey === undefined || resume !== undefined) return undefined
   if (!isKeyEffective(order, idempotencyKey)) return undefined

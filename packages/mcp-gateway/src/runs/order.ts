@@ -13,7 +13,6 @@ import type {
   RunnableAgents,
   RunTool,
 } from '../agents/agent.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
@@ -233,11 +232,6 @@ export function namespaceOf({
   scope,
 }: Pick<RunOrder, 'principal' | 'scope'>): string | null | undefined {
   return principal.isAnonymous ? scope : null
-}
-
-/** Returns the caller of a call as the owner of files. */
-export function artifactCallerOf({ principal, scope, address }: RunOrder): ArtifactCaller {
-  return { principal, scope, address }
 }
 
 /** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */

@@ -19,7 +19,7 @@ import {
   type AnswersReading,
   type QuestionForm,
 } from './forms.ts'
-import { parseClaim, toHandle, type ResumeClaim } from './request-state.ts'
+import { parseClaim, type ResumeClaim } from './request-state.ts'
 import { failedOutcome, failureResult } from './result.ts'
 import {
   busy,
@@ -363,15 +363,9 @@ export class PausedRuns {
   async #end(row: PausedRun, ifVersion: string, whole: CallToolResult): Promise<boolean> {
     const { clock, records, repeatTtlMs: ttlMs } = this.#storage
     const result = isStorable(whole) ? whole : givenOnce(row.runId)
-    const times = { expiresAt: clock.now() + ttlMs }
-    const ended: PausedRun = {
-      ...row,
-      phase: 'ended',
-      state: null,
-      files: undefined,
-      result,
-      ...times,
-    }
+    const expiresAt = clock.now() + ttlMs
+    const gone = { phase: 'ended', state: null, files: undefined } as const
+    const ended: PausedRun = { ...row, ...gone, result, expiresAt }
     return (await records.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
   }
 
@@ -446,7 +440,8 @@ function needsInputResult(
     message,
     schema: requestedSchema,
   }))
-  const run = toHandle(row)
+  // The key is part of the question only: ids of runs are in logs.
+  const run = `${row.runId}.${row.round}.${row.key}`
   const example = { run, answers: Object.fromEntries(forms.map(({ key }) => [key, {}])) }
   const lines = [
     'The agent has a question before it can go on:',

@@ -2,12 +2,12 @@ import { expect, test } from 'vitest'
 
 import { RequestStates, parseClaim } from './request-state.ts'
 
-const key = 'k'.repeat(32)
+const key = Buffer.from('k'.repeat(32))
 const state = { runId: 'run_0123456789abcdef', round: 1, tool: 'support', args: 'hash' }
 const binding = { method: 'tools/call', principal: 'ada' }
 
 test('verifies a state for the same caller and method only, and if it is unchanged', async () => {
-  const states = new RequestStates({ key, ttlMs: 3_600_000 })
+  const states = new RequestStates(key, 3_600_000)
   const text = await states.mint(state, binding)
   expect(await states.verify(text, binding)).toEqual(state)
   const forPrompts = { ...binding, method: 'prompts/get' }

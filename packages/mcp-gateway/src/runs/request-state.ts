@@ -7,26 +7,18 @@ import {
 import { isRecord } from '@x/internal'
 import { isRunId, type RequestState } from './order.ts'
 
-export interface RequestStateOptions {
-  /** At least 32 bytes, the same in all processes. */
-  readonly key: Uint8Array | string
-  /** Time for which a state is accepted, in milliseconds: the same as for paused runs. */
-  readonly ttlMs: number
-}
-
-/** Who may use a state, and for which method. */
-export interface StateBinding {
-  readonly method: string
-  /** Id of the principal. */
-  readonly principal: string
-}
+/** Who may use a state, and for which method: `principal` is an id. */
+type StateBinding = Readonly<Record<'method' | 'principal', string>>
 
 /** Signs states, and verifies them. A state is valid for one principal and one method. */
 export class RequestStates {
-  readonly #options: RequestStateOptions
+  readonly #key: Uint8Array
+  readonly #ttlSeconds: number
 
-  constructor(options: RequestStateOptions) {
-    this.#options = options
+  /** @param ttlMs time for which a state is accepted: the same as for paused runs */
+  constructor(key: Uint8Array, ttlMs: number) {
+    this.#key = key
+    this.#ttlSeconds = Math.ceil(ttlMs / 1000)
   }
 
   mint(state: RequestState, binding: StateBinding): Promise<string> {
@@ -39,9 +31,8 @@ export class RequestStates {
   }
 
   #codecFor({ method, principal }: StateBinding): RequestStateCodec<RequestState> {
-    const { key, ttlMs } = this.#options
-    const ttlSeconds = Math.ceil(ttlMs / 1000)
-    return createRequestStateCodec({ key, ttlSeconds, bind: () => `${method}\0${principal}` })
+    const options = { key: this.#key, ttlSeconds: this.#ttlSeconds }
+    return createRequestStateCodec({ ...options, bind: () => `${method}\0${principal}` })
   }
 }
 
@@ -54,16 +45,7 @@ export type ResumeClaim = { readonly runId: string; readonly round: number } & (
   | { readonly type: 'argument'; readonly key: string }
 )
 
-/** Returns the value of a `resume` argument that names a round. The key is part of the question only: ids of runs are in logs. */
-export function toHandle({
-  runId,
-  round,
-  key,
-}: Readonly<Record<'runId' | 'key', string> & Record<'round', number>>): string {
-  return `${runId}.${round}.${key}`
-}
-
-/** @returns `undefined` for anything but a state, or `{ run }` with a handle of `toHandle` */
+/** @returns `undefined` for anything but a state, or the `{ run }` of a `resume` argument */
 export function parseClaim(value: unknown): ResumeClaim | undefined {
   if (!isRecord(value)) return undefined
   const { runId, round, tool, args, run } = value

@@ -1,8 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
 import { ProtocolError, type CallToolResult, type ContentBlock } from '@modelcontextprotocol/server'
 
-import type { AgentSource, FinalUpdate, Question, RunTool } from '../agents/agent.ts'
-import { RunFailure } from '../agents/agent.ts'
+import {
+  RunFailure,
+  type AgentSource,
+  type FinalUpdate,
+  type Question,
+  type RunTool,
+} from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, wholeCharacters } from '../internal/text.ts'

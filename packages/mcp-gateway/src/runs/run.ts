@@ -1,12 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
-import { isFinal, RunFailure } from '../agents/agent.ts'
-import type {
-  AgentCall,
-  AgentSource,
-  AgentUpdate,
-  CheckedInput,
-  FinalUpdate,
-  RunnableAgents,
+import {
+  isFinal,
+  RunFailure,
+  type AgentCall,
+  type AgentSource,
+  type AgentUpdate,
+  type CheckedInput,
+  type FinalUpdate,
+  type RunnableAgents,
 } from '../agents/agent.ts'
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
@@ -14,15 +15,7 @@ import type { Clock } from '../internal/clock.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
 import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
-import { artifactCallerOf, type Execution, type RunStorage } from './order.ts'
-
-/** Context of an execution that has a slot. */
-export interface RunStart {
-  /** Time for the whole run, in milliseconds. */
-  readonly timeoutMs: number
-  /** Files of the caller. */
-  readonly inputFiles: readonly InputFile[]
-}
+import type { Execution, RunStorage } from './order.ts'
 
 /** For a run that is continued without its arguments. */
 const NO_INPUT: CheckedInput = { kind: 'message', text: '' }
@@ -81,7 +74,7 @@ export class ActiveRun {
     this.files = files.open({
       runId: order.runId,
       agentId: tool.agent.id,
-      caller: artifactCallerOf(order),
+      caller: order,
       earlier: earlier?.files,
       signal: this.signal,
     })
@@ -97,7 +90,7 @@ export class ActiveRun {
   }
 
   /** Begins the time limit. */
-  begin({ inputFiles, timeoutMs }: RunStart): void {
+  begin(timeoutMs: number, inputFiles: readonly InputFile[]): void {
     this.#inputFiles = inputFiles
     this.#stopTimer = this.#clock.after(timeoutMs, () => {
       this.stop(new RunFailure('timeout', `It took longer than ${seconds(timeoutMs)}.`))

@@ -1,8 +1,7 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { removeFrom } from '@x/internal'
-import { RunFailure } from '../agents/agent.ts'
-import type { RunTool } from '../agents/agent.ts'
+import { RunFailure, type RunTool } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
@@ -14,9 +13,16 @@ import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
 import { failedOutcome, failureResult, runAgent } from './result.ts'
 import { ActiveRun, forgetState } from './run.ts'
-import { artifactCallerOf, namespaceOf } from './order.ts'
-import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
-import { RunSlots } from './slots.ts'
+import {
+  namespaceOf,
+  type Execution,
+  type RunEnding,
+  type RunOrder,
+  type RunSink,
+  type RunStorage,
+  type ToolOutcome,
+} from './order.ts'
+import { RUN_QUEUE, RunSlots } from './slots.ts'
 
 export interface RunsOptions extends Omit<RunStorage, 'maxRunMs'> {
   readonly streaming: StreamingSettings
@@ -47,7 +53,7 @@ export class Runs {
   constructor(options: RunsOptions) {
     this.#options = options
     const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
-    this.#slots = new RunSlots(options.clock, options)
+    this.#slots = new RunSlots(options.clock, { ...options, ...RUN_QUEUE })
     this.idempotent = new IdempotentCalls(storage)
     this.#conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
     this.#paused = new PausedRuns(storage, this.#execute)
@@ -150,7 +156,7 @@ export class Runs {
       if (source === undefined)
         throw new RunFailure('agent_gone', 'It left the gateway. List the tools again.')
       this.#options.onEvent({ type: 'started', ...run.names })
-      run.begin({ timeoutMs: this.maxRunMs(tool), inputFiles })
+      run.begin(this.maxRunMs(tool), inputFiles)
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(
@@ -182,7 +188,7 @@ export class Runs {
   /** @throws RunFailure `invalid_arguments`; GatewayError `UNAVAILABLE` */
   async #openInputFiles(order: RunOrder): Promise<readonly InputFile[]> {
     try {
-      return await this.#options.files.input(artifactCallerOf(order), order.files)
+      return await this.#options.files.input(order, order.files)
     } catch (error) {
       if (!GatewayError.is(error) || error.code === 'UNAVAILABLE') throw error
       throw new RunFailure('invalid_arguments', `${error.message}.`)

@@ -11,7 +11,7 @@ import { createGateway } from '../gateway.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { anonymousPrincipal, type Principal, slotOwnerOf } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { RunSlots } from './slots.ts'
+import { RUN_QUEUE, RunSlots } from './slots.ts'
 
 const forEver = new AbortController().signal
 const nobody = anonymousPrincipal()
@@ -20,7 +20,11 @@ const bob: Principal = { ...ada, id: 'bob' }
 
 describe('a queue', () => {
   test('has 64 places, of which one owner gets half', async () => {
-    const slots = new RunSlots(new ManualClock(), { ...DEFAULTS.runs, maxConcurrent: 1 })
+    const slots = new RunSlots(new ManualClock(), {
+      ...DEFAULTS.runs,
+      ...RUN_QUEUE,
+      maxConcurrent: 1,
+    })
     await slots.take('ada', forEver)
     const [first] = Array.from({ length: 32 }, () => slots.take('ada', forEver))
     await expect(slots.take('ada', forEver)).rejects.toMatchObject({ reason: 'busy' })
@@ -34,7 +38,7 @@ describe('a queue', () => {
 
   test('rejects a call that waits too long, and keeps nothing of it', async () => {
     const clock = new ManualClock()
-    const slots = new RunSlots(clock, { ...DEFAULTS.runs, maxConcurrent: 0 })
+    const slots = new RunSlots(clock, { ...DEFAULTS.runs, ...RUN_QUEUE, maxConcurrent: 0 })
     const calling = slots.take('ada', forEver)
     void clock.advance(30_000)
     await expect(calling).rejects.toMatchObject({ reason: 'busy' })

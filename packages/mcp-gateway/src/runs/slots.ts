@@ -8,8 +8,10 @@ export interface SlotSettings extends Pick<
   RunSettings,
   'maxConcurrent' | 'maxConcurrentPerPrincipal'
 > {
-  /** Number of calls that wait. Half of them may be of one owner. @default 64 */
-  readonly maxQueued?: number
+  /** Number of calls that wait. Half of them may be of one owner. */
+  readonly maxQueued: number
+  /** Message of the failure `busy`. */
+  readonly busyText: string
 }
 
 interface Waiter {
@@ -18,10 +20,13 @@ interface Waiter {
   readonly end: (error?: unknown) => void
 }
 
-const MAX_QUEUED = 64
+/** The queue of all runs. */
+export const RUN_QUEUE: Pick<SlotSettings, 'maxQueued' | 'busyText'> = {
+  maxQueued: 64,
+  busyText: 'Too many agents are running. Call again after 5 seconds.',
+}
 /** Time that a call waits before it fails with `busy`. */
 const QUEUE_MS = 30_000
-const TOO_MANY = 'Too many agents are running. Call again after 5 seconds.'
 
 /**
  * Limits the runs at a time, of all callers and of each owner (see `slotOwnerOf`). The first that waits enters first, if
@@ -29,17 +34,14 @@ const TOO_MANY = 'Too many agents are running. Call again after 5 seconds.'
  */
 export class RunSlots {
   readonly #clock: Clock
-  readonly #busyText: string
   readonly #limits: SlotSettings
   /** The owner of each slot that is taken. An array, because it changes with every call: see `removeFrom`. */
   readonly #taken: string[] = []
   readonly #queue: Waiter[] = []
 
-  /** @param busyText message of the failure `busy` */
-  constructor(clock: Clock, limits: SlotSettings, busyText: string = TOO_MANY) {
+  constructor(clock: Clock, limits: SlotSettings) {
     this.#clock = clock
     this.#limits = limits
-    this.#busyText = busyText
   }
 
   /** Number of runs that have a slot, and of calls that wait for one. */
@@ -55,9 +57,9 @@ export class RunSlots {
   async take(owner: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.#isFree(owner)) return void this.#taken.push(owner)
-    const { maxQueued = MAX_QUEUED } = this.#limits
+    const { busyText, maxQueued } = this.#limits
     const own = this.#queue.filter((waiter) => waiter.owner === owner).length
-    if (this.#queue.length >= maxQueued || own >= maxQueued / 2) throw busy(this.#busyText)
+    if (this.#queue.length >= maxQueued || own >= maxQueued / 2) throw busy(busyText)
     return this.#wait(owner, signal)
   }
 
@@ -78,7 +80,7 @@ export class RunSlots {
       }
       const waiter: Waiter = { owner, end }
       const onAbort = (): void => end(signal.reason)
-      const onLate = (): void => end(busy(this.#busyText))
+      const onLate = (): void => end(busy(this.#limits.busyText))
       const undoTimer = this.#clock.after(QUEUE_MS, onLate)
       signal.addEventListener('abort', onAbort)
       this.#queue.push(waiter)

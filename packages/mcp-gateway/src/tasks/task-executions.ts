@@ -137,8 +137,8 @@ export class TaskExecutions {
     )
   }
 
-  /** Stores the end of the execution of a task, when it comes. @param release is called after that */
-  attend(execution: TaskExecution, found: StoredTask, release?: () => void): void {
+  /** Stores the end of the execution of a task, when it comes. */
+  attend(execution: TaskExecution, found: StoredTask): void {
     const { taskId, attempt } = found.task
     const unwatch = this.#records.watch(taskId, (isForeign) => {
       // If the store is away, the end of the execution changes nothing.
@@ -154,7 +154,6 @@ export class TaskExecutions {
       const isStored = isEnd && (await this.#store(event, found))
       unwatch()
       this.#running.delete(taskId)
-      release?.()
       return isStored && event.type !== 'asked'
     }
     execution.found = found
@@ -182,7 +181,7 @@ export class TaskExecutions {
     }
     if (!stored) return false
     if (engine) await this.submit(stored)
-    else this.#run(stored, prepared, { release })
+    else void this.#run(stored, prepared).done.then(release)
     return true
   }
 
@@ -373,7 +372,7 @@ export class TaskExecutions {
       prepared.forget(remote)
       return 'ended'
     }
-    const execution = this.#run(found, prepared, { leaving })
+    const execution = this.#run(found, prepared, leaving)
     const leave = (): void => {
       // A call that no other process can continue gets the time that calls have when the gateway stops.
       const isFinishedHere = leaving?.reason === 'stopping' && !this.#isLeft(execution)
@@ -393,13 +392,7 @@ export class TaskExecutions {
   #run(
     found: StoredTask,
     { canContinue, execute, maxRunMs }: PreparedTask,
-    {
-      leaving,
-      release,
-    }: {
-      readonly leaving?: AbortSignal | undefined
-      readonly release?: (() => void) | undefined
-    },
+    leaving?: AbortSignal,
   ): TaskExecution {
     const { clock } = this.#options
     const beganAt = clock.now()
@@ -418,7 +411,7 @@ export class TaskExecutions {
     }
     const { remote } = found.task
     const execution = this.begin(executeWhenPossible, { canContinue, leaving, remote })
-    this.attend(execution, found, release)
+    this.attend(execution, found)
     return execution
   }
 

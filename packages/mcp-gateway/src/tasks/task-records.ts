@@ -2,6 +2,7 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
 import { sleep, type Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
@@ -12,14 +13,14 @@ import {
   type LogLimits,
   type Records,
 } from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
 import { nextTask, parseTask, type Task, type TaskEvent } from './task.ts'
 
 export interface TaskRecordsOptions {
   readonly records: Records
   /** Tells other processes of changes. `undefined`: there are none. */
   readonly logs: EventLogs | undefined
-  /** Id of this process. */
-  readonly process: string
+  readonly lease: Pick<ProcessLease, 'id'>
   readonly clock: Clock
   readonly onError: (error: Error) => void
 }
@@ -59,11 +60,11 @@ export class TaskRecords {
 
   constructor(options: TaskRecordsOptions) {
     this.#options = options
-    const { logs, process } = options
+    const { lease, logs } = options
     if (!logs) return
     this.#changes = new LogFollower(logs, CHANGES, {
       onEvent: ({ event }) => {
-        if (!isRecord(event) || event['by'] === process) return
+        if (!isRecord(event) || event['by'] === lease.id) return
         const { taskId } = event
         if (typeof taskId === 'string') this.#notify(taskId, true)
       },
@@ -143,10 +144,10 @@ export class TaskRecords {
    * @throws GatewayError `UNAVAILABLE`
    */
   async put(key: string, task: Task, ifVersion: string | null): Promise<StoredTask | undefined> {
-    const { clock, logs, process, records } = this.#options
+    const { clock, lease, logs, records } = this.#options
     const { expiresAt, taskId } = task
     const ttlMs = Math.max(1, expiresAt - clock.now())
-    const change = { log: CHANGES, event: { taskId, by: process }, limits: CHANGES_LIMITS }
+    const change = { log: CHANGES, event: { taskId, by: lease.id }, limits: CHANGES_LIMITS }
     let version: string | undefined
     try {
       version = await records.put(key, task, { ttlMs, ifVersion, event: logs && change })
@@ -258,12 +259,12 @@ export function newTaskId(now: number): string {
   return `task_${Math.floor(now).toString(36)}${randomHex(16)}`
 }
 
-/** Owners without a namespace. Requests with one credential often share the object of their principal. */
+/** Owners without a scope. Requests with one credential often share the object of their principal. */
 const owners = new WeakMap<Principal, string>()
 
 /** Returns a hash that only the same caller has. */
-export function taskOwnerOf(principal: Principal, namespace: string | undefined): string {
-  if (namespace !== undefined) return hashOf([principal.id, namespace])
+export function taskOwnerOf({ principal, scope }: ArtifactCaller): string {
+  if (scope !== undefined) return hashOf([principal.id, scope])
   const known = owners.get(principal)
   if (known !== undefined) return known
   const owner = hashOf([principal.id, null])

@@ -2,8 +2,9 @@ import { ProtocolError, type CallToolResult } from '@modelcontextprotocol/server
 
 import { inTime } from '../internal/timers.ts'
 import type { TaskSettings } from '../options.ts'
+import type { KeyClaim } from '../runs/idempotency.ts'
 import type { RunOrder, RunProgress } from '../runs/order.ts'
-import type { EventLogs, Records } from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
 import {
   DIED,
   isQuestions,
@@ -19,21 +20,13 @@ import {
   TaskRecords,
   whenBack,
   type StoredTask,
+  type TaskRecordsOptions,
   type TaskReference,
 } from './task-records.ts'
-import {
-  newTask,
-  nextTask,
-  toDetailedTask,
-  toTaskFields,
-  type Task,
-  type TaskEvent,
-} from './task.ts'
+import { newTask, nextTask, toDetailedTask, type Task, type TaskEvent } from './task.ts'
 
-export interface TasksOptions extends TaskSettings, TaskExecutionsOptions {
-  readonly records: Records
-  /** Tells other processes of changes. `undefined`: there are none. */
-  readonly logs: EventLogs | undefined
+export interface TasksOptions extends TaskSettings, TaskExecutionsOptions, TaskRecordsOptions {
+  readonly lease: ProcessLease
 }
 
 /** A call that may become a task. */
@@ -48,7 +41,7 @@ export interface TaskCall {
   /** Returns the id that the first call with the same idempotency key has chosen. */
   readonly claimedId: () => Promise<string | undefined>
   /** Claims the idempotency key for the task, before an engine executes it. `undefined`: the call has none. */
-  readonly claim: () => Promise<TaskClaim | undefined>
+  readonly claim: () => Promise<KeyClaim | undefined>
   /** `true`: from the start. `false`: after two seconds, or at the first question. */
   readonly isAlways: boolean
   /** Time after which the execution has ended. */
@@ -60,26 +53,11 @@ export interface TaskCall {
   readonly execute: Execute
 }
 
-/** The first call with an idempotency key. */
-interface TaskClaim {
-  /** `undefined`: it was no task of an engine. */
-  readonly taskId: string | undefined
-  readonly isNew: boolean
-  readonly ageMs: number
-}
-
 /** A call that became a task. */
 export interface BegunTask {
   readonly task: Task
   /** It is the task of an earlier call with the same idempotency key. */
   readonly isReplayed: boolean
-}
-
-/** What is known of a call that becomes a task after it began. */
-interface Began {
-  readonly questions?: Questions | undefined
-  /** As `Task.remote`. */
-  readonly remote?: unknown
 }
 
 interface CreatedTask {
@@ -114,7 +92,7 @@ export class Tasks {
 
   constructor(options: TasksOptions) {
     this.#options = options
-    this.#records = new TaskRecords({ ...options, process: options.lease.id })
+    this.#records = new TaskRecords(options)
     this.#executions = new TaskExecutions(this.#records, options)
   }
 
@@ -148,7 +126,7 @@ export class Tasks {
           late: () => undefined,
         })
         if (first && (!isQuestions(first) || first.isBeforeTask === true)) return first
-        created = await this.#create(call, { questions: first, remote: execution.remote })
+        created = await this.#create(call, first, execution.remote)
         if (!created) return await outcome
       }
       if (!created.isOwn) {
@@ -156,9 +134,8 @@ export class Tasks {
         return await this.#other(created)
       }
       const { found, release } = created
-      if (found.task.status === 'working') {
-        this.#executions.attend(execution, found, release)
-      } else release?.()
+      if (found.task.status === 'working') this.#executions.attend(execution, found)
+      void execution.done.then(release)
       return { task: found.task, isReplayed: false }
     } finally {
       signal.removeEventListener('abort', leave)
@@ -236,11 +213,6 @@ export class Tasks {
     await this.#records.stop()
   }
 
-  /** Returns the answer to a call that became a task. */
-  toAnswer(task: Task): Readonly<Record<string, unknown>> {
-    return { resultType: 'task', ...toTaskFields(task) }
-  }
-
   /** Returns the task, after it was continued or ended if the process that executed it died. */
   async #current(found: StoredTask): Promise<Task> {
     const isExecuted = await this.#executions.isExecuted(found.task)
@@ -280,13 +252,21 @@ export class Tasks {
   /**
    * Stores a call as a task. For an engine, waits for a store that is away: the call would run without its guarantees.
    *
+   * @param questions of a call that has begun
+   * @param remote as `Task.remote`
    * @returns `undefined` for a call that stays a call: its caller has too many tasks, or the store is away
    * @throws ProtocolError -32602 for an idempotency key with other arguments
    */
-  async #create(call: TaskCall, began: Began = {}): Promise<CreatedTask | undefined> {
+  async #create(
+    call: TaskCall,
+    questions?: Questions,
+    remote?: unknown,
+  ): Promise<CreatedTask | undefined> {
     const { clock, engine, onError } = this.#options
     try {
-      return await whenBack(clock, engine ? AWAY_MS : 0, () => this.#tryCreate(call, began))
+      return await whenBack(clock, engine ? AWAY_MS : 0, () =>
+        this.#tryCreate(call, questions, remote),
+      )
     } catch (cause) {
       if (cause instanceof ProtocolError) throw cause
       onError(new Error(STAYS_CALL, { cause }))
@@ -295,7 +275,11 @@ export class Tasks {
   }
 
   /** For an engine, first claims the idempotency key of the call. @throws GatewayError `UNAVAILABLE`; ProtocolError */
-  async #tryCreate(call: TaskCall, { questions, remote }: Began): Promise<CreatedTask | undefined> {
+  async #tryCreate(
+    call: TaskCall,
+    questions: Questions | undefined,
+    remote: unknown,
+  ): Promise<CreatedTask | undefined> {
     const { maxRunMs, order, owner, tool } = call
     const { clock, engine, lease, maxPerPrincipal, ttlMs } = this.#options
     const others = this.#creating.get(owner) ?? 0
