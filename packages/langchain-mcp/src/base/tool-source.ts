@@ -94,8 +94,10 @@ export interface SessionReplaced {
   readonly reason: string
 }
 
-/** A call that a server continues as a task. */
-type StartedTask = Pick<McpTask, 'reference' | 'status'>
+/** The result of a call, or the task that the server continues it as. */
+export type StartedCall =
+  | { readonly result: ToolResult; readonly task?: undefined }
+  | { readonly task: Pick<McpTask, 'reference' | 'status'>; readonly result?: undefined }
 
 /** The client methods that tools need. */
 export interface McpToolSource {
@@ -111,10 +113,7 @@ export interface McpToolSource {
     name: string,
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
-  ): Promise<
-    | { readonly result: ToolResult; readonly task?: undefined }
-    | { readonly task: StartedTask; readonly result?: undefined }
-  >
+  ): Promise<StartedCall>
   /** Returns the principal of a call, for sources that serve several users. */
   principalOf?(config: RunnableConfig): string | undefined
   /**

@@ -1,16 +1,16 @@
 import { canonicalJson, isRecord } from '@x/internal'
+import type { McpToolOrigin } from '../base/tool-source.ts'
+import { noAnswerError } from './call-outcome.ts'
 import { isQuestionOfOurs } from './interrupt-value.ts'
 import { taskIn, tasksIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
 
-/** The content of an answer, or why the answer cannot be used. */
-export type ReadAnswer<Content> = Content | { readonly problem: string }
-
 interface Asking<Content extends object> {
+  readonly origin: McpToolOrigin
   /** Value of the interrupt. */
   readonly question: { readonly key: string }
   readonly place: GraphPlace
-  /** Reads an answer with the key of the question, or without a key. */
-  readonly read: (answer: unknown) => ReadAnswer<Content>
+  /** Returns the content of an answer, or why the answer cannot be used. */
+  readonly read: (answer: unknown) => Content | { readonly problem: string }
 }
 
 /** Plain data, because it is stored in the checkpoint. It contains no answer, because answers may be confidential. */
@@ -24,17 +24,19 @@ type Verdict =
     }
 
 /**
- * Asks a person by an interrupt of the graph, until an answer counts: for questions of a server, and for access. A wrong answer asks again with the reason, and sends nothing.
+ * Asks a person by an interrupt of the graph, until an answer counts: for questions of a server, and for access.
+ * A wrong answer asks again with the reason, and sends nothing.
  *
  * Each verdict is kept in the checkpoint. Else a refused answer could count when the task is executed again,
  * because other calls have been answered since.
  *
- * @returns undefined if the accepted answer was for another question, which the task asked when it was executed before
+ * @throws McpToolError `INPUT_REQUIRED` if the accepted answer was for another question, which the task asked when it
+ * was executed before
  */
 export async function askPerson<Content extends object>(
   graph: LangGraphRuntime,
-  { question, place, read }: Asking<Content>,
-): Promise<Content | undefined> {
+  { origin, question, place, read }: Asking<Content>,
+): Promise<Content> {
   const { key } = question
   const judge = taskIn(
     { graph, place },
@@ -61,7 +63,8 @@ export async function askPerson<Content extends object>(
     const verdict = await judge(answer, isKeyNeeded)
     if (verdict.kind === 'accepted') {
       const content = read(answer)
-      return verdict.key === key && !('problem' in content) ? content : undefined
+      if (verdict.key === key && !('problem' in content)) return content
+      throw noAnswerError(origin, 'elicitation/create')
     }
     problem = verdict.problem
     isKeyNeeded ||= verdict.isKeyNeeded

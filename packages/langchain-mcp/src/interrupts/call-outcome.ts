@@ -34,16 +34,6 @@ interface TaskOutcome {
   readonly message: string | undefined
 }
 
-/** Stands for the result of a call that the server continues as a task. */
-export interface StartedAsTask {
-  readonly type: 'task'
-  readonly task: TaskReference
-}
-
-export function isStartedAsTask(value: ToolResult | StartedAsTask): value is StartedAsTask {
-  return value.type === 'task' && 'task' in value
-}
-
 /** A person has to grant access first. Nothing was executed. */
 interface AuthorizationOutcome {
   readonly kind: 'authorization'

@@ -5,6 +5,7 @@ import type {
   HandlerContext,
   InputRequired,
   InputResume,
+  Progress,
   TaskReference,
 } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
@@ -14,10 +15,11 @@ import {
   serverTitle,
   type McpToolOrigin,
   type McpToolSource,
+  type StartedCall,
   type ToolCallOptions,
   type ToolResult,
 } from '../base/tool-source.ts'
-import { askPerson, type ReadAnswer } from './ask-person.ts'
+import { askPerson } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import type { CallJournal } from './call-journal.ts'
 import {
@@ -27,12 +29,10 @@ import {
   fatalFrom,
   noAnswerError,
   siblingsError,
-  isStartedAsTask,
   tooManyRoundsError,
   unknownOutcome,
   type AskedOutcome,
   type CallOutcome,
-  type StartedAsTask,
 } from './call-outcome.ts'
 import {
   answersFrom,
@@ -163,7 +163,7 @@ export class CallRounds {
           requests: Object.fromEntries(params),
         }
         const read = (answer: unknown) => answersFrom(answer, requests)
-        const { answers } = await this.#ask(graph, { question, place, read })
+        const { answers } = await askPerson(graph, { origin, question, place, read })
         round = { number, asked: outcome, answers, callback: undefined, task: outcome.task }
       } else {
         const { url, problem } = outcome
@@ -173,23 +173,11 @@ export class CallRounds {
           url,
           ...(problem !== undefined && { problem }),
         }
-        const { callback } = await this.#ask(graph, { question, place, read: callbackFrom })
+        const asking = { origin, question, place, read: callbackFrom }
+        const { callback } = await askPerson(graph, asking)
         round = { ...round, number, callback }
       }
     }
-  }
-
-  async #ask<Content extends object>(
-    graph: LangGraphRuntime,
-    asking: {
-      readonly question: McpElicitationInterrupt | McpAuthorizationInterrupt
-      readonly place: GraphPlace
-      readonly read: (answer: unknown) => ReadAnswer<Content>
-    },
-  ): Promise<Content> {
-    const content = await askPerson(graph, asking)
-    if (content === undefined) throw noAnswerError(this.#call.origin, 'elicitation/create')
-    return content
   }
 
   /**
@@ -251,9 +239,9 @@ export class CallRounds {
       const own = { resume, sentAt: resume === given ? sentAt : undefined }
       // In sequence, because each request answers the questions of the previous one.
       const outcome =
-        this.#answering === 'interrupt' && resume?.task === undefined
+        keepsTask && this.#answering === 'interrupt'
           ? await this.#sendLive(own, place)
-          : await this.#outcomeOf(await (keepsTask ? this.#start(own) : this.#request(own)))
+          : await this.#outcomeOf(await this.#request(own, keepsTask))
       if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
       if (Object.keys(outcome.requests).length > 0) return outcome
       resume = resumeFrom(outcome)
@@ -261,17 +249,13 @@ export class CallRounds {
     throw this.#giveUp(place)
   }
 
-  #request(own: ToolCallOptions): Promise<ToolResult> {
+  /** Sends the call, and waits for its task if there is one and it is not kept. */
+  async #request(own: ToolCallOptions, keepsTask: boolean): Promise<StartedCall> {
     const { source, origin, args } = this.#call
-    return source.callTool(origin.toolName, args, this.#optionsWith(own))
-  }
-
-  /** Sends the call, but does not wait for a task. */
-  async #start(own: ToolCallOptions): Promise<ToolResult | StartedAsTask> {
-    const { source, origin, args } = this.#call
-    if (source.startTool === undefined) return this.#request(own)
-    const { task, result } = await source.startTool(origin.toolName, args, this.#optionsWith(own))
-    return task === undefined ? result : { type: 'task', task: task.reference }
+    const options = this.#optionsWith(own)
+    return keepsTask && source.startTool !== undefined
+      ? source.startTool(origin.toolName, args, options)
+      : { result: await source.callTool(origin.toolName, args, options) }
   }
 
   #optionsWith(own: ToolCallOptions): ToolCallOptions {
@@ -304,17 +288,14 @@ export class CallRounds {
   }
 
   /** Sends a request that may stay open while a person is asked. */
-  async #sendLive(own: ToolCallOptions, place: GraphPlace | undefined): Promise<CallOutcome> {
+  async #sendLive(own: ToolCallOptions, place: GraphPlace): Promise<CallOutcome> {
     const { caller, config, timeoutMs = WORK_MS, onProgress } = this.#call.options
     const limits = { workMs: timeoutMs, humanMs: this.#shared.humanTimeoutMs }
-    const live: LiveCall = new LiveCall(caller, limits, async (signal) =>
-      this.#start({
-        ...own,
-        signal,
-        timeoutMs: NO_LIMIT_MS,
-        onProgress: onProgress && ((progress) => live.onProgress?.(progress)),
-      }),
-    )
+    const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
+      const timeoutMs = NO_LIMIT_MS
+      const onLive = onProgress && ((progress: Progress) => live.onProgress?.(progress))
+      return this.#request({ ...own, signal, timeoutMs, onProgress: onLive }, true)
+    })
     live.onProgress = onProgress
     caller.live = live
     return this.#liveOutcome(await live.next(config.signal), { live, place })
@@ -337,11 +318,11 @@ export class CallRounds {
 
   async #liveOutcome(
     event: LiveCallEvent,
-    { live, place }: { readonly live: LiveCall; readonly place: GraphPlace | undefined },
+    { live, place }: { readonly live: LiveCall; readonly place: GraphPlace },
   ): Promise<CallOutcome> {
     if (event.kind === 'failed') throw event.error
-    if (event.kind === 'ended') return this.#outcomeOf(event.value)
-    if (place !== undefined) this.#shared.held.hold(place, live)
+    if (event.kind === 'ended') return this.#outcomeOf(event.call)
+    this.#shared.held.hold(place, live)
     const { requests } = event
     return {
       kind: 'asked',
@@ -354,8 +335,8 @@ export class CallRounds {
   }
 
   /** Answers the questions that need no person, and returns the others. */
-  #outcomeOf(result: ToolResult | StartedAsTask): CallOutcome | Promise<AskedOutcome> {
-    if (isStartedAsTask(result)) return { kind: 'task', reference: result.task, message: undefined }
+  #outcomeOf({ result, task }: StartedCall): CallOutcome | Promise<AskedOutcome> {
+    if (task !== undefined) return { kind: 'task', reference: task.reference, message: undefined }
     if (isInputRequired(result)) return this.#askedOutcome(result)
     return { kind: 'result', result }
   }

@@ -18,15 +18,7 @@ let loading: Promise<LangGraphRuntime | undefined> | undefined
  * to undefined if it is not installed.
  */
 export function loadLangGraph(): Promise<LangGraphRuntime | undefined> {
-  loading ??= import('@langchain/langgraph').then(
-    (langgraph) => ({
-      interrupt: langgraph.interrupt,
-      task: langgraph.task,
-      getConfig: langgraph.getConfig,
-      GraphInterrupt: langgraph.GraphInterrupt,
-    }),
-    () => undefined,
-  )
+  loading ??= import('@langchain/langgraph').catch(() => undefined)
   return loading
 }
 
@@ -221,12 +213,9 @@ function callsOf(message: unknown): readonly unknown[] {
 
 /** The method of a checkpoint saver that is used here. */
 interface CheckpointReader {
-  getTuple(config: { readonly configurable: Readonly<Record<string, unknown>> }): Promise<
-    | {
-        readonly pendingWrites?: readonly unknown[]
-      }
-    | undefined
-  >
+  getTuple(config: {
+    readonly configurable: Readonly<Record<string, unknown>>
+  }): Promise<{ readonly pendingWrites?: readonly unknown[] } | undefined>
 }
 
 function isReader(value: unknown): value is CheckpointReader {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { ToolResult } from '../base/tool-source.ts'
+import type { StartedCall } from '../base/tool-source.ts'
 import { LiveCall, ToolCaller } from './live-call.ts'
 
 beforeEach(() => void vi.useFakeTimers())
@@ -10,7 +10,7 @@ const question = { message: 'Who?', requestedSchema: { type: 'object' as const, 
 
 function callOf(
   limits: { readonly workMs: number; readonly humanMs: number },
-  send: (signal: AbortSignal) => Promise<ToolResult> = (signal) =>
+  send: (signal: AbortSignal) => Promise<StartedCall> = (signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason))
     }),
@@ -49,7 +49,7 @@ test('cancels a question that takes too long', async () => {
 })
 
 test('leaves no timer and no open question after the call ended', async () => {
-  let end!: (result: ToolResult) => void
+  let end!: (call: StartedCall) => void
   const call = callOf(
     { workMs: 100, humanMs: 1000 },
     () =>
@@ -58,10 +58,10 @@ test('leaves no timer and no open question after the call ended', async () => {
       }),
   )
   const answer = call.ask(question, never)
-  const over = { content: [] }
+  const over = { result: { content: [] } }
   end(over)
   await expect(answer).resolves.toEqual({ action: 'cancel' })
-  await expect(call.next(undefined)).resolves.toEqual({ kind: 'ended', value: over })
+  await expect(call.next(undefined)).resolves.toEqual({ kind: 'ended', call: over })
   await expect(call.ask(question, never)).resolves.toEqual({ action: 'cancel' })
   expect(vi.getTimerCount()).toBe(0)
 })

@@ -6,10 +6,9 @@ import {
   serverTitle,
   type McpToolOrigin,
   type SessionReplaced,
-  type ToolResult,
+  type StartedCall,
 } from '../base/tool-source.ts'
 import { toThreadId } from '../sessions/call-context.ts'
-import type { StartedAsTask } from './call-outcome.ts'
 import type { ElicitationAnswer } from './interrupt-value.ts'
 import type { GraphPlace } from './langgraph.ts'
 
@@ -47,7 +46,7 @@ export class ToolCaller implements Caller {
 
 /** A call ended, or waits for a person. */
 export type LiveCallEvent =
-  | { readonly kind: 'ended'; readonly value: ToolResult | StartedAsTask }
+  | { readonly kind: 'ended'; readonly call: StartedCall }
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, InputRequest>> }
 
@@ -85,7 +84,7 @@ export class LiveCall {
   constructor(
     caller: ToolCaller,
     limits: LiveCallLimits,
-    send: (signal: AbortSignal) => Promise<ToolResult | StartedAsTask>,
+    send: (signal: AbortSignal) => Promise<StartedCall>,
   ) {
     this.caller = caller
     this.#limits = limits
@@ -93,7 +92,7 @@ export class LiveCall {
     this.#work()
     this.#ended = send(this.#aborting.signal)
       .then(
-        (value): LiveCallEvent => ({ kind: 'ended', value }),
+        (call): LiveCallEvent => ({ kind: 'ended', call }),
         (error: unknown): LiveCallEvent => ({ kind: 'failed', error }),
       )
       .finally(() => this.#end())

@@ -195,15 +195,13 @@ export class McpTool extends StructuredTool {
   }
 
   async #answer(args: unknown, ...[runManager, givenConfig = {}]: CallContext): Promise<Answer> {
-    givenConfig.signal?.throwIfAborted()
-    const prepared = await this.#binding.prepare(args, this.name, givenConfig)
     const config: ToolRunnableConfig = runManager
       ? patchConfig(givenConfig, { callbacks: runManager.getChild() })
       : givenConfig
-    const call = new ToolCall(this.#binding, prepared, config)
+    const call = new ToolCall(this.#binding, this.name, config)
     // The context of `getConfig()` of LangGraph, and of runnables that are invoked inside.
     return AsyncLocalStorageProviderSingleton.runWithConfig(pickRunnableConfigKeys(config), () =>
-      call.answer(),
+      call.answer(args),
     )
   }
 

@@ -20,15 +20,11 @@ import type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
 
 /** The arguments of a call. */
 export interface PreparedCall {
-  /** The name that the model used. */
-  readonly name: string
   readonly args: Record<string, unknown>
   /** The same arguments without sensitive values. */
   readonly redacted: Record<string, unknown>
   /** Sensitive texts. */
   readonly secrets: readonly string[]
-  /** Why the call must not be sent. */
-  readonly refusal: McpToolError | undefined
 }
 
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
@@ -118,7 +114,8 @@ export class ToolBinding {
    *
    * @param name the name that the model used
    * @throws {ToolInputParsingException} for arguments that do not fit
-   * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that do not fit
+   * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that do not fit; `TOOL_REMOVED` and
+   * `SCHEMA_CHANGED` if the tool is not the one that the model saw
    */
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
     // As JSON: an `undefined` argument is left out, and `__proto__` is a name like any other. Models call tools
@@ -127,11 +124,7 @@ export class ToolBinding {
     const calls = this.options.elicitation || answeredByClient
     // A call that was sent continues, whatever its definition is now.
     const isCompared = this.#refreshBeforeCall && !(await calls.wasSent(config))
-    const refusal = isCompared ? await this.#refusal(name, config) : undefined
-    if (refusal !== undefined) {
-      const args = objectOf(given, given)
-      return { name, args, redacted: args, secrets: [], refusal }
-    }
+    if (isCompared) await this.#assertCurrent(name, config)
     const { args, redacted, secrets } = this.#properties
       ? await this.#properties.merge(given, { schema: this.inputSchema, config })
       : { args: given, redacted: given, secrets: [] }
@@ -148,32 +141,32 @@ export class ToolBinding {
     }
     const accepted = objectOf(args, given)
     const visible = redacted === args ? accepted : objectOf(redacted, given)
-    return { name, args: accepted, redacted: visible, secrets, refusal }
+    return { args: accepted, redacted: visible, secrets }
   }
 
   /**
-   * Compares the definition that the model saw with the server's list. Returns why the call must not be sent. Two
-   * concurrent calls both report a change, but the definition is replaced once.
+   * Compares the definition that the model saw with the server's list. Two concurrent calls both report a change, but
+   * the definition is replaced once.
    *
    * @throws the reason of the run's signal, and interrupts of the graph
    */
-  async #refusal(name: string, config: ToolRunnableConfig): Promise<McpToolError | undefined> {
+  async #assertCurrent(name: string, config: ToolRunnableConfig): Promise<void> {
     const bound = this.definition
     const list = await this.#list(config)
-    if (list === undefined) return undefined // the stored definition counts
+    if (list === undefined) return // the stored definition counts
     const live = list.find((tool) => tool.name === this.origin.toolName)
     if (live === undefined) {
       const message = `${this.#title} is no longer offered: it was not called`
       this.#report('TOOL_REMOVED', { message, level: 'warning' })
       const server = serverTitle(this.origin.server)
-      return this.#notRun(
+      throw this.#notRun(
         'TOOL_REMOVED',
         `Tool "${name}" no longer exists on server "${server}", so it was not executed. Do not call it again: use another tool, or tell the user.`,
       )
     }
-    if (this.#fits(bound, live)) return undefined
+    if (this.#fits(bound, live)) return
     if (this.definition === bound) this.#replaceBy(live)
-    return this.#notRun(
+    throw this.#notRun(
       'SCHEMA_CHANGED',
       `The parameters of tool "${name}" have changed since you saw them, so it was not executed. Its parameters are now: ${parameterText(this.modelSchema.schema)}. Call it again with these.`,
     )

@@ -13,7 +13,7 @@ import {
   isDirectAnswer,
   type DirectAnswer,
   type ToolCallAnswer,
-  type ToolCallChange,
+  type ToolCallRequest,
 } from './interceptors.ts'
 import type { PreparedCall, ToolBinding } from './tool-binding.ts'
 import {
@@ -33,31 +33,34 @@ const SESSION_REPLACED =
 /** One call of a tool, until its answer. */
 export class ToolCall {
   readonly #binding: ToolBinding
-  readonly #prepared: PreparedCall
+  /** The name that the model used. */
+  readonly #name: string
   readonly #config: ToolRunnableConfig
   readonly #caller: ToolCaller
+  /** Sensitive texts of the arguments. */
+  #secrets: readonly string[] = []
 
-  constructor(binding: ToolBinding, prepared: PreparedCall, config: ToolRunnableConfig) {
+  constructor(binding: ToolBinding, name: string, config: ToolRunnableConfig) {
     this.#binding = binding
-    this.#prepared = prepared
+    this.#name = name
     this.#config = config
     this.#caller = new ToolCaller(binding.origin, config)
   }
 
   /** Makes the call. A failure becomes an answer for the model, or is thrown, as `onToolError` says. */
-  async answer(): Promise<Answer> {
+  async answer(input: unknown): Promise<Answer> {
     const { signal } = this.#config
-    const { origin, options, interceptors } = this.#binding
-    const { args, secrets, refusal } = this.#prepared
+    const { origin, options } = this.#binding
     let failure: McpToolError
     let text: ToolOutput['content'] | undefined
     try {
       signal?.throwIfAborted()
-      if (refusal !== undefined) throw refusal
-      const isPlain = interceptors.length === 0
-      const answer = await (isPlain ? this.send({ args }) : this.#intercepted())
+      const prepared = await this.#binding.prepare(input, this.#name, this.#config)
+      this.#secrets = prepared.secrets
+      signal?.throwIfAborted()
+      const answer = await this.#intercepted(prepared)
       if (isDirectAnswer(answer)) return [answer, undefined]
-      const result = withoutSecrets(answer, secrets)
+      const result = withoutSecrets(answer, this.#secrets)
       const { content, artifact } = toolOutputFrom(result, options)
       if (result.isError !== true) {
         return [this.#withSessionNote(content), this.#withSessionEntry(artifact)]
@@ -71,17 +74,16 @@ export class ToolCall {
       if (signal?.aborted === true) throw error // an aborted run needs no advice
       const known = toolErrorFrom(error, origin)
       if (known === undefined) throw error
-      failure = withoutSecretsInError(this.#withAnswer(known), secrets)
+      failure = withoutSecretsInError(this.#withAnswer(known), this.#secrets)
     }
     return this.#failed(failure, text ?? failure.message)
   }
 
   /** Calls the interceptors, the first one outermost. The last one sends the call. */
-  #intercepted(): Promise<ToolCallAnswer> {
+  #intercepted({ args, redacted, secrets }: PreparedCall): Promise<ToolCallAnswer> {
     const { interceptors, origin, definition } = this.#binding
-    const { name, args, redacted, secrets } = this.#prepared
     return intercepted(interceptors, this, {
-      name,
+      name: this.#name,
       server: origin.server,
       tool: definition,
       args,
@@ -93,7 +95,7 @@ export class ToolCall {
   }
 
   /** Sends the call, and handles notifications and questions of the server. */
-  async send({ args = {}, headers, meta }: ToolCallChange): Promise<ToolResult> {
+  async send({ args, headers, meta }: ToolCallRequest): Promise<ToolResult> {
     const { origin, source, options: toolOptions } = this.#binding
     const { elicitation } = toolOptions
     const config = this.#config
@@ -113,7 +115,7 @@ export class ToolCall {
       onProgress: notifications?.onProgress,
       idempotencyKey: idempotencyKeyOf(config),
     }
-    const { secrets } = this.#prepared
+    const secrets = this.#secrets
     const interruptsForTasks = toolOptions.taskMode === 'interrupt'
     const call = { origin, source, args, options, secrets, interruptsForTasks }
     try {
@@ -137,7 +139,7 @@ export class ToolCall {
     if (toolCall === undefined) return [content, artifact]
     const about = {
       status: 'error',
-      name: this.#prepared.name,
+      name: this.#name,
       tool_call_id: toolCall.id ?? '',
     } as const
     return [new ToolMessage({ ...about, content, artifact }), undefined]
