@@ -7,7 +7,7 @@ import {
   SessionInfoFactory,
   SessionInfoLangGraphStoreFactory,
   type McpTools,
-  type McpToolsServerStatus,
+  type ServerStatus,
 } from './index.ts'
 
 const servers = { shop: { url: 'https://shop.example/mcp' } }
@@ -16,7 +16,7 @@ test('creates tools that fit an agent', async () => {
   const mcp = createMcpTools({ servers })
   expectTypeOf(mcp).toEqualTypeOf<McpTools>()
   expectTypeOf(mcp).toExtend<AsyncDisposable>()
-  expectTypeOf(mcp.status()).toEqualTypeOf<McpToolsServerStatus[]>()
+  expectTypeOf(mcp.status()).toEqualTypeOf<ServerStatus[]>()
   const tools = await mcp.listTools()
   expectTypeOf(tools).toExtend<StructuredTool[]>()
   createAgent({ model: 'any', tools })

@@ -27,12 +27,7 @@ import {
   toGraphStore,
   type GraphStore,
 } from './sessions/call-context.ts'
-import {
-  buildOptionChecks,
-  buildTools,
-  type BuildToolsOptions,
-  type QuarantinedTool,
-} from './tools/build-tools.ts'
+import { buildOptionChecks, buildTools, type BuildToolsOptions } from './tools/build-tools.ts'
 import { toolPinsFrom } from './tools/interceptors.ts'
 import type { McpTool } from './tools/mcp-tool.ts'
 
@@ -69,22 +64,6 @@ export interface ListMcpToolsOptions extends ListRequest {
   readonly retryDownAfterMs?: number | undefined
 }
 
-export interface DeleteThreadOptions {
-  /** The store of the graph. @default the stores of the runs that called tools in this process */
-  readonly store?: GraphStore | undefined
-}
-
-export interface McpToolsEvents {
-  /** A list differs from the previous list of the same server and principal. */
-  toolsChanged: ToolsChanged
-}
-
-/** Result of the last list request to a server, with the tools that cannot be used. */
-export interface McpToolsServerStatus extends ServerStatus {
-  /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
-  readonly quarantined?: readonly QuarantinedTool[]
-}
-
 /** The tools of several servers, for every thread, run and user, until `close()`. */
 export interface McpTools extends AsyncDisposable {
   /**
@@ -96,30 +75,32 @@ export interface McpTools extends AsyncDisposable {
    */
   listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
   /**
-   * Listens to changes of the tool lists. With one principal and a shared session, a list is read as soon as
+   * Listens to changes: a list differs from the previous list of the same server and principal. With one principal and a shared session, a list is read as soon as
    * its server reports a change, else when it is next requested. Returns a function that removes the listener.
    */
-  on<Name extends keyof McpToolsEvents>(
-    event: Name,
-    listener: (payload: McpToolsEvents[Name]) => unknown,
-  ): () => void
+  on(event: 'toolsChanged', listener: (change: ToolsChanged) => unknown): () => void
   /**
    * Returns the other operations of a server, also for `loadMcpResources()` and `loadMcpPrompt()`. Opens nothing.
    * @throws {McpClientError} `CONFIG` for a name that is not in the config
    */
   server(name: string): McpServerHandle
   /** Returns the result of the last list request to each server, in the order of the config. */
-  status(): McpToolsServerStatus[]
+  status(): ServerStatus[]
   /**
    * Deletes everything that belongs to a thread: ends the sessions of this process on their servers, and
    * deletes stored sessions and call records. Call it where you delete the checkpoints of the thread, while no
    * run uses the thread.
    *
+   * @param options `store`: the store of the graph. The default is the stores of the runs that called tools in this
+   * process
    * @throws {McpClientError} `CONFIG` if no store is given and no tool was called in this process, because the
    * store of the graph is unknown
    * @throws the error of the store
    */
-  deleteThread(threadId: string, options?: DeleteThreadOptions): Promise<void>
+  deleteThread(
+    threadId: string,
+    options?: { readonly store?: GraphStore | undefined },
+  ): Promise<void>
   /** Closes the sessions of this process, and keeps stored sessions for the next one. Later calls are refused (`CLOSED`). Never throws. */
   close(): Promise<void>
 }
@@ -146,8 +127,6 @@ class LiveTools implements McpTools {
   readonly #clients: ServerClients
   readonly #contexts: CallContexts
   readonly #servers: readonly LiveServer[]
-  /** Unusable tools of the last list, by server name. */
-  readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
   readonly #toolsChanged: Listeners<ToolsChanged>
   #closing: Promise<void> | undefined
 
@@ -158,7 +137,7 @@ class LiveTools implements McpTools {
       options.authProvider,
       servers.map(([, server]) => server),
     )
-    const { log = processWarnings, session = 'shared', principal } = options
+    const { log = processWarnings, session = 'shared', principal, interceptors = [] } = options
     const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
     // All lists share the pins, because `'first-use'` compares with the first list.
     this.#elicitation = elicitation
@@ -167,7 +146,8 @@ class LiveTools implements McpTools {
     this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
-    this.#clients = new ServerClients(options, { handlers, log }, this.#contexts)
+    const own = { handlers, log, addsHeaders: interceptors.length > 0 }
+    this.#clients = new ServerClients(options, own, this.#contexts)
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
   }
 
@@ -194,17 +174,13 @@ class LiveTools implements McpTools {
     })
     const found = lists.filter((list) => list !== undefined)
     const { tools, quarantined } = buildTools(found, { ...this.#options, log: this.#listLog })
-    for (const { server } of found) {
-      const own = quarantined.filter((tool) => tool.server === server)
-      this.#quarantined.set(server.name ?? '', own)
+    for (const { server, source } of found) {
+      source.quarantined = quarantined.filter((tool) => tool.server === server)
     }
     return tools
   }
 
-  on<Name extends keyof McpToolsEvents>(
-    _event: Name,
-    listener: (payload: McpToolsEvents[Name]) => unknown,
-  ): () => void {
+  on(_event: 'toolsChanged', listener: (change: ToolsChanged) => unknown): () => void {
     return this.#toolsChanged.add(listener)
   }
 
@@ -216,14 +192,14 @@ class LiveTools implements McpTools {
     throw new McpClientError('CONFIG', message, { server: name, outcome: 'not-executed' })
   }
 
-  status(): McpToolsServerStatus[] {
-    return this.#servers.map(({ name, status }) => {
-      const quarantined = this.#quarantined.get(name) ?? []
-      return { ...status, ...(quarantined.length > 0 && { quarantined }) }
-    })
+  status(): ServerStatus[] {
+    return this.#servers.map(({ status }) => status)
   }
 
-  async deleteThread(threadId: string, { store }: DeleteThreadOptions = {}): Promise<void> {
+  async deleteThread(
+    threadId: string,
+    { store }: { readonly store?: GraphStore | undefined } = {},
+  ): Promise<void> {
     const given = toGraphStore(store)
     const { stores } = this.#contexts
     if (given === undefined && stores.size === 0) {
@@ -255,7 +231,7 @@ class LiveTools implements McpTools {
   }
 
   #liveServer(name: string, server: McpToolsServerConfig): LiveServer {
-    const { interceptors = [], replay, idleScopes } = this.#options
+    const { replay, idleScopes } = this.#options
     const { timeoutMs } = server
     return new LiveServer({
       name,
@@ -266,28 +242,13 @@ class LiveTools implements McpTools {
       },
       isLocal: 'command' in server,
       timeoutMs,
-      ...this.#client(name, server, interceptors.length > 0),
+      ...this.#clients.create(name, server),
       contexts: this.#contexts,
       repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
       listsMax: idleScopes?.max ?? LISTS_MAX,
       toolsChanged: this.#toolsChanged,
     })
-  }
-
-  /** Errors name the entry of `servers`. */
-  #client(
-    name: string,
-    ...entry: readonly [server: McpToolsServerConfig, addsHeaders: boolean]
-  ): ReturnType<ServerClients['create']> {
-    try {
-      return this.#clients.create(name, ...entry)
-    } catch (cause) {
-      if (!McpClientError.is(cause)) throw cause
-      const { code, message } = cause
-      const about = { server: name, outcome: 'not-executed', cause } as const
-      throw new McpClientError(code, `servers.${name}: ${message}`, about)
-    }
   }
 
   #listenerFailed(error: unknown): void {

@@ -5,11 +5,8 @@ import './runtime-check.ts' // stays the first import
 export {
   createMcpTools,
   type CreateMcpToolsOptions,
-  type DeleteThreadOptions,
   type ListMcpToolsOptions,
   type McpTools,
-  type McpToolsEvents,
-  type McpToolsServerStatus,
 } from './create-mcp-tools.ts'
 export type {
   McpToolsServerConfig,
@@ -46,7 +43,7 @@ export {
   type McpToolset,
 } from './agent/create-mcp-tools-from-agent.ts'
 export { loadMcpTools, type LoadMcpToolsOptions } from './load-mcp-tools.ts'
-export type { BuildToolsOptions, ListedTool, QuarantinedTool } from './tools/build-tools.ts'
+export type { BuildToolsOptions, ListedTool } from './tools/build-tools.ts'
 export type {
   ProjectedSchema,
   SchemaProjection,
@@ -102,6 +99,7 @@ export {
   type McpServerLabel,
   type McpToolOrigin,
   type McpToolSource,
+  type QuarantinedTool,
   type RequestOptions as ToolListOptions,
   type SessionReplaced,
   type ToolCallOptions,

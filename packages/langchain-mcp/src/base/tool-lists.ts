@@ -18,11 +18,6 @@ export class ToolListCache {
     this.#lists = new BoundedMap(max)
   }
 
-  /** Returns the cached list, also an outdated one, without a request. */
-  peek(principal: unknown): Tools | undefined {
-    return this.#lists.get(principal)?.tools
-  }
-
   /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. A failed read keeps the old list. */
   get(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
     const cached = this.#lists.get(principal)

@@ -20,6 +20,11 @@ export interface McpToolOrigin {
   readonly toolName: string
 }
 
+/** A tool that is left out, with the reason. */
+export interface QuarantinedTool extends McpToolOrigin {
+  readonly reason: string
+}
+
 /** Returns the name of a server for messages. */
 export function serverTitle(server: McpServerLabel): string {
   return server.slug ?? server.name ?? 'unnamed'

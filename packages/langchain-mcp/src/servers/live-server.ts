@@ -7,14 +7,14 @@ import type {
   ListedResource,
   McpPromptSource,
   McpResourceSource,
-  PromptResult,
-  ReadResource,
-} from '../base/tool-source.ts'
-import type {
   McpServerLabel,
   McpToolSource,
+  PromptResult,
+  QuarantinedTool,
+  ReadResource,
   RequestOptions,
   SessionReplaced,
+  StartedCall,
   ToolCallOptions,
   ToolDefinition,
   ToolResult,
@@ -89,6 +89,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly #lists: ServerLists
   readonly #replacements: SessionReplacements
   readonly #unlisten: readonly (() => void)[]
+  /** Tools of the last list that were left out. */
+  quarantined: readonly QuarantinedTool[] = []
   #isClosed = false
 
   constructor(options: LiveServerOptions) {
@@ -111,7 +113,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   get status(): ServerStatus {
     const { lastDeclined } = this.#options.client.status()
-    return { ...this.#lists.status, ...(lastDeclined && { lastDeclined }) }
+    const { quarantined } = this
+    return {
+      ...this.#lists.status,
+      ...(lastDeclined && { lastDeclined }),
+      ...(quarantined.length > 0 && { quarantined }),
+    }
   }
 
   async listTools(request: ListRequest = {}): Promise<readonly ToolDefinition[]> {
@@ -136,7 +143,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     name: string,
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
-  ): ReturnType<NonNullable<McpToolSource['startTool']>> {
+  ): Promise<StartedCall> {
     return this.#call(name, options, async (source, limits) => {
       const started = await source.startTool(name, args, limits)
       const { task } = started
@@ -167,7 +174,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
     const thread = toThreadId(config.configurable?.['thread_id']) ?? ''
     const seen = this.#replacements.seenBy(key, thread)
-    const isRepeatable = repeatsHarmless && this.#isHarmless(context, name)
+    // The client of a shared session goes by its own list.
+    const isRepeatable =
+      repeatsHarmless && contexts.mode !== 'shared' && this.#isHarmless(context, name)
     const limits = isRepeatable ? { ...rest, idempotent: true } : rest
     try {
       return await (readsCalls ? inCall(context, () => send(client, limits)) : send(client, limits))
@@ -275,7 +284,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.listTools().catch(() => {}) // the next list reports the failure
   }
 
-  /** Goes by the tool's own annotations. False if the principal has no cached list. */
+  /** Goes by the tool's own annotations. False if the principal has no list. */
   #isHarmless({ scope }: CallContext, toolName: string): boolean {
     const tool = this.#lists.peek(scope.principal)?.find(({ name }) => name === toolName)
     return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true

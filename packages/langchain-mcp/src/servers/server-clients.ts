@@ -1,3 +1,4 @@
+import { definedFields } from '@x/internal'
 import { clientOptionChecks, McpClient, McpClientError } from '@x/mcp-client'
 import type {
   AuthProviderOf,
@@ -74,6 +75,7 @@ export class ServerClients {
   readonly #options: ServerClientsOptions
   readonly #contexts: CallContexts
   readonly #log: ToolLog
+  readonly #addsHeaders: boolean
   readonly #common: McpClientOptions
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
   readonly #ownDispatcher: ReturnType<typeof createDispatcher> | undefined
@@ -81,13 +83,19 @@ export class ServerClients {
 
   constructor(
     options: ServerClientsOptions,
-    own: { readonly handlers: ClientHandlers | undefined; readonly log: ToolLog },
+    own: {
+      readonly handlers: ClientHandlers | undefined
+      readonly log: ToolLog
+      /** Whether calls may add headers of their own. */
+      readonly addsHeaders: boolean
+    },
     contexts: CallContexts,
   ) {
     const { dispatcher, timeouts } = options
     this.#options = options
     this.#contexts = contexts
     this.#log = own.log
+    this.#addsHeaders = own.addsHeaders
     this.#ownDispatcher =
       dispatcher === undefined ? createDispatcher({ connectMs: timeouts?.connectMs }) : undefined
     this.#common = {
@@ -102,13 +110,11 @@ export class ServerClients {
    * Creates the client of one entry of `servers`. `readsCalls`: sessions or headers depend on the call, which
    * the client reads from the async context.
    *
-   * @param addsHeaders whether calls may add headers of their own
-   * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured
+   * @throws {McpClientError} `CONFIG` that names the entry, for a server that cannot be used as it is configured
    */
   create(
     name: string,
     entry: McpToolsServerConfig,
-    addsHeaders: boolean,
   ): { readonly client: McpClient; readonly readsCalls: boolean } {
     const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
     const { handshakeMs, timeoutMs, ...server } = others
@@ -117,16 +123,13 @@ export class ServerClients {
       ownProvider ??
       (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
     const own = { label: name, authProvider, dispatcher, era, limits, handshakeMs, timeoutMs }
-    const options = Object.fromEntries(
-      Object.entries(own).filter(([, value]) => value !== undefined),
-    )
-    const config = withRunHeaders(server, addsHeaders)
+    const config = withRunHeaders(server, this.#addsHeaders)
     // One session for all calls needs no scope function, and is not closed when it is idle.
     const { isOneSession, mode } = this.#contexts
     const scope = mode === 'run' ? scopeInRun : currentScope
-    const client = new McpClient(config, {
+    const client = newClient(name, config, {
       ...this.#common,
-      ...options,
+      ...definedFields(own),
       ...(!isOneSession && { scope }),
     })
     this.#clients.push(client)
@@ -139,9 +142,7 @@ export class ServerClients {
     }
     const hasHeaderFunction = 'headers' in config && typeof config.headers === 'function'
     const readsCalls =
-      !this.#contexts.isOneSession ||
-      hasHeaderFunction ||
-      this.#common.sessionInfoFactory !== undefined
+      !isOneSession || hasHeaderFunction || this.#common.sessionInfoFactory !== undefined
     return { client, readsCalls }
   }
 
@@ -178,6 +179,17 @@ function currentScope(): SessionScope {
 
 function scopeInRun(): SessionScope {
   return { ...currentScope(), run: 'current' }
+}
+
+/** Errors name the entry of `servers`. */
+function newClient(name: string, config: McpServerConfig, options: McpClientOptions): McpClient {
+  try {
+    return new McpClient(config, options)
+  } catch (cause) {
+    if (!McpClientError.is(cause)) throw cause
+    const about = { server: name, outcome: 'not-executed', cause } as const
+    throw new McpClientError(cause.code, `servers.${name}: ${cause.message}`, about)
+  }
 }
 
 /** Returns the options that a client takes, without the options of tools. */
@@ -253,11 +265,11 @@ export async function skipServer(
   server: McpServerLabel,
   {
     onServerError = 'skip',
-    log = processWarnings,
+    log,
     next,
   }: {
     readonly onServerError: OnServerError | undefined
-    readonly log: ToolLog | undefined
+    readonly log: ToolLog
     readonly next: string
   },
 ): Promise<void> {

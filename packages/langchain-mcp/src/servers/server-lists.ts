@@ -4,7 +4,7 @@ import { BoundedMap, type Listeners } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { DeclinedQuestion, McpClient, SessionScope } from '@x/mcp-client'
 import { ToolListCache, toolListChange, type ToolListChange } from '../base/tool-lists.ts'
-import type { ToolDefinition } from '../base/tool-source.ts'
+import type { QuarantinedTool, ToolDefinition } from '../base/tool-source.ts'
 import { inCall, type CallContext, type CallContexts } from '../sessions/call-context.ts'
 
 /** A changed tool list. Tools that were made before stay valid while their server has them. */
@@ -49,6 +49,8 @@ export interface ServerStatus {
   readonly error?: McpClientError
   /** The last question of the server that was refused, because it may have been for several calls. */
   readonly lastDeclined?: DeclinedQuestion
+  /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
+  readonly quarantined?: readonly QuarantinedTool[]
 }
 
 /** A list request that failed. */
@@ -110,9 +112,9 @@ export class ServerLists {
     }
   }
 
-  /** Returns the cached list, also an outdated one, without a request. */
+  /** Returns the last list, also an outdated one, without a request. */
   peek(principal: string | undefined): readonly ToolDefinition[] | undefined {
-    return this.#cache.peek(principal)
+    return this.#last.get(principal)
   }
 
   /** Returns why the last list request failed, if it failed less than `ms` ago. */

@@ -6,6 +6,7 @@ import {
   serverTitle,
   type McpServerLabel,
   type McpToolOrigin,
+  type QuarantinedTool,
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { schemaDefectOf } from '../schema/json-schema.ts'
@@ -58,11 +59,6 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
   taskMode: check.oneOf('wait', 'interrupt'),
   tellSessionReplaced: check.flag,
   timeoutMs: check.number(),
-}
-
-/** A tool that is left out, with the reason. */
-export interface QuarantinedTool extends McpToolOrigin {
-  readonly reason: string
 }
 
 /** A server with its tool definitions, before the tools get their names. */
