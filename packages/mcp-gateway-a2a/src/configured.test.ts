@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 
 import { readConfig } from '../../mcp-gateway/src/cli/config-file.ts'
 import { toOptions } from '../../mcp-gateway/src/cli/file-settings.ts'
+import { quiet } from '../../mcp-gateway/test/scripted-source.ts'
 import { startA2aAgent } from '../test/a2a-agent.ts'
 import { a2aSource } from './index.ts'
 
@@ -21,7 +22,7 @@ sources:
   const [source] = configured.sources
   if (source === undefined) throw new Error('There is no source')
   const found: string[] = []
-  await source.start({ found: ({ name }) => found.push(name), seen() {}, gone() {} })
+  await source.start({ ...quiet, found: ({ name }) => found.push(name) })
   expect(found).toEqual(['Weather'])
   expect(agent.requests[0]?.headers.authorization).toBe('Bearer k1')
   await source.close()

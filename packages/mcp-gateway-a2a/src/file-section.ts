@@ -26,5 +26,5 @@ const schema = z.strictObject({
 /** A source with `type: a2a` in the configuration file of `mcp-gateway`. */
 export const fileSection: SourceSection = {
   schema,
-  create: (settings, { onWarning }) => a2aSource({ ...schema.parse(settings), onWarning }),
+  create: (settings) => a2aSource(schema.parse(settings)),
 }

@@ -62,8 +62,6 @@ export interface A2aSourceOptions {
   readonly pollMs?: number | undefined
   /** Most bytes of one answer with all its files. @default 67_108_864 */
   readonly maxBytes?: number | undefined
-  /** Called for cards that cannot be read, and for tasks that could not be cancelled. @default nothing */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
   /** 0 to 1, for jitter. @default Math.random */
@@ -84,7 +82,6 @@ const optionChecks: Checks<A2aSourceOptions> = {
   silenceMs: check.number(),
   pollMs: check.number(),
   maxBytes: check.number(1),
-  onWarning: check.func,
   clock: check.methods('now', 'after'),
   random: check.func,
 }
@@ -98,9 +95,9 @@ export function a2aSource(options: A2aSourceOptions): AgentSource {
   assertGatewayOptions('a2aSource()', options, optionChecks)
   const { cards, trustedOrigins = [], refreshMs = 20_000, timeoutMs = 10_000 } = options
   const { silenceMs = 300_000, pollMs = 1000, maxBytes = 67_108_864 } = options
-  const { onWarning = () => undefined, clock = systemClock, random = Math.random } = options
+  const { clock = systemClock, random = Math.random } = options
   const times = { refreshMs, timeoutMs, silenceMs, pollMs, clock, random }
-  return new A2aSource(cards, { trustedOrigins, maxBytes, onWarning, ...times })
+  return new A2aSource(cards, { trustedOrigins, maxBytes, ...times })
 }
 
 /** The options with their defaults. */
@@ -233,6 +230,7 @@ class RemoteAgent {
   readonly #fetchCard: GuardedFetch
   readonly #closing = new AbortController()
   #known: KnownCard | undefined
+  #listener: AgentListener | undefined
   #failures = 0
   #undoTimer: (() => void) | undefined
   #connected: { readonly card: AgentCard; readonly client: Promise<Client> } | undefined
@@ -261,6 +259,7 @@ class RemoteAgent {
   /** Resolves after the first read of the card, also if it failed. Never rejects. */
   async start(listener: AgentListener): Promise<void> {
     const { refreshMs, clock, random } = this.#settings
+    this.#listener = listener
     try {
       const known = await this.#read()
       if (this.#closing.signal.aborted) return
@@ -276,7 +275,7 @@ class RemoteAgent {
       if (error instanceof UnusableCard) {
         this.#known = undefined
         listener.gone(this.id)
-      } else if (this.#known) listener.unreachable?.(this.id, 'The agent card cannot be read')
+      } else if (this.#known) listener.unreachable(this.id, 'The agent card cannot be read')
     }
     const backoffMs = Math.min(MAX_BACKOFF_MS, refreshMs * 2 ** Math.max(0, this.#failures - 1))
     const waitMs = Math.round(backoffMs * (0.9 + random() * 0.2))
@@ -323,7 +322,7 @@ class RemoteAgent {
   }
 
   warn(message: string, cause: unknown): void {
-    this.#settings.onWarning(`${this.id}: ${message}`, cause)
+    this.#listener?.warned(`${this.id}: ${message}`, cause)
   }
 
   /**

@@ -23,7 +23,6 @@ export async function started(
     cards: [{ url: agent.url, ...card }],
     trustedOrigins: [agent.origin],
     pollMs: 1,
-    onWarning: (message, cause) => warnings.push(message, cause),
     ...options,
   })
   await source.start({
@@ -34,6 +33,7 @@ export async function started(
     seen: () => told.push('seen'),
     gone: () => told.push('gone'),
     unreachable: () => told.push('unreachable'),
+    warned: (message, cause) => warnings.push(message, cause),
   })
   const agentId = `a2a:${agent.origin}`
   return { source, agents, told, warnings, agentId, [Symbol.asyncDispose]: () => source.close() }

@@ -1,6 +1,7 @@
 import type {
   Agent,
   AgentCall,
+  AgentListener,
   AgentSource,
   AgentUpdate,
   RunnableAgents,
@@ -61,6 +62,15 @@ export class ScriptedSource implements AgentSource, RunnableAgents {
   degrade(agentId: string): void {
     this.degraded.push(agentId)
   }
+}
+
+/** Takes the reports of a source, and does nothing. */
+export const quiet: AgentListener = {
+  found: () => undefined,
+  seen: () => undefined,
+  gone: () => undefined,
+  unreachable: () => undefined,
+  warned: () => undefined,
 }
 
 export const agent: Agent = {

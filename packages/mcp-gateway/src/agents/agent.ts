@@ -259,8 +259,10 @@ export interface AgentListener {
    * The agent cannot be reached. It is degraded until it is found or seen again, or expires. `reason` is for the
    * operator of the gateway.
    */
-  unreachable?(agentId: string, reason: string): void
+  unreachable(agentId: string, reason: string): void
   gone(agentId: string): void
+  /** Writes a warning to the log of the gateway. It contains no text of a user and no credential. */
+  warned(message: string, cause?: unknown): void
 }
 
 /** The part of the registry that runs use. */

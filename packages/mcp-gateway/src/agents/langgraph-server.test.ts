@@ -3,7 +3,7 @@ import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { support } from '../../test/remote-langgraph.ts'
-import { principalNamed } from '../../test/scripted-source.ts'
+import { principalNamed, quiet } from '../../test/scripted-source.ts'
 import type { Agent, AgentCall, AgentUpdate } from './agent.ts'
 import { langGraphServerSource } from './langgraph-server.ts'
 import type { LangGraphServerSourceOptions } from './langgraph-server.ts'
@@ -69,6 +69,7 @@ async function startLangGraphServer(answers: Readonly<Record<string, Answer>> = 
 async function started(url: string, options: Omit<LangGraphServerSourceOptions, 'url'> = {}) {
   const told: string[] = []
   const agents: Agent[] = []
+  const warnings: string[] = []
   const source = langGraphServerSource({ url, ...options })
   await source.start({
     found: (agent) => {
@@ -78,9 +79,10 @@ async function started(url: string, options: Omit<LangGraphServerSourceOptions, 
     seen: () => told.push('seen'),
     gone: () => told.push('gone'),
     unreachable: () => told.push('unreachable'),
+    warned: (message) => warnings.push(message),
   })
   const [agent] = agents
-  return { source, agents, told, agentId: agent?.id ?? '' }
+  return { source, agents, told, warnings, agentId: agent?.id ?? '' }
 }
 
 function callOf(agentId: string, over: Partial<AgentCall> = {}): AgentCall {
@@ -168,12 +170,11 @@ test('offers the other assistants if one schema is slow, and reads it again late
   const isFound = deferred()
   const source = langGraphServerSource({ url: world.url, clock, timeoutMs: 300 })
   const isStarted = source.start({
+    ...quiet,
     found: ({ name }) => {
       found.push(name)
       isFound.resolve()
     },
-    seen: () => undefined,
-    gone: () => undefined,
   })
   await isFound.promise
   expect(found).toEqual(['support'])
@@ -268,12 +269,10 @@ test('calls the function for credentials before each request', async () => {
 
 test('sends no request without credentials, and only warns if a clean-up fails', async () => {
   await using world = await startLangGraphServer()
-  const warnings: unknown[] = []
   const headers = (): never => {
     throw new Error('no token')
   }
-  const onWarning = (message: string): void => void warnings.push(message)
-  const { source, told } = await started(world.url, { headers, onWarning })
+  const { source, told, warnings } = await started(world.url, { headers })
   await source.forget?.('a1', { thread: 't1', interrupts: [] })
   await source.forgetThread?.('a1', 't1')
   expect(told).toEqual([])

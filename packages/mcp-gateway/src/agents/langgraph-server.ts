@@ -63,8 +63,6 @@ export interface LangGraphServerSourceOptions {
   readonly refreshMs?: number | undefined
   /** Time limit in milliseconds for the list of assistants, for each schema, and for the deletion of a thread. @default 10_000 */
   readonly timeoutMs?: number | undefined
-  /** Called for a server that cannot be reached. @default nothing */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default the global `fetch` */
   readonly fetch?: typeof fetch | undefined
   /** @default systemClock */
@@ -78,7 +76,6 @@ const optionChecks: Checks<LangGraphServerSourceOptions> = {
   assistants: check.listOf(check.text),
   refreshMs: check.number(),
   timeoutMs: check.number(),
-  onWarning: check.func,
   fetch: check.func,
   clock: check.methods('now', 'after'),
 }
@@ -103,6 +100,7 @@ class LangGraphServerSource implements AgentSource {
   readonly #known = new Map<string, RemoteAssistant>()
   readonly #closing = new AbortController()
   #streamsSubgraphs = false
+  #listener: AgentListener | undefined
   #undoRefresh: (() => void) | undefined
 
   /** @throws GatewayError `CONFIG` if the URL is not http or https */
@@ -122,6 +120,7 @@ class LangGraphServerSource implements AgentSource {
   }
 
   async start(listener: AgentListener): Promise<void> {
+    this.#listener = listener
     await this.#refresh(listener)
   }
 
@@ -307,15 +306,16 @@ class LangGraphServerSource implements AgentSource {
   }
 
   async #refresh(listener: AgentListener): Promise<void> {
-    const { refreshMs = 20_000, onWarning } = this.#options
+    const { refreshMs = 20_000 } = this.#options
     try {
       await this.#search(listener)
     } catch (error) {
       // Its agents stay until the registry lets them expire.
       if (!this.#closing.signal.aborted) {
-        onWarning?.(`${this.name} cannot be reached`, error)
-        for (const id of this.#known.keys())
-          listener.unreachable?.(id, 'Its server cannot be reached')
+        listener.warned(`${this.name} cannot be reached`, error)
+        for (const id of this.#known.keys()) {
+          listener.unreachable(id, 'Its server cannot be reached')
+        }
       }
     }
     if (this.#closing.signal.aborted) return
@@ -369,8 +369,9 @@ class LangGraphServerSource implements AgentSource {
       return await remoteAssistantFrom(client, assistant, { agentId, signal: this.#inTime() })
     } catch (error) {
       const isClosing = this.#closing.signal.aborted
-      if (!isClosing)
-        this.#options.onWarning?.(`${agentId} is not offered yet: its schema cannot be read`, error)
+      if (!isClosing) {
+        this.#listener?.warned(`${agentId} is not offered yet: its schema cannot be read`, error)
+      }
       return undefined
     }
   }
@@ -419,7 +420,7 @@ class LangGraphServerSource implements AgentSource {
     try {
       await task()
     } catch (error) {
-      this.#options.onWarning?.(`${this.name} could not delete a thread or cancel a run`, error)
+      this.#listener?.warned(`${this.name} could not delete a thread or cancel a run`, error)
     }
   }
 }

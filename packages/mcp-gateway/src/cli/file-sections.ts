@@ -13,14 +13,14 @@ import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 
-/** Context that all sections get. */
+/** Context of a section. */
 export interface SectionContext {
   /** Folder of the configuration file. Relative paths start at it. */
   readonly folder: string
   readonly onWarning: (message: string, cause?: unknown) => void
 }
 
-export interface SourceContext extends SectionContext {
+export interface SourceContext extends Pick<SectionContext, 'folder'> {
   /** True if several processes use the store of the gateway. */
   readonly isShared: boolean
 }
@@ -39,7 +39,7 @@ export interface AuthContext extends SectionContext {
  * A section of a configuration file. A package that adds a source of agents, a store or an authenticator to the
  * command `mcp-gateway` exports one as `fileSection`.
  */
-export interface FileSection<Made = unknown, Context extends SectionContext = never> {
+export interface FileSection<Made = unknown, Context = never> {
   /** Settings of the section, with defaults. The command checks them, and names the line of each mistake. */
   readonly schema: z.ZodObject
   /**

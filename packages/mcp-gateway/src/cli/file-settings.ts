@@ -103,16 +103,16 @@ const langgraphServer = z.strictObject({
 export const OWN_SOURCES: FileSections['sources'] = {
   langgraph: {
     schema: langgraph,
-    create: async (settings, { folder, ...options }) => {
+    create: async (settings, { folder, isShared }) => {
       const { langGraphSource } = await import('../agents/langgraph/source.ts')
-      return langGraphSource(resolve(folder, langgraph.parse(settings).config), options)
+      return langGraphSource(resolve(folder, langgraph.parse(settings).config), { isShared })
     },
   },
   'langgraph-server': {
     schema: langgraphServer,
-    create: async (settings, { onWarning }) => {
+    create: async (settings) => {
       const { langGraphServerSource } = await import('../agents/langgraph-server.ts')
-      return langGraphServerSource({ ...langgraphServer.parse(settings), onWarning })
+      return langGraphServerSource(langgraphServer.parse(settings))
     },
   },
 }
@@ -258,7 +258,7 @@ export async function toOptions(
     const { folder, onWarning, sections } = context
     const { type: kind, dir: _, ...ofPackage } = settings.store
     engine = sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
-    const made = { folder, onWarning, isShared: store.isShared }
+    const made = { folder, isShared: store.isShared }
     const sources = await Promise.all(
       settings.sources.map(({ type, ...own }, index) =>
         withPath(`sources[${index}]`, async () => {

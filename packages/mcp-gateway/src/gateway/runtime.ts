@@ -158,7 +158,7 @@ export class Runtime implements AsyncDisposable {
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...this.#limits,
-      sources: sourcesOf(options, { clock, onWarning, isShared: this.#store.isShared }),
+      sources: sourcesOf(options, { clock, isShared: this.#store.isShared }),
       tools: {
         ...options.tools,
         artifactTtlMs: artifacts.enabled ? artifacts.ttlMs : undefined,

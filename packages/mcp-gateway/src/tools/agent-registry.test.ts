@@ -54,20 +54,20 @@ describe('agents', () => {
     }
     await world.registry.start()
     const version = world.registry.plan().version
-    source.listener?.unreachable?.('a', 'No card')
+    source.listener?.unreachable('a', 'No card')
     await world.clock.advance(250)
     expect(healthOf()).toEqual(['degraded', 'healthy'])
     expect(world.registry.status().agents[0]).toMatchObject({ reason: 'No card' })
     source.listener?.seen('a')
     await world.clock.advance(250)
     expect(healthOf()).toEqual(['healthy', 'healthy'])
-    source.listener?.unreachable?.('b', 'No card')
+    source.listener?.unreachable('b', 'No card')
     source.listener?.found(agentOf('b'))
     await world.clock.advance(250)
     expect(healthOf()).toEqual(['healthy', 'healthy'])
     expect([world.registry.plan().version, world.changes.length]).toEqual([version, 1])
     await world.clock.advance(40_000)
-    source.listener?.unreachable?.('a', 'No card')
+    source.listener?.unreachable('a', 'No card')
     await world.clock.advance(40_000)
     expect(world.tools()).toEqual([])
   })
@@ -80,6 +80,15 @@ describe('agents', () => {
     expect(world.registry.status().sources).toMatchObject([
       { state: 'started', reason: expect.stringContaining('its skills') },
     ])
+  })
+
+  test('are found while their source writes warnings to the log of the gateway', async () => {
+    const source = new FakeSource([agentOf('a')])
+    await using world = worldOf([source])
+    await world.registry.start()
+    source.listener?.warned('A thread could not be deleted')
+    expect(world.warnings).toEqual(['A thread could not be deleted'])
+    expect(world.tools()).toEqual(['a'])
   })
 
   test('with a schema that cannot be used lose that tool only', async () => {

@@ -327,6 +327,7 @@ export class AgentRegistry implements RunnableAgents {
       gone: (id) => {
         if (this.#agents.get(id)?.source === source && this.#agents.delete(id)) this.#planSoon()
       },
+      warned: this.#options.onWarning,
     }
   }
 

@@ -21,7 +21,7 @@ import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock } from '../../../test/manual-clock.ts'
-import { callRuns, principalNamed, requestOf } from '../../../test/scripted-source.ts'
+import { callRuns, principalNamed, quiet, requestOf } from '../../../test/scripted-source.ts'
 import { runsOptions } from '../../../test/settings.ts'
 import type { OutputFile } from '../../files/result-files.ts'
 import { Runs } from '../../runs/runs.ts'
@@ -46,7 +46,7 @@ function talking(answer: (state: Messages, config: LangGraphRunnableConfig) => u
 async function started(graphs: Parameters<typeof langGraphSource>[0]) {
   const agents: Agent[] = []
   const source = langGraphSource(graphs)
-  await source.start({ found: (agent) => agents.push(agent), seen: () => {}, gone: () => {} })
+  await source.start({ ...quiet, found: (agent) => agents.push(agent) })
   return { source, agents }
 }
 
@@ -311,11 +311,13 @@ test('offers the graphs of a langgraph.json with their descriptions', async () =
     }
     await writeFile(join(folder, 'langgraph.json'), JSON.stringify({ graphs: mixed }))
     const warnings: string[] = []
-    const again = langGraphSource(join(folder, 'langgraph.json'), {
-      onWarning: (message) => warnings.push(message),
-    })
+    const again = langGraphSource(join(folder, 'langgraph.json'))
     const names: string[] = []
-    await again.start({ found: ({ id }) => names.push(id), seen: () => {}, gone: () => {} })
+    await again.start({
+      ...quiet,
+      found: ({ id }) => names.push(id),
+      warned: (message) => warnings.push(message),
+    })
     expect(names).toEqual(Object.keys(config.graphs))
     expect(warnings).toEqual(
       ['bad', 'broken', 'odd'].map((name) =>

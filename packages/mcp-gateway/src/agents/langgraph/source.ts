@@ -20,8 +20,6 @@ import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
 export interface LangGraphSourceOptions {
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
   readonly isShared?: boolean | undefined
-  /** Called for graphs that cannot be loaded, and for threads that could not be deleted. @default nothing */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
 }
@@ -31,7 +29,6 @@ const DELETE_MS = 5000
 
 const optionChecks: Checks<LangGraphSourceOptions> = {
   isShared: check.flag,
-  onWarning: check.func,
   clock: check.methods('now', 'after'),
 }
 
@@ -68,6 +65,7 @@ class LangGraphSource implements AgentSource {
   readonly #graphs: Readonly<Record<string, GraphDefinition>> | string | URL
   readonly #options: LangGraphSourceOptions
   readonly #loaded = new Map<string, LoadedGraph>()
+  #listener: AgentListener | undefined
 
   constructor(
     graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
@@ -78,6 +76,7 @@ class LangGraphSource implements AgentSource {
   }
 
   async start(listener: AgentListener): Promise<void> {
+    this.#listener = listener
     const isConfig = typeof this.#graphs === 'string' || this.#graphs instanceof URL
     const graphs = isConfig ? await graphsFromConfig(this.#graphs) : this.#graphs
     const names = Object.keys(graphs)
@@ -91,20 +90,19 @@ class LangGraphSource implements AgentSource {
       const name = names[index] ?? ''
       if (result.status === 'rejected') {
         const message = `The graph "${name}" is not offered: it cannot be loaded`
-        this.#options.onWarning?.(message, result.reason)
+        listener.warned(message, result.reason)
         continue
       }
       const one = result.value
       this.#loaded.set(one.agent.id, one)
-      this.#warnOf(one)
+      this.#warnOf(one, listener)
       listener.found(one.agent)
     }
   }
 
-  #warnOf({ agent, definition, graph }: LoadedGraph): void {
-    const { isShared = false, onWarning } = this.#options
-    if (isShared && keepsThreadsHere(graph)) {
-      onWarning?.(
+  #warnOf({ agent, definition, graph }: LoadedGraph, listener: AgentListener): void {
+    if (this.#options.isShared === true && keepsThreadsHere(graph)) {
+      listener.warned(
         `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
       )
     }
@@ -112,7 +110,7 @@ class LangGraphSource implements AgentSource {
       return
     const defect = messageDefectOf(graph)
     if (defect === undefined) return
-    onWarning?.(
+    listener.warned(
       `Every call of the graph "${agent.name}" will fail: it ${defect}. Declare its state or its input with a schema that callers can fill, or give the agent an "input" function`,
     )
   }
@@ -161,12 +159,12 @@ class LangGraphSource implements AgentSource {
   async #deleteThread({ graph, agent }: LoadedGraph, thread: string): Promise<void> {
     const keeper = threadKeeperOf(graph)
     if (keeper === undefined) return
-    const { onWarning, clock = systemClock } = this.#options
+    const { clock = systemClock } = this.#options
     const deadline = { clock, ms: DELETE_MS, what: 'Deleting a thread' }
     try {
       await withDeadline(keeper.deleteThread(thread), deadline)
     } catch (error) {
-      onWarning?.(`A thread of the graph "${agent.name}" could not be deleted`, error)
+      this.#listener?.warned(`A thread of the graph "${agent.name}" could not be deleted`, error)
     }
   }
 }

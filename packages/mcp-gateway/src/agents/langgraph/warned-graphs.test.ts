@@ -1,19 +1,18 @@
 import * as z from 'zod'
 import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { expect, test } from 'vitest'
+import { quiet } from '../../../test/scripted-source.ts'
 import { langGraphSource } from './source.ts'
-
-const NOBODY = { found: () => undefined, seen: () => undefined, gone: () => undefined }
 
 test('warns of a graph with threads in memory if several processes answer', async () => {
   const node = (): object => ({ messages: [] })
   const made = new StateGraph(MessagesAnnotation).addNode('n', node).addEdge('__start__', 'n')
   const definition = { graph: made.compile({ checkpointer: new MemorySaver() }), description: '' }
   const warnings: string[] = []
-  const onWarning = (message: string): void => void warnings.push(message)
+  const warned = (message: string): void => void warnings.push(message)
   for (const isShared of [false, true]) {
-    const source = langGraphSource({ shop: definition }, { isShared, onWarning })
-    await source.start(NOBODY)
+    const source = langGraphSource({ shop: definition }, { isShared })
+    await source.start({ ...quiet, warned })
     await source.close()
   }
   expect(warnings).toEqual([expect.stringContaining('cannot be answered in another')])
@@ -32,8 +31,8 @@ test('warns of a graph whose calls all fail, unless it has an input function', a
     .addNode('n', () => ({}))
     .addEdge('__start__', 'n')
   const all = { deaf, told, needy: { graph: needy.compile(), description: 'Needs more' } }
-  const source = langGraphSource(all, { onWarning: (message) => warnings.push(message) })
-  await source.start(NOBODY)
+  const source = langGraphSource(all)
+  await source.start({ ...quiet, warned: (message) => warnings.push(message) })
   await source.close()
   expect(warnings).toEqual([
     expect.stringMatching(/^Every call of the graph "deaf" will fail: it takes no messages/),
