@@ -85,6 +85,9 @@ export const tool: RunTool = {
   name: 'support',
   agent,
   skill: { id: 'support', name: '', description: 'Answers questions' },
+  outputSchema: undefined,
+  checkOutput: () => undefined,
+  timeoutMs: undefined,
 }
 
 export function principalNamed(id: string): Principal {

@@ -299,9 +299,9 @@ export interface RunTool {
   readonly agent: Agent
   readonly skill: Skill
   /** JSON schema of the structured result. `undefined`: the tool promises none. */
-  readonly outputSchema?: JsonSchema | undefined
-  /** Returns why a structured result does not match `outputSchema`. `undefined` if it matches. */
-  readonly checkOutput?: ((structured: unknown) => string | undefined) | undefined
-  /** Milliseconds for the whole run. @default the setting of all runs */
-  readonly timeoutMs?: number | undefined
+  readonly outputSchema: JsonSchema | undefined
+  /** Returns why a structured result does not match `outputSchema`. `undefined` if it matches, or without a schema. */
+  readonly checkOutput: (structured: unknown) => string | undefined
+  /** Milliseconds for the whole run. `undefined`: the setting of all runs. */
+  readonly timeoutMs: number | undefined
 }

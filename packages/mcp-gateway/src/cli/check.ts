@@ -107,7 +107,7 @@ type Report = ReturnType<typeof reportOf>
 function reportOf({ registry }: Gateway, warnings: readonly string[]) {
   const { tools, collisions, dropped, warnings: ofPlan } = registry.plan()
   return {
-    tools: tools.map(({ name, agent, skill, title }) => {
+    tools: tools.map(({ name, agent, skill, definition: { title } }) => {
       return { name, agent: agent.id, skill: skill.id, title }
     }),
     collisions,

@@ -144,5 +144,5 @@ export function checkServable(
     )
   }
   const isShared = store?.isShared ?? false
-  stateKeyFrom({ stateKey, isShared, onWarning: () => undefined })
+  stateKeyFrom({ stateKey, isShared, isLasting: false, onWarning: () => undefined })
 }

@@ -8,8 +8,8 @@ export interface StateKeyOptions {
   readonly stateKey: string | Uint8Array | undefined
   /** True if other processes verify the texts that this process signs. */
   readonly isShared: boolean
-  /** True if signed texts could be used after a restart. @default true */
-  readonly isLasting?: boolean | undefined
+  /** True if signed texts could be used after a restart. */
+  readonly isLasting: boolean
   readonly onWarning: (message: string) => void
 }
 
@@ -21,7 +21,7 @@ export interface StateKeyOptions {
 export function stateKeyFrom({
   stateKey,
   isShared,
-  isLasting = true,
+  isLasting,
   onWarning,
 }: StateKeyOptions): Uint8Array {
   const path = 'stateKey'

@@ -155,7 +155,7 @@ function assertOutput(
   structured: Update<'done'>['structured'],
 ): void {
   if (outputSchema === undefined) return
-  const error = structured === undefined ? 'there is none' : checkOutput?.(structured)
+  const error = structured === undefined ? 'there is none' : checkOutput(structured)
   if (error === undefined) return
   throw new RunFailure('invalid_output', `Its output does not match its own schema: ${error}.`)
 }

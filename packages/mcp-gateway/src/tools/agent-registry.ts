@@ -42,7 +42,7 @@ export interface SourceStatus {
   readonly name: string
   readonly state: 'starting' | 'started' | 'failed'
   /** Why the source failed, or why its last agent was refused. */
-  readonly reason?: string | undefined
+  readonly reason: string | undefined
 }
 
 export interface AgentStatus {
@@ -51,7 +51,7 @@ export interface AgentStatus {
   /** Milliseconds since 1970. */
   readonly seenAt: number
   /** Why the agent is degraded. */
-  readonly reason?: string | undefined
+  readonly reason: string | undefined
 }
 
 interface KnownAgent {
@@ -276,7 +276,7 @@ export class AgentRegistry implements RunnableAgents {
   // ---- sources and their agents ------------------------------------------------------------------------------------
 
   #add(source: AgentSource): void {
-    this.#sources.set(source, { name: source.name, state: 'starting' })
+    this.#sources.set(source, { name: source.name, state: 'starting', reason: undefined })
   }
 
   #setStatus(source: AgentSource, change: Partial<SourceStatus>): void {

@@ -48,13 +48,15 @@ describe('a plan', () => {
   test('has a tool for each skill, and one for an agent without skills, sorted by name', () => {
     expect(names(plan)).toEqual(['news', 'weather_get', 'weather_set'])
     expect(plan.byName('weather_get')).toMatchObject({
-      title: 'weather: get',
       agent: { id: 'weather' },
       skill: { id: 'get' },
       scopes: ['agent:weather:call'],
-      definition: { _meta: { agent: 'weather', skill: 'get', status: 'healthy' } },
+      definition: {
+        title: 'weather: get',
+        _meta: { agent: 'weather', skill: 'get', status: 'healthy' },
+      },
     })
-    expect(plan.byName('news')?.title).toBe('news')
+    expect(plan.byName('news')?.definition.title).toBe('news')
   })
 
   test('has the same version for the same lists, also with other health', () => {
@@ -222,7 +224,7 @@ describe('a schema from examples', () => {
   test('is not made without the setting, or for a tool that takes a message', () => {
     for (const options of [{}, { schemaFromExamples: true, parameters: 'message' }] as const) {
       const tool = toolOf(examples, options)
-      expect(tool?.parameters).toBe('message')
+      expect(tool?.definition.inputSchema).toMatchObject({ required: ['message'] })
       expect(tool?.definition).not.toHaveProperty('_meta.schemaFrom')
     }
   })
@@ -235,7 +237,7 @@ describe('a schema from examples', () => {
     ['an empty object', ['{}']],
     ['no example', []],
   ])('is not made for %s', (_what, given) => {
-    expect(toolOf(given)?.parameters).toBe('message')
+    expect(toolOf(given)?.definition.inputSchema).toMatchObject({ required: ['message'] })
   })
 
   test('is compiled once: a later plan has the same schema', () => {

@@ -52,25 +52,16 @@ export interface ToolPlan {
 
 /** One skill of one agent, as a tool. */
 export interface PlannedTool extends RunTool {
-  /** `<agent name>: <skill name>`, as written there. */
-  readonly title: string
-  readonly description: string
-  readonly inputSchema: JsonSchema
-  readonly annotations?: SkillAnnotations | undefined
-  /** `message`: the tool takes one text. `schema`: it takes the properties of the skill's schema. */
-  readonly parameters: 'message' | 'schema'
   /** Scopes that a caller needs, all of them, to see the tool and to call it. */
   readonly scopes: readonly string[]
   /** How results are cached. @default not */
-  readonly cache?: CachePolicy | undefined
+  readonly cache: CachePolicy | undefined
   /** Which calls become tasks. */
   readonly tasks: TaskPolicy
   /** Entry in `tools/list`. */
   readonly definition: ToolDefinition
   /** Checks the arguments of a call. Never throws. */
   check(args: unknown): ArgumentCheck
-  /** Returns why a structured result does not match the output schema. `undefined` if it matches, or without a schema. */
-  checkOutput(structured: unknown): string | undefined
 }
 
 export interface DroppedTool {
@@ -84,6 +75,7 @@ export interface DroppedTool {
 /** A tool in `tools/list` (specification 2026-07-28, "Tool"). */
 export interface ToolDefinition {
   readonly name: string
+  /** `<agent name>: <skill name>`, as written there, unless an override sets it. */
   readonly title: string
   readonly description: string
   readonly inputSchema: { readonly type: 'object'; readonly [keyword: string]: unknown }
@@ -245,20 +237,20 @@ export class ToolPlanner {
     const outputSchema = declared && { ...withoutHeaderHints(declared), type: 'object' as const }
     const fits = declared && validatorFor(declared)
     const annotations = hintsFrom({ ...skill.annotations, ...settings.annotations })
-    const shared = { name, title, description, inputSchema }
     return {
-      ...shared,
+      name,
       outputSchema,
-      annotations,
       agent,
       skill,
-      parameters: parameters.kind,
       timeoutMs: settings.timeoutMs,
       scopes: settings.scopes ?? [scopeOf(agent)],
       cache: settings.cache,
       tasks: settings.tasks ?? this.#options.tasks,
       definition: {
-        ...shared,
+        name,
+        title,
+        description,
+        inputSchema,
         ...(outputSchema !== undefined && { outputSchema }),
         ...(annotations !== undefined && { annotations }),
         _meta: {

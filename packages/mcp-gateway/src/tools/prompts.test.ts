@@ -103,7 +103,7 @@ describe('examples of an override', () => {
   test('replace the examples of the agent, in prompts and in the description', () => {
     const plan = planWith(['Weather in {city}?'])
     expect(plan.prompts).toMatchObject([{ arguments: [{ name: 'city' }] }])
-    expect(plan.tools[0]?.description).toContain('1. Weather in {city}?')
+    expect(plan.tools[0]?.definition.description).toContain('1. Weather in {city}?')
   })
 
   test.each(['{ci ty}', 'In { city }?', '{1st}', '{city} or {big city}'])(

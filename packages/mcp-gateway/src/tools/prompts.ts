@@ -41,7 +41,7 @@ export function promptsOf(tool: PlannedTool): readonly PlannedPrompt[] {
   return examples.slice(0, MAX_EXAMPLES).map((example, index) => ({
     name: `${tool.name}_example_${index + 1}`,
     title: shortened(example.trim().split('\n')[0] ?? '', MAX_TITLE),
-    description: `Example for ${tool.title}`,
+    description: `Example for ${tool.definition.title}`,
     text: example.trim(),
     arguments: argumentsOf(example, tool.skill.inputSchema),
     scopes: tool.scopes,

@@ -21,7 +21,13 @@ import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock } from '../../../test/manual-clock.ts'
-import { callRuns, principalNamed, quiet, requestOf } from '../../../test/scripted-source.ts'
+import {
+  callRuns,
+  principalNamed,
+  quiet,
+  requestOf,
+  tool as supportTool,
+} from '../../../test/scripted-source.ts'
 import { runsOptions } from '../../../test/settings.ts'
 import type { OutputFile } from '../../files/result-files.ts'
 import { Runs } from '../../runs/runs.ts'
@@ -351,7 +357,7 @@ async function replicas(definition: () => GraphDefinition) {
     }
     return {
       runs: new Runs(runsOptions({ agents: known, records: store.records, clock })),
-      tool: { name: 'support', agent, skill },
+      tool: { ...supportTool, agent, skill },
     }
   }
   const [a, b] = await Promise.all([make(), make()])
