@@ -1,5 +1,14 @@
-// Checks of the values of options. Used as a namespace: `check.number(1)`.
+// Checks of options. Used as a namespace: `check.number(1)`.
 import { isRecord } from './is-record.ts'
+import { nearestWord } from './nearest-word.ts'
+
+/** An option that is unknown or has a wrong value. */
+export interface OptionProblem {
+  /** Where the option is, such as `servers.shop.url`. Empty for the options as a whole. */
+  readonly path: string
+  /** Names the option and the nearest valid key or value. Never shows a value that may be a secret. */
+  readonly message: string
+}
 
 /** Describes the values that one option takes. `undefined` always means the default. */
 export interface Check {
@@ -8,19 +17,15 @@ export interface Check {
   readonly accepts: (value: unknown) => boolean
   /** Words that the option takes, for suggestions. Only an option with such words shows a string in its error. */
   readonly words?: readonly string[]
-  /** Options inside the value, if it is an object. */
-  readonly inside?: AnyChecks
-  /** Checks each item of the value, if it is a list. */
-  readonly items?: Check
-  /** Checks each value of the value, if it is an object with any keys. */
-  readonly values?: Check
+  /** Returns what is wrong inside a value that is accepted. */
+  readonly inside?: (value: unknown, path: string) => OptionProblem | undefined
   readonly isRequired?: boolean
 }
 
 /** Checks for each key of an options type. A key that is added to the type and missing here fails to compile. */
 export type Checks<Options> = { readonly [Key in keyof Required<Options>]: Check }
 
-export type AnyChecks = Readonly<Record<string, Check>>
+type AnyChecks = Readonly<Record<string, Check>>
 
 export const anything: Check = { takes: 'a value', accepts: () => true }
 export const flag: Check = { takes: 'true or false', accepts: isOfType('boolean') }
@@ -32,7 +37,7 @@ export const text: Check = {
   takes: 'a string that is not empty',
   accepts: (value) => typeof value === 'string' && value !== '',
 }
-export const string: Check = { takes: 'a string', accepts: (value) => typeof value === 'string' }
+export const string: Check = { takes: 'a string', accepts: isOfType('string') }
 /** The value is parsed, and refused with a reason of its own, where it is used. */
 export const url: Check = {
   takes: 'a URL',
@@ -60,14 +65,19 @@ export function oneOf(...words: readonly string[]): Check {
 export function listOf(item: Check): Check {
   return {
     takes: `a list, each item ${item.takes}`,
-    accepts: (value) => Array.isArray(value) && value.every((one) => item.accepts(one)),
-    items: item,
+    accepts: Array.isArray,
+    inside: (value, path) =>
+      Array.isArray(value) ? firstProblem(value, item, (index) => `${path}[${index}]`) : undefined,
   }
 }
 
 /** An object whose keys are names that the user chooses. */
 export function mapOf(value: Check): Check {
-  return { ...record, values: value }
+  return {
+    ...record,
+    inside: (given, path) =>
+      isPlain(given) ? firstProblem(given, value, (key) => joined(path, key)) : undefined,
+  }
 }
 
 /** An object that has these functions, also of a class of another copy of the package. */
@@ -81,24 +91,23 @@ export function methods(...names: readonly string[]): Check {
   }
 }
 
-/** An object with these options and no others. */
-export function section(inside: AnyChecks): Check {
-  return { takes: `{ ${Object.keys(inside).join(', ')} }`, accepts: isRecord, inside }
+/** An object with these options and no others. An instance of a class answers for itself. */
+export function section(checks: AnyChecks): Check {
+  return {
+    takes: `{ ${Object.keys(checks).join(', ')} }`,
+    accepts: isRecord,
+    inside: (value, path) => (isPlain(value) ? optionProblem(value, checks, path) : undefined),
+  }
 }
 
 /** One of several checks, none of which is an `or` itself. */
 export function or(...checks: readonly Check[]): Check {
   const words = checks.flatMap((check) => check.words ?? [])
-  const inside = checks.find((check) => check.inside !== undefined)?.inside
-  const items = checks.find((check) => check.items !== undefined)?.items
-  const values = checks.find((check) => check.values !== undefined)?.values
   return {
     takes: alternatives(checks.flatMap(({ takes, words: all }) => all?.map(quoted) ?? [takes])),
     accepts: (value) => checks.some(({ accepts }) => accepts(value)),
     ...(words.length > 0 && { words }),
-    ...(inside !== undefined && { inside }),
-    ...(items !== undefined && { items }),
-    ...(values !== undefined && { values }),
+    inside: (value, path) => checks.find(({ accepts }) => accepts(value))?.inside?.(value, path),
   }
 }
 
@@ -114,6 +123,103 @@ function alternatives(all: readonly string[]): string {
   return all.length < 2 ? all.join('') : `${all.slice(0, -1).join(', ')} or ${all.at(-1)}`
 }
 
-function isOfType(type: 'boolean' | 'function'): (value: unknown) => boolean {
+function isOfType(type: 'boolean' | 'function' | 'string'): (value: unknown) => boolean {
   return (value) => typeof value === type
+}
+
+/**
+ * Refuses options that are unknown or have a wrong value.
+ *
+ * @param owner the function or class that takes the options, or a function that creates the error
+ * @throws TypeError with `code: 'CONFIG'`, or the error that `owner` returns
+ */
+export function assertOptions(
+  owner: string | ((problem: OptionProblem) => Error),
+  given: unknown,
+  checks: AnyChecks,
+): void {
+  const problem = optionProblem(given, checks, '')
+  if (problem === undefined) return
+  if (typeof owner === 'function') throw owner(problem)
+  throw Object.assign(new TypeError(`${owner}: ${problem.message}`), { code: 'CONFIG' })
+}
+
+/** Returns the first option that is unknown or has a wrong value. `path` is where the options are. */
+function optionProblem(given: unknown, checks: AnyChecks, path: string): OptionProblem | undefined {
+  if (!isRecord(given)) {
+    const what = path === '' ? 'the options' : `option "${path}"`
+    return { path, message: `${what} must be ${section(checks).takes}, not ${shown(given)}` }
+  }
+  for (const [key, value] of Object.entries(given)) {
+    const check = Object.hasOwn(checks, key) ? checks[key] : undefined
+    if (check === undefined) {
+      const unknown = joined(path, key)
+      const message = `there is no option "${unknown}". ${adviceFor(key, value, checks, path)}`
+      return { path: unknown, message }
+    }
+    if (value === undefined) continue
+    const problem = valueProblem(value, check, joined(path, key))
+    if (problem !== undefined) return problem
+  }
+  for (const [key, check] of Object.entries(checks)) {
+    if (check.isRequired !== true || given[key] !== undefined) continue
+    const missing = joined(path, key)
+    return { path: missing, message: `option "${missing}" is missing: it must be ${check.takes}` }
+  }
+  return undefined
+}
+
+function valueProblem(value: unknown, check: Check, path: string): OptionProblem | undefined {
+  const { accepts, takes, inside, words } = check
+  if (accepts(value)) return inside?.(value, path)
+  const nearest =
+    typeof value === 'string' && words !== undefined ? nearestWord(value, words) : undefined
+  const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
+  return { path, message: `option "${path}" must be ${takes}, not ${shown(value, words)}${advice}` }
+}
+
+function firstProblem(
+  values: Readonly<Record<string, unknown>> | readonly unknown[],
+  check: Check,
+  pathOf: (key: string) => string,
+): OptionProblem | undefined {
+  for (const [key, value] of Object.entries(values)) {
+    const problem = valueProblem(value, check, pathOf(key))
+    if (problem !== undefined) return problem
+  }
+  return undefined
+}
+
+function adviceFor(key: string, value: unknown, checks: AnyChecks, path: string): string {
+  const keys = Object.keys(checks)
+  // Prefers a similar name that accepts the value: `timeout: 5000` means `timeoutMs`, not `timeouts`.
+  const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)
+  const nearest = nearestWord(key, fitting) ?? nearestWord(key, keys)
+  if (nearest !== undefined) return `Did you mean "${joined(path, nearest)}"?`
+  return `The options${path === '' ? '' : ` of "${path}"`} are ${keys.join(', ')}`
+}
+
+function joined(path: string, key: string): string {
+  const name = cut(key)
+  if (!/^[\w$-]+$/.test(name) && path !== '') return `${path}["${name}"]`
+  return path === '' ? name : `${path}.${name}`
+}
+
+const MAX_SHOWN = 40
+
+function cut(value: string): string {
+  return value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value
+}
+
+function shown(value: unknown, words?: readonly string[]): string {
+  if (typeof value === 'string') return words === undefined ? 'a string' : `'${cut(value)}'`
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  return typeof value === 'function' ? 'a function' : String(value)
+}
+
+function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (!isRecord(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
 }

@@ -4,6 +4,7 @@ export { BoundedMap } from './bounded-map.ts'
 export { compareBytes, readAtMost } from './bytes.ts'
 export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
+export { assertOptions } from './check.ts'
 export { longestTextFor, waysToMatch } from './expression-cost.ts'
 export { isObject, isRecord } from './is-record.ts'
 export {
@@ -28,6 +29,5 @@ export {
   SqliteFileError,
   toSqliteFileError,
 } from './sqlite-file.ts'
-export { assertOptions } from './option-checks.ts'
 export type { Check, Checks } from './check.ts'
 export type { SqliteFileErrorCode, SqliteFileFormat, SqliteFileUse } from './sqlite-file.ts'
