@@ -93,16 +93,14 @@ export function toSqliteFileError(error: unknown, path: string): SqliteFileError
   const key = typeof errcode === 'number' ? errcode & 0xff : String(code)
   if (key === SQLITE_CORRUPT || key === SQLITE_NOTADB) return corrupt(path, error)
   const message = error instanceof Error ? error.message : String(error)
-  const failure = FAILURES[key] ?? { code: 'UNAVAILABLE', reason: `cannot be used: ${message}` }
-  return new SqliteFileError(failure.code, `${path} ${failure.reason}`, { cause: error })
+  const [failure, reason] = FAILURES[key] ?? ['UNAVAILABLE', `cannot be used: ${message}`]
+  return new SqliteFileError(failure, `${path} ${reason}`, { cause: error })
 }
 
 /** Loaded on first use: Node 22 prints a warning when it loads. */
-function loadSqlite(): typeof Sqlite {
-  const module = process.getBuiltinModule('node:sqlite')
-  if (module !== undefined) return module
-  const message = 'This Node.js has no node:sqlite: install Node.js 22.19 or newer'
-  throw new SqliteFileError('UNAVAILABLE', message)
+function openDatabase(path: string, options: Sqlite.DatabaseSyncOptions): Sqlite.DatabaseSync {
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
+  return new DatabaseSync(path, { ...options, timeout: BUSY_MS })
 }
 
 function createIfAbsent(path: string): void {
@@ -116,7 +114,7 @@ function createIfAbsent(path: string): void {
 
 /** Opens the file read-only: opening a damaged file for writing could already change it. */
 function checkContent(path: string, { applicationId, schemaVersion }: SqliteFileFormat): void {
-  const database = new (loadSqlite().DatabaseSync)(path, { readOnly: true, timeout: BUSY_MS })
+  const database = openDatabase(path, { readOnly: true })
   const read = (pragma: string): unknown =>
     Object.values(database.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]
   try {
@@ -140,7 +138,7 @@ function prepareFile(
   newFormat: SqliteFileFormat | undefined,
   { synchronous, isExclusive }: SqliteFileUse,
 ): Sqlite.DatabaseSync {
-  const database = new (loadSqlite().DatabaseSync)(path, { timeout: BUSY_MS })
+  const database = openDatabase(path, {})
   try {
     if (isExclusive) database.exec('PRAGMA locking_mode = EXCLUSIVE')
     if (newFormat !== undefined) {
@@ -195,25 +193,18 @@ const SMALLEST_BYTES = 512
 const SQLITE_CORRUPT = 11
 const SQLITE_NOTADB = 26
 
-interface Failure {
-  readonly code: SqliteFileErrorCode
-  /** Completes a sentence that starts with the path. */
-  readonly reason: string
-}
+type Failure = readonly [code: SqliteFileErrorCode, reason: string]
 
-const BUSY: Failure = {
-  code: 'TIMEOUT',
-  reason: `was locked by another process for more than ${BUSY_MS} ms: try again later`,
-}
-const DENIED: Failure = {
-  code: 'DENIED',
-  reason: 'and its folder must be readable and writable for the user of this process',
-}
-const READ_ONLY: Failure = {
-  code: 'READ_ONLY',
-  reason: 'cannot be written: the file or its disk is read-only',
-}
-const FULL: Failure = { code: 'FULL', reason: 'cannot be written: its disk is full' }
+const BUSY: Failure = [
+  'TIMEOUT',
+  `was locked by another process for more than ${BUSY_MS} ms: try again later`,
+]
+const DENIED: Failure = [
+  'DENIED',
+  'and its folder must be readable and writable for the user of this process',
+]
+const READ_ONLY: Failure = ['READ_ONLY', 'cannot be written: the file or its disk is read-only']
+const FULL: Failure = ['FULL', 'cannot be written: its disk is full']
 
 /** Keys: primary result codes of SQLite, and error codes of the operating system. */
 const FAILURES: Readonly<Record<number | string, Failure>> = {
