@@ -1,4 +1,4 @@
-import { canonicalJson } from './canonical-json.ts'
+import { isDeepStrictEqual } from 'node:util'
 import { isObject, isRecord } from './is-record.ts'
 
 /** A JSON schema as its author wrote it. */
@@ -108,19 +108,9 @@ const FORMS: ReadonlyMap<string, Form> = new Map<string, Form>([
   ['$ref', { fits: isText, problem: 'is not a text' }],
 ])
 
-/** Reasons why a reference cannot be resolved, written around the reference. */
-const BROKEN = {
-  remote: ['leads to another document', ', which is not fetched'],
-  nowhere: ['leads nowhere', ''],
-  ambiguous: ['leads to a name', ', which different schemas have as their $id or anchor'],
-} as const
-
-/** Schemas by name. */
-type Names = Map<string, JsonSchema | 'ambiguous'>
-
 /**
- * One JSON schema whose form was checked, and whose references can be resolved: pointers, anchors, and
- * `$id`s of embedded schemas (2020-12 core, 8.2). Nothing is fetched.
+ * One JSON schema whose form was checked, and whose references can be resolved: pointers, anchors, and `$id`s of
+ * embedded schemas (2020-12 core, 8.2), which are relative to the `$id` of the root. Nothing is fetched.
  */
 export class SchemaDocument {
   /** Why the schema cannot be evaluated. Undefined if it can. */
@@ -130,14 +120,11 @@ export class SchemaDocument {
   #nodes = 0
   /** The current place while the schema is read. */
   readonly #path: string[] = []
-  /** Places of schemas with a `$ref`. */
-  readonly #referring = new Map<JsonSchema, string>()
-  #rootBase = NOWHERE
-  /** Base URLs of schemas inside embedded documents. */
-  readonly #bases = new Map<JsonSchema, string>()
-  /** Schemas by base URL. */
-  readonly #documents: Names = new Map()
-  readonly #anchors: Names = new Map()
+  /** Schemas with a `$ref`. */
+  readonly #referring = new Map<JsonSchema, Place>()
+  #base = NOWHERE
+  /** Schemas by URL or `#anchor`. Undefined: different schemas have this name. */
+  readonly #names = new Map<string, JsonSchema | undefined>()
   /** The schemas that were read. A reference may lead to others: to data, or to the value of an unknown keyword. */
   readonly #read = new Set<JsonSchema>()
 
@@ -145,7 +132,7 @@ export class SchemaDocument {
     this.#root = root
     this.#limits = limits
     try {
-      this.#readSchema(root, NOWHERE, 1)
+      this.#readSchema(root, root, 1)
       // Without references every schema applies at most once.
       if (this.#referring.size > 0) this.#checkReferences()
     } catch (error) {
@@ -160,43 +147,52 @@ export class SchemaDocument {
 
   /** Returns the schema that the `$ref` of a schema leads to. Undefined without a `$ref`, or if it is broken. */
   targetOf(schema: JsonSchema): JsonSchema | boolean | undefined {
-    const target = this.#lookUp(schema)
-    return typeof target === 'string' ? undefined : target
+    const { $ref } = schema
+    if (!isText($ref)) return undefined
+    const [address = '', fragment = ''] = $ref.split('#', 2)
+    const document =
+      address === '' ? this.#referring.get(schema)?.document : this.#names.get(this.#urlOf(address))
+    const name = decoded(fragment)
+    const isPointer = name === '' || name.startsWith('/')
+    const found = isPointer ? valueAt(document, name) : this.#names.get(`#${name}`)
+    return isRecord(found) || typeof found === 'boolean' ? found : undefined
   }
 
-  #readSchema(schema: JsonSchema, outerBase: string, depth: number): void {
+  /** `outer` is the document that contains the schema: the root, or an embedded schema with an `$id`. */
+  #readSchema(schema: JsonSchema, outer: JsonSchema, depth: number): void {
     this.#count(depth)
     this.#read.add(schema)
-    const base = this.#registered(schema, outerBase)
+    const document = this.#named(schema) ? schema : outer
     for (const keyword of Object.keys(schema)) {
       const value = schema[keyword]
       if (value === undefined) continue
       this.#path.push(keyword)
       const form = FORMS.get(keyword)
       if (form?.fits(value) === false) throw this.#defect(form.problem)
-      if (keyword === '$ref') this.#referring.set(schema, pointerOf(this.#path))
+      if (keyword === '$ref')
+        this.#referring.set(schema, { pointer: pointerOf(this.#path), document })
       if (!isApplicator(keyword)) this.#readData(value, depth + 1)
       else if (Array.isArray(value) || (MAPS.has(keyword) && isRecord(value))) {
-        this.#readList(value, base, depth + 1)
-      } else this.#readInner(value, base, depth + 1)
+        this.#readList(value, document, depth + 1)
+      } else this.#readInner(value, document, depth + 1)
       this.#path.pop()
     }
   }
 
   /** Reads a list of schemas, or schemas by name. */
-  #readList(list: object, base: string, depth: number): void {
+  #readList(list: object, document: JsonSchema, depth: number): void {
     this.#count(depth)
     const keyword = this.#path.at(-1)
     for (const [name, inner] of Object.entries(list)) {
       this.#path.push(name)
       if (isListOfNames(keyword, inner)) this.#readData(inner, depth + 1)
-      else this.#readInner(inner, base, depth + 1)
+      else this.#readInner(inner, document, depth + 1)
       this.#path.pop()
     }
   }
 
-  #readInner(value: unknown, base: string, depth: number): void {
-    if (isRecord(value)) this.#readSchema(value, base, depth)
+  #readInner(value: unknown, document: JsonSchema, depth: number): void {
+    if (isRecord(value)) this.#readSchema(value, document, depth)
     else if (typeof value !== 'boolean') throw this.#defect('is not a schema')
   }
 
@@ -218,53 +214,34 @@ export class SchemaDocument {
     return new Defect(`${pointerOf(this.#path)} ${problem}`)
   }
 
-  /** Stores the names of a schema, and returns its base URL. */
-  #registered(schema: JsonSchema, outerBase: string): string {
-    const isRoot = schema === this.#root
-    const id = schema['$id'] ?? (isRoot ? schema['id'] : undefined) // draft-04 has `id`
-    const [address, idAnchor] = isText(id) ? id.split('#', 2) : []
-    // Draft-07 has anchors in this form.
-    if (idAnchor) this.#name(this.#anchors, `${outerBase}#${idAnchor}`, schema)
-    const base = idAnchor || !address ? outerBase : (urlFrom(address, outerBase) ?? outerBase)
-    if (isRoot) this.#rootBase = base
-    if (isRoot || (address && !idAnchor)) this.#name(this.#documents, base, schema)
-    if (base !== this.#rootBase) this.#bases.set(schema, base)
-    for (const anchor of [schema['$anchor'], schema['$dynamicAnchor']]) {
-      if (isText(anchor)) this.#name(this.#anchors, `${base}#${anchor}`, schema)
+  /** Stores the names of a schema. Returns whether it is a document of its own. */
+  #named(schema: JsonSchema): boolean {
+    const { $id, id, $anchor, $dynamicAnchor } = schema
+    const address = $id ?? (schema === this.#root ? id : undefined) // draft-04 has `id`
+    // Draft-07 writes an anchor as an `$id`.
+    const isDocument = isText(address) && !address.startsWith('#')
+    if (isDocument) {
+      const url = this.#urlOf(address)
+      if (schema === this.#root) this.#base = url
+      this.#name(url, schema)
+    } else if (isText(address)) this.#name(address, schema)
+    for (const anchor of [$anchor, $dynamicAnchor]) {
+      if (isText(anchor)) this.#name(`#${anchor}`, schema)
     }
-    return base
+    return isDocument
   }
 
   /**
-   * A name may be repeated by a copy of its schema: some generators write a type wherever it is used. A name of different
-   * schemas is a defect only where a reference uses it.
+   * A name may be repeated by a copy of its schema: some generators write a type wherever it is used. A name of
+   * different schemas is a defect only where a reference uses it.
    */
-  #name(names: Names, name: string, schema: JsonSchema): void {
-    const known = names.get(name)
-    if (known === undefined) names.set(name, schema)
-    else if (known === schema || known === 'ambiguous') return
-    else if (canonicalJson(known) !== canonicalJson(schema)) names.set(name, 'ambiguous')
+  #name(name: string, schema: JsonSchema): void {
+    const isNew = !this.#names.has(name) || isDeepStrictEqual(this.#names.get(name), schema)
+    this.#names.set(name, isNew ? schema : undefined)
   }
 
-  #lookUp(schema: JsonSchema): JsonSchema | boolean | keyof typeof BROKEN {
-    const { $ref } = schema
-    if (!isText($ref)) return 'nowhere'
-    const [address = '', fragment = ''] = $ref.split('#', 2)
-    const url = this.#addressFrom(schema, address)
-    const document = this.#documents.get(url ?? '')
-    if (document === 'ambiguous') return document
-    if (document === undefined) return url?.startsWith(NOWHERE) === false ? 'remote' : 'nowhere'
-    const name = decoded(fragment)
-    const isPointer = name === '' || name.startsWith('/')
-    const found = isPointer ? valueAt(document, name) : this.#anchors.get(`${url}#${name}`)
-    if (!isPointer && found === 'ambiguous') return found
-    return isRecord(found) || typeof found === 'boolean' ? found : 'nowhere'
-  }
-
-  /** Returns the URL of the document that a reference in a schema leads to. */
-  #addressFrom(schema: JsonSchema, address = ''): string | undefined {
-    const base = this.#bases.get(schema) ?? this.#rootBase
-    return address === '' ? base : urlFrom(address, base)
+  #urlOf(address: string): string {
+    return (URL.parse(address, this.#base)?.href ?? address).replace(/#$/, '')
   }
 
   /** A circle through a part of the value is allowed recursion, because it ends where the value ends. */
@@ -301,24 +278,35 @@ export class SchemaDocument {
   }
 
   #target(schema: JsonSchema): JsonSchema | boolean {
-    const target = this.#lookUp(schema)
-    if (typeof target !== 'string') {
-      if (isRecord(target) && !this.#read.has(target)) this.#readTarget(schema, target)
-      return target
+    const target = this.targetOf(schema)
+    const [address = '', fragment = ''] = String(schema['$ref']).split('#', 2)
+    const { pointer, document } = this.#referring.get(schema) ?? {
+      pointer: '#/$ref',
+      document: this.#root,
     }
-    // A query may contain secrets.
-    const shown = String(schema['$ref']).split('?', 1)[0]?.slice(0, 100)
-    const [where, more] = BROKEN[target]
-    const place = this.#referring.get(schema) ?? '#/$ref'
-    throw new Defect(`${place} ${where} ("${shown}")${more}`)
+    if (target === undefined) {
+      const shown = String(schema['$ref']).split('?', 1)[0]?.slice(0, 100) // a query may contain secrets
+      const isElsewhere = address !== '' && !this.#names.has(this.#urlOf(address))
+      throw new Defect(
+        isElsewhere
+          ? `${pointer} leads to another document ("${shown}"), which is not fetched`
+          : `${pointer} does not lead to one schema ("${shown}")`,
+      )
+    }
+    // It may lead to data, or to the value of an unknown keyword.
+    if (isRecord(target) && !this.#read.has(target)) {
+      this.#path.splice(0, this.#path.length, ...stepsOf(decoded(fragment)))
+      const outer = address === '' ? document : this.#names.get(this.#urlOf(address))
+      this.#readSchema(target, outer ?? this.#root, 1)
+    }
+    return target
   }
+}
 
-  /** Reads what a reference uses as a schema although it is data, or the value of an unknown keyword. */
-  #readTarget(schema: JsonSchema, target: JsonSchema): void {
-    const [address, fragment = ''] = String(schema['$ref']).split('#', 2)
-    this.#path.splice(0, this.#path.length, ...stepsOf(decoded(fragment)))
-    this.#readSchema(target, this.#addressFrom(schema, address) ?? this.#rootBase, 1)
-  }
+/** Where a reference is. */
+interface Place {
+  readonly pointer: string
+  readonly document: JsonSchema
 }
 
 /** The schemas that apply to one value, because of references and keywords such as `allOf`. */
@@ -350,10 +338,6 @@ function isText(value: unknown): value is string {
   return typeof value === 'string'
 }
 
-function urlFrom(address: string, base: string): string | undefined {
-  return URL.parse(address, base)?.href
-}
-
 function decoded(fragment: string): string {
   try {
     return decodeURIComponent(fragment)
@@ -368,7 +352,7 @@ function stepsOf(pointer: string): readonly string[] {
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-function valueAt(document: JsonSchema, pointer: string): unknown {
+function valueAt(document: JsonSchema | undefined, pointer: string): unknown {
   let value: unknown = document
   for (const name of stepsOf(pointer)) {
     if (!isObject(value) || !Object.hasOwn(value, name)) return undefined

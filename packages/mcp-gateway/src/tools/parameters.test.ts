@@ -133,7 +133,11 @@ describe('the schema of a skill', () => {
       { $ref: 'https://x.example/s?token=1' },
       '#/$ref leads to another document ("https://x.example/s"), which is not fetched',
     ],
-    ['a broken reference', { $ref: '#/$defs/a' }, '#/$ref leads nowhere ("#/$defs/a")'],
+    [
+      'a broken reference',
+      { $ref: '#/$defs/a' },
+      '#/$ref does not lead to one schema ("#/$defs/a")',
+    ],
     ['size', { description: 'x'.repeat(70_000) }, 'it has more than 65536 characters'],
   ])('cannot be used with a defect in %s', (_what, schema, defect) => {
     expect(defectOf(schema)).toBe(defect)
