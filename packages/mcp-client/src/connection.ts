@@ -16,7 +16,7 @@ import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/server-directory.ts'
 import type { ClientEvents } from './events.ts'
 import type { SessionTransport } from './generation.ts'
-import { McpClientError } from './errors.ts'
+import { notExecuted } from './errors.ts'
 import { outsideRun } from './run-scope.ts'
 import {
   checkServer,
@@ -85,22 +85,8 @@ export async function connect(setup: ConnectOptions, signal: AbortSignal): Promi
     : connectToChild(setup, server, command)
 }
 
-async function locateServer(setup: ConnectOptions, signal: AbortSignal): Promise<McpServer> {
-  using deadline = new Deadline(LOOKUP_MS, signal)
-  try {
-    return await lookUp(setup, deadline.signal)
-  } catch (error) {
-    if (signal.aborted || !deadline.signal.aborted) throw error
-    const { server } = setup.owner
-    throw new McpClientError('TIMEOUT', `MCP server "${server}" was not found within 10 s`, {
-      server,
-      outcome: 'not-executed',
-      cause: error,
-    })
-  }
-}
-
-async function lookUp(
+/** Looks the server up in the directory, unless its URL or command is known. */
+async function locateServer(
   { config, options, owner }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<McpServer> {
@@ -108,12 +94,21 @@ async function lookUp(
     const { command, args, env, cwd } = config
     return { command, arguments: args, environmentVariables: env, cwd }
   }
-  if (!isSlugConfig(config) && !isNameConfig(config)) {
-    return { mcpUrl: String(config.url) }
-  }
+  if (!isSlugConfig(config) && !isNameConfig(config)) return { mcpUrl: String(config.url) }
   const { directory = httpDirectory(), dispatcher } = options
   const log = (level: 'info' | 'warning', message: string): void => owner.log(level, message)
-  return findServer({ query: { ...config, dispatcher }, directory, signal, log })
+  using deadline = new Deadline(LOOKUP_MS, signal)
+  const query = { ...config, dispatcher }
+  try {
+    return await findServer({ query, directory, signal: deadline.signal, log })
+  } catch (cause) {
+    if (signal.aborted || !deadline.signal.aborted) throw cause
+    const { server } = owner
+    throw notExecuted('TIMEOUT', `MCP server "${server}" was not found within 10 s`, {
+      server,
+      cause,
+    })
+  }
 }
 
 /**

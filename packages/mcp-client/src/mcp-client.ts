@@ -49,13 +49,22 @@ import type { Attempt, Operation } from './generation.ts'
 import type { Session, SessionSetup } from './session.ts'
 import type { OpenCall, TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { LastError, McpClientStatus } from './session-state.ts'
+import type { LastError, McpClientStatus, SessionStatus } from './session-state.ts'
 import { McpTask } from './task.ts'
 import type { TaskOwner } from './task.ts'
 import { assertReference, createReference } from './task-reference.ts'
 import { parseTask } from './task-state.ts'
 import { allPages, outputProblem, parseToolPage } from './tool-list.ts'
 import type { Page } from './tool-list.ts'
+
+const NO_SESSION: SessionStatus = {
+  state: 'created',
+  era: undefined,
+  protocolVersion: undefined,
+  epoch: undefined,
+  sessionId: undefined,
+  tools: undefined,
+}
 
 /** Requests during which no server sends requests to the client. */
 const QUIET_METHODS = /^ping$|\/list$|\/(un)?subscribe$|^logging\/setLevel$/
@@ -141,7 +150,7 @@ export class McpClient implements AsyncDisposable {
    * `created` if it has none; `sessions` has the status of all scopes.
    */
   status(): McpClientStatus {
-    const { status = { state: 'created' as const } } = this.#findSession() ?? {}
+    const { status = NO_SESSION } = this.#findSession() ?? {}
     const { lastDeclined, sessions } = this.#sessions
     return { server: this.#label, ...status, lastError: this.#lastError, lastDeclined, sessions }
   }
@@ -265,16 +274,18 @@ export class McpClient implements AsyncDisposable {
         return use(toInputRequired(result) ?? this.#checkedResult(result, name, session), lease)
       }
       const task = parseTask(result)
-      if (task === undefined) throw this.#invalidTask(name)
+      if (task === undefined) {
+        const server = this.#label
+        const message = `tool "${name}" of MCP server "${server}" became a task that has no id or status: report it to the authors of the server`
+        throw new McpClientError('UNEXPECTED_RESPONSE', message, {
+          server,
+          tool: name,
+          outcome: 'unknown',
+        })
+      }
       const reference = createReference(task, name, { session, idempotencyKey })
       return use(new McpTask(this.#taskOwner, reference, task), lease)
     })
-  }
-
-  #invalidTask(tool: string): McpClientError {
-    const server = this.#label
-    const message = `tool "${tool}" of MCP server "${server}" became a task that has no id or status: report it to the authors of the server`
-    return new McpClientError('UNEXPECTED_RESPONSE', message, { server, tool, outcome: 'unknown' })
   }
 
   get #taskOwner(): TaskOwner {

@@ -11,11 +11,7 @@ export interface SessionScope {
   readonly run?: string | undefined
 }
 
-const NO_SCOPE: SessionScope = {}
-const NO_SCOPE_KEY = '[null,null,null]'
-
 /** Returns equal keys for equal scopes only. The format may change. */
-export function scopeKey({ principal, thread, run }: SessionScope = NO_SCOPE): string {
-  if (principal === undefined && thread === undefined && run === undefined) return NO_SCOPE_KEY
+export function scopeKey({ principal, thread, run }: SessionScope = {}): string {
   return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
 }

@@ -69,14 +69,14 @@ export function nextState(state: SessionState, event: SessionEvent): SessionStat
 export interface SessionStatus {
   readonly state: SessionState['phase']
   /** As negotiated. Undefined without a session. */
-  readonly era?: Era | undefined
-  readonly protocolVersion?: string | undefined
+  readonly era: Era | undefined
+  readonly protocolVersion: string | undefined
   /** Number of the session with this server, also over processes if the store outlives them. */
-  readonly epoch?: number | undefined
+  readonly epoch: number | undefined
   /** Shortened. Undefined on servers without sessions. */
-  readonly sessionId?: string | undefined
+  readonly sessionId: string | undefined
   /** Number of tools in the last list. Undefined before the first list. */
-  readonly tools?: number | undefined
+  readonly tools: number | undefined
 }
 
 /** A question of the server that was refused, because it may have been for several calls. */

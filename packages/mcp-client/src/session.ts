@@ -383,13 +383,9 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   // Opening a session.
 
+  /** Waits until a session is open, or the disposal has ended. Joins an initialization in progress. */
   async #ready(signal: AbortSignal): Promise<void> {
-    if (this.#disposing === undefined) await this.#opened(signal)
-    else await untilAborted(this.#disposing, signal)
-  }
-
-  /** Waits until a session is open. Joins an initialization in progress. */
-  async #opened(signal: AbortSignal): Promise<void> {
+    if (this.#disposing !== undefined) return untilAborted(this.#disposing, signal)
     if (this.#handshake.isInside) {
       throw this.#error(
         'REENTRANT',

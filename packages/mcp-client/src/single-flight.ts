@@ -61,7 +61,7 @@ export class SingleFlight<T> {
       })
     const result = untilAborted(run, controller.signal)
     result.catch(() => {}) // the waiting callers get the error
-    return { controller, result, ended: settled(run), waiters: 0 }
+    return { controller, result, ended: Promise.allSettled([run]), waiters: 0 }
   }
 }
 
@@ -70,10 +70,6 @@ interface Flight<T> {
   /** Result of the operation, or the reason of its abort. One promise for all callers, because there may be thousands. */
   readonly result: Promise<T>
   /** Fulfils when the operation has ended, with or without success. */
-  readonly ended: Promise<void>
+  readonly ended: Promise<unknown>
   waiters: number
-}
-
-async function settled(result: Promise<unknown>): Promise<void> {
-  await result.catch(() => {})
 }
