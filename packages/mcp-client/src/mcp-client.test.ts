@@ -1,20 +1,7 @@
 import { createDispatcher, SessionInfo } from '@x/mcp-transport'
-import {
-  deferred,
-  freePort,
-  startRecordingProxy,
-  startLegacyServer,
-  startTestServer,
-} from '@x/mcp-testing'
+import { deferred, startRecordingProxy, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import {
-  isInitialize,
-  recordEvents,
-  rejectionOf,
-  startSetting,
-  statesOf,
-  textOf,
-} from '../test/setting.ts'
+import { isInitialize, rejectionOf, startSetting, statesOf, textOf } from '../test/setting.ts'
 import { McpClient, SessionInfoFactory, StaticServerDirectory } from './index.ts'
 import type { McpServer, McpServerDirectory, SessionScope } from './index.ts'
 
@@ -180,21 +167,6 @@ describe('calling tools', () => {
       outcome: 'not-executed',
       message: expect.stringContaining('HTML'),
     })
-  })
-
-  test('rejects with UNREACHABLE if there is no server, and works when there is one', async () => {
-    const url = `http://127.0.0.1:${await freePort()}/mcp`
-    await using client = new McpClient({ url })
-    const observed = recordEvents(client)
-    expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
-      name: 'McpClientError',
-      code: 'UNREACHABLE',
-      server: url,
-      outcome: 'not-executed',
-      cause: expect.anything(),
-    })
-    expect(client.isClientInitialized).toBe(false)
-    expect(statesOf(observed).at(-1)).toBe('handshaking>created')
   })
 })
 

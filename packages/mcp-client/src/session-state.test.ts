@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Generation } from './generation.ts'
-import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
+import { nextState, RecoveryGate } from './session-state.ts'
 import type { SessionEvent, SessionState } from './session-state.ts'
 
 const first = { number: 1 } as Generation
@@ -61,24 +61,6 @@ test('ignores a late end of an older generation', () => {
   const recovering = nextState(lost, { type: 'needed' })
   const active = nextState(recovering, { type: 'opened', generation: second })
   expect(nextState(active, { type: 'ended', generation: first })).toBe(active)
-})
-
-function generation(number: number): Generation {
-  return {
-    number,
-    sessionId: `session-${number}`,
-    isResumed: false,
-    isUnproven: false,
-    inFlight: 0,
-  }
-}
-
-test('returns no replacement for the first session', () => {
-  const history = new RecoveryHistory()
-  expect(history.last).toBeUndefined()
-  const opened = generation(1)
-  expect(history.addGeneration(opened)).toBeUndefined()
-  expect(history.last).toBe(opened)
 })
 
 describe('RecoveryGate', () => {

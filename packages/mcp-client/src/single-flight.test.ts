@@ -3,7 +3,6 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { SingleFlight } from './single-flight.ts'
 
-const failing = (): Promise<number> => Promise.reject(new Error('down'))
 const throwing = (): Promise<number> => {
   throw new Error('at once')
 }
@@ -27,13 +26,6 @@ test('starts no second operation when the first calls a listener that joins', as
   })
   expect(await outer).toBe('first')
   expect(await inner).toBe('first')
-})
-
-test('rejects each waiting caller once, and does not keep the error', async () => {
-  const flight = new SingleFlight<number>()
-  const outcomes = await Promise.allSettled([flight.join(failing), flight.join(failing)])
-  expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-  await expect(flight.join(async () => 7)).resolves.toBe(7)
 })
 
 test('treats a start function that throws like any other error', async () => {
@@ -102,20 +94,4 @@ test('leaves no listener on the signal of a caller', async () => {
   await flight.join(async () => 1, signal)
   await flight.join(async () => Promise.reject(new Error('no')), signal).catch(() => {})
   expect(getEventListeners(signal, 'abort')).toEqual([])
-})
-
-test('starts a new operation for a caller that joins while all others leave', async () => {
-  const flight = new SingleFlight<number>()
-  let runs = 0
-  const start = (signal: AbortSignal): Promise<number> =>
-    ++runs > 1
-      ? Promise.resolve(runs)
-      : new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
-  const controller = new AbortController()
-  const left = flight.join(start, controller.signal)
-  await new Promise(setImmediate)
-  controller.abort(new Error('enough'))
-  const next = flight.join(start)
-  await expect(left).rejects.toThrow('enough')
-  expect(await next).toBe(2)
 })

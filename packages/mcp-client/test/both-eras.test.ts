@@ -72,18 +72,6 @@ const isSlow = ({ toolName }: { readonly toolName?: string | undefined }): boole
   toolName === 'slow'
 
 describe.each(eras)('$era', (era) => {
-  test('initializes once for a hundred concurrent first calls, and gives each its own result', async () => {
-    await using shop = await startShop(era)
-    const client = shop.clientOf()
-    const hundred = Array.from({ length: 100 }, (_, n) => String(n))
-    const answers = await Promise.all(
-      hundred.map(async (text) => textOf(await client.callTool('echo', { text }))),
-    )
-    expect(answers).toEqual(hundred)
-    expect(shop.proxy.count({ rpcMethod: era.opening })).toBe(1)
-    expect(shop.server.executions('echo')).toBe(100)
-  })
-
   test('returns the result of a failed tool, and throws the SDK error for an unknown tool', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()

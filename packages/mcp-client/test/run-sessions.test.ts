@@ -52,34 +52,6 @@ describe('one session for each server, scope and run', () => {
     expect(server.count('DELETE')).toBe(1)
   })
 
-  test('differs for another server and for another run', async () => {
-    await using shop = await startLegacyServer()
-    await using bank = await startLegacyServer()
-    await using shopping = inRuns(shop.url)
-    await using banking = inRuns(bank.url)
-    const agent = (): Promise<unknown> =>
-      runInSessionScope(async () => [await add(shopping), await add(banking)])
-    expect(await agent()).toEqual([{ count: 1 }, { count: 1 }])
-    expect(await Promise.all([agent(), agent()])).toEqual([
-      [{ count: 1 }, { count: 1 }],
-      [{ count: 1 }, { count: 1 }],
-    ])
-    expect([shop.count('initialize'), bank.count('initialize')]).toEqual([3, 3])
-    expect([...shop.sessions, ...bank.sessions]).toEqual([])
-  })
-
-  test('is shared by sub-agents and parallel branches, none of which closes it', async () => {
-    await using server = await startLegacyServer()
-    await using client = inRuns(server.url)
-    await runInSessionScope(async () => {
-      await Promise.all(Array.from({ length: 20 }, () => add(client)))
-      await runInSessionScope(() => add(client))
-      expect(await add(client)).toEqual({ count: 22 })
-    })
-    expect(server.count('initialize')).toBe(1)
-    expect(server.sessions).toEqual([])
-  })
-
   test('is replaced when the server has lost it, which emits sessionReplaced', async () => {
     await using server = await startLegacyServer()
     await using client = inRuns(server.url)
@@ -177,18 +149,6 @@ describe('the end of a run', () => {
     await expect(run).rejects.toThrow('the agent failed')
     expect(good.sessions).toEqual([])
     expect(currentRun()).toBeUndefined()
-  })
-
-  test('closes only the sessions of that run', async () => {
-    await using server = await startLegacyServer()
-    await using client = inRuns(server.url)
-    await runInSessionScope(async () => {
-      await add(client)
-      // Started outside of this run, like another request to the same process.
-      await outside(() => runInSessionScope(() => add(client)))
-      expect(server.sessions).toHaveLength(1)
-      expect(await add(client)).toEqual({ count: 2 })
-    })
   })
 
   test('rejects calls in flight with the reason of an abort, cancels them, and closes', async () => {

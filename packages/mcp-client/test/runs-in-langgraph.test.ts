@@ -163,15 +163,6 @@ describe('invoke()', () => {
     expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
   })
 
-  test('isolates root runs in a Promise.all', async () => {
-    const results = await Promise.all(
-      [1, 2, 3].map(() => runInSessionScope(() => shopThenBank().invoke({}))),
-    )
-    for (const { counts } of results) expect(counts).toEqual(['shop 1', 'bank 1', 'shop 2'])
-    expect([world.shop.count('initialize'), world.bank.count('initialize')]).toEqual([3, 3])
-    expect(world.live).toBe(0)
-  })
-
   test('joins the run in a sub-graph as a node, in one that a node invokes, and in a sub-agent', async () => {
     const runs = new Set<string | undefined>()
     const sub = new StateGraph(State)
@@ -213,17 +204,6 @@ describe('invoke()', () => {
       .compile()
     await expect(runInSessionScope(() => graph.invoke({}))).rejects.toThrow('the node failed')
     expect(world.wire).toEqual(SHOP_THEN_BANK)
-  })
-
-  test('opens nothing for a graph without calls, and rejects with NO_RUN outside a run', async () => {
-    const graph = new StateGraph(State)
-      .addNode('a', async () => ({ counts: ['nothing'] }))
-      .addEdge(START, 'a')
-      .compile()
-    await runInSessionScope(() => graph.invoke({}))
-    expect(world.wire).toEqual([])
-    expect(await rejectionOf(shopThenBank().invoke({}))).toMatchObject({ code: 'NO_RUN' })
-    expect(world.shop.received).toEqual([])
   })
 })
 

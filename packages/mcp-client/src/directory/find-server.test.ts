@@ -83,16 +83,6 @@ describe('an override', () => {
     expect(server.headers).toBeUndefined()
   })
 
-  test('that does not match is logged with the keys that were tried', async () => {
-    const { server, logged } = await withOverrides({ 'mcpServer.bank': { name: 'x' } }, () =>
-      found({ slug: 'shop', folderPath: 'Shared' }),
-    )
-    expect(server).toMatchObject({ slug: 'shop' })
-    expect(logged).toEqual([
-      'info: No override for MCP server "shop"; tried: mcpServer.shop.Shared, mcpServer.shop',
-    ])
-  })
-
   test.each([
     ['secret', 'it must be an object'],
     [{}, 'it must have at least one of slug, name, folderPath, url and headers'],
