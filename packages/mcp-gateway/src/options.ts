@@ -333,7 +333,7 @@ export interface RunSettings {
   readonly mode: 'run' | 'thread'
   /** Time that a whole run may take. */
   readonly timeoutMs: number
-  /** Number of runs at a time. Further calls wait for at most 30 s: 64 of all callers, and 32 of one caller. */
+  /** Number of runs at a time. Further calls wait for at most 30 s: 128 of all callers, and 64 of one caller. */
   readonly maxConcurrent: number
   /** Number of runs of one principal at a time; of one address for callers without a name. */
   readonly maxConcurrentPerPrincipal: number

@@ -19,21 +19,21 @@ const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const bob: Principal = { ...ada, id: 'bob' }
 
 describe('a queue', () => {
-  test('has 64 places, of which one owner gets half', async () => {
+  test('has 128 places, of which one owner gets half', async () => {
     const slots = new RunSlots(new ManualClock(), {
       ...DEFAULTS.runs,
       ...RUN_QUEUE,
       maxConcurrent: 1,
     })
     await slots.take('ada', forEver)
-    const [first] = Array.from({ length: 32 }, () => slots.take('ada', forEver))
+    const [first] = Array.from({ length: 64 }, () => slots.take('ada', forEver))
     await expect(slots.take('ada', forEver)).rejects.toMatchObject({ reason: 'busy' })
-    for (let n = 0; n < 32; n++) void slots.take('bob', forEver)
+    for (let n = 0; n < 64; n++) void slots.take('bob', forEver)
     await expect(slots.take('eve', forEver)).rejects.toMatchObject({ reason: 'busy' })
-    expect(slots.size).toEqual({ taken: 1, queued: 64 })
+    expect(slots.size).toEqual({ taken: 1, queued: 128 })
     slots.release('ada')
     await first
-    expect(slots.size).toEqual({ taken: 1, queued: 63 })
+    expect(slots.size).toEqual({ taken: 1, queued: 127 })
   })
 
   test('rejects a call that waits too long, and keeps nothing of it', async () => {
@@ -60,7 +60,7 @@ test('queues calls over the limit of runs, and answers `busy` over the limit of 
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
   const caller = new AbortController()
   const first = callRuns(world.runs, tool, requestOf('1', { signal: caller.signal }))
-  const [second, ...others] = Array.from({ length: 32 }, () =>
+  const [second, ...others] = Array.from({ length: 64 }, () =>
     callRuns(world.runs, tool, requestOf('2')),
   )
   await settled()

@@ -20,9 +20,9 @@ interface Waiter {
   readonly end: (error?: unknown) => void
 }
 
-/** The queue of all runs. */
+/** The queue of all runs. Half of it holds a burst of 50 calls of one client, which hosts of agents send. */
 export const RUN_QUEUE: Pick<SlotSettings, 'maxQueued' | 'busyText'> = {
-  maxQueued: 64,
+  maxQueued: 128,
   busyText: 'Too many agents are running. Call again after 5 seconds.',
 }
 /** Time that a call waits before it fails with `busy`. */
