@@ -6,6 +6,7 @@ export type { GatewayListener } from './http/server.ts'
 export type {
   ClientAddress,
   ArtifactSettings,
+  CachePolicy,
   GatewayObjects,
   GatewayOptions,
   GatewaySettings,
@@ -34,9 +35,6 @@ export type {
   TraceCarrier,
 } from './internal/observer.ts'
 
-export { skillsOf } from './agents/agent.ts'
-export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'
-export type { AgentListener, AgentSource } from './agents/agent.ts'
 export { AgentRegistry } from './tools/agent-registry.ts'
 export type {
   AgentRegistryOptions,
@@ -46,16 +44,21 @@ export type {
   SourceStatus,
 } from './tools/agent-registry.ts'
 
-export type { ArgumentCheck, CheckedArguments, ResumeArgument } from './tools/plan.ts'
-export type { CachePolicy } from './options.ts'
 export type { PlannedPrompt } from './tools/prompts.ts'
-export type { PlanOptions } from './tools/plan.ts'
 export type { NameCollision } from './tools/names.ts'
-export type { DroppedTool, PlannedTool, ToolDefinition, ToolPlan } from './tools/plan.ts'
+export type {
+  ArgumentCheck,
+  CheckedArguments,
+  DroppedTool,
+  PlannedTool,
+  PlanOptions,
+  ResumeArgument,
+  ToolDefinition,
+  ToolPlan,
+} from './tools/plan.ts'
 
-export type { CredentialHeaders } from './agents/langgraph-server.ts'
 export { langGraphServerSource } from './agents/langgraph-server.ts'
-export type { LangGraphServerSourceOptions } from './agents/langgraph-server.ts'
+export type { CredentialHeaders, LangGraphServerSourceOptions } from './agents/langgraph-server.ts'
 export { langGraphSource } from './agents/langgraph/source.ts'
 export type { LangGraphSourceOptions } from './agents/langgraph/source.ts'
 export type {
@@ -66,22 +69,31 @@ export type {
 } from './agents/langgraph/definition.ts'
 
 export type {
-  AgentCall,
-  AgentInput,
-  Answer,
-  CheckedInput,
-  RemoteRun,
-  Resume,
-} from './agents/agent.ts'
-export type {
   AgentArtifacts,
   ArtifactWriter,
   InputFile,
   OutputFile,
   StoredFile,
 } from './files/result-files.ts'
-export { isFinal } from './agents/agent.ts'
-export type { AgentUpdate, FinalUpdate, Question } from './agents/agent.ts'
+export { isFinal, skillsOf } from './agents/agent.ts'
+export type {
+  Agent,
+  AgentCall,
+  AgentHealth,
+  AgentInput,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+  Answer,
+  CheckedInput,
+  FinalUpdate,
+  JsonSchema,
+  Question,
+  RemoteRun,
+  Resume,
+  Skill,
+  SkillAnnotations,
+} from './agents/agent.ts'
 
 export { isAllowed } from './internal/principal.ts'
 export type { Principal } from './internal/principal.ts'

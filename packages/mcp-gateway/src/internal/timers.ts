@@ -1,30 +1,32 @@
+import { untilAborted } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from './clock.ts'
 
-export interface TimeLimit<T> {
-  readonly clock: Clock
-  readonly ms: number
-  /** Returns the result if the time is over. */
-  readonly late: () => T | Promise<T>
-}
-
-/** Resolves like the promise, or with another result when the time is over. */
-export function inTime<T>(promise: Promise<T>, { clock, ms, late }: TimeLimit<T>): Promise<T> {
+/** Resolves like the promise, or after `ms` with what `late` returns. */
+export function inTime<T>(
+  promise: Promise<T>,
+  {
+    clock,
+    ms,
+    late,
+  }: { readonly clock: Clock; readonly ms: number; readonly late: () => T | Promise<T> },
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(ms, () => resolve(late()))
     void promise.then(resolve, reject).finally(cancel)
   })
 }
 
-export interface Deadline {
-  readonly clock: Clock
-  readonly ms: number
-  /** Name of the operation, for the error. */
-  readonly what: string
-}
-
-/** Resolves like the promise. @throws GatewayError `UNAVAILABLE` when the time is over */
-export function withDeadline<T>(promise: Promise<T>, { clock, ms, what }: Deadline): Promise<T> {
+/**
+ * Resolves like the promise.
+ *
+ * @param what name of the operation, for the error
+ * @throws GatewayError `UNAVAILABLE` when the time is over
+ */
+export function withDeadline<T>(
+  promise: Promise<T>,
+  { clock, ms, what }: { readonly clock: Clock; readonly ms: number; readonly what: string },
+): Promise<T> {
   const late = async (): Promise<never> => {
     throw new GatewayError('UNAVAILABLE', `${what} took longer than ${ms} ms`)
   }
@@ -32,19 +34,13 @@ export function withDeadline<T>(promise: Promise<T>, { clock, ms, what }: Deadli
 }
 
 /** Waits. @throws the reason of the signal */
-export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted()
-    const onAbort = (): void => {
-      undo()
-      reject(signal.reason)
-    }
-    const undo = clock.after(ms, () => {
-      signal.removeEventListener('abort', onAbort)
-      resolve()
-    })
-    signal.addEventListener('abort', onAbort, { once: true })
+export async function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted()
+  let undo = (): void => {}
+  const waited = new Promise<void>((resolve) => {
+    undo = clock.after(ms, resolve)
   })
+  await untilAborted(waited, signal).finally(undo)
 }
 
 /**
@@ -59,19 +55,11 @@ export async function* abortable<Value>(
 ): AsyncGenerator<Value> {
   signal.throwIfAborted()
   const iterator = values[Symbol.asyncIterator]()
-  let refuse: ((reason: unknown) => void) | undefined
-  const onAbort = (): void => refuse?.(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
   let hasEnded = false
   try {
     for (;;) {
-      // One promise for each read. A race with a promise that outlives the reads would keep all their values.
-      const next = await new Promise<IteratorResult<Value>>((resolve, reject) => {
-        signal.throwIfAborted()
-        refuse = reject
-        iterator.next().then(resolve, reject)
-      })
-      refuse = undefined
+      signal.throwIfAborted()
+      const next = await untilAborted(iterator.next(), signal)
       if (next.done) {
         hasEnded = true
         return
@@ -79,7 +67,6 @@ export async function* abortable<Value>(
       yield next.value
     }
   } finally {
-    signal.removeEventListener('abort', onAbort)
     // Not awaited: a source that hangs would also hang here.
     if (!hasEnded) void Promise.resolve(iterator.return?.()).catch(() => {})
   }
@@ -102,11 +89,6 @@ export class Debouncer {
 
   constructor(options: DebouncerOptions) {
     this.#options = options
-  }
-
-  /** True if `onDue` will be called. */
-  get isPending(): boolean {
-    return this.#cancel !== undefined
   }
 
   /** Notes an event. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readForm, toForm } from '../../runs/forms.ts'
 import type { Answer } from '../agent.ts'
-import { questionsOf, resumeValueOf } from './interrupts.ts'
+import { askingOf } from './interrupts.ts'
 
 function accepted(content: Readonly<Record<string, unknown>>): Answer {
   return { action: 'accept', content }
@@ -49,7 +49,7 @@ test.each([
     },
   },
 ])('an interrupt with $value asks "$message"', ({ value, message, schema }) => {
-  const [question, ...more] = questionsOf({ value }, 0)
+  const [question, ...more] = askingOf({ value }, 0).questions
   expect(more).toEqual([])
   expect(question).toMatchObject({ message, schema })
 })
@@ -88,7 +88,7 @@ test.each([
     resume: { decisions: [{ type: 'reject' }] },
   },
 ])('$answer to $value resumes with $resume', ({ value, answer, resume }) => {
-  expect(resumeValueOf({ value }, 0, { 0: answer })).toEqual(resume)
+  expect(askingOf({ value }, 0).resume({ 0: answer })).toEqual(resume)
 })
 
 test.each([
@@ -99,7 +99,7 @@ test.each([
   { content: { decision: 'edit', edit: '' }, ok: false },
   { content: { decision: 'edit' }, ok: false },
 ])('accepts $content as an answer to a review: $ok', ({ content, ok }) => {
-  const [question] = questionsOf({ value: middleware }, 0)
+  const [question] = askingOf({ value: middleware }, 0).questions
   const read = question && readForm(question, content)
   expect(typeof read === 'object').toBe(ok)
   const { requestedSchema } = toForm(question ?? { id: '', message: '' }, 0)
@@ -114,10 +114,10 @@ test('asks for the decisions of two actions in one form', () => {
     ],
     reviewConfigs: [],
   }
-  const [question] = questionsOf({ value }, 0)
+  const [question] = askingOf({ value }, 0).questions
   expect(question?.schema?.['required']).toEqual(['decision_1', 'decision_2'])
   const answer = accepted({ decision_1: 'approve', decision_2: 'reject' })
-  expect(resumeValueOf({ value }, 0, { 0: answer })).toEqual({
+  expect(askingOf({ value }, 0).resume({ 0: answer })).toEqual({
     decisions: [{ type: 'approve' }, { type: 'reject' }],
   })
 })
@@ -137,12 +137,12 @@ test('relays questions of an MCP server and their answers unchanged', () => {
       },
     },
   }
-  expect(questionsOf({ value }, 1)).toMatchObject([
+  expect(askingOf({ value }, 1).questions).toMatchObject([
     { id: '1.size', message: 'Size?', takesRefusal: true },
     { id: '1.page', message: 'Visit', url: 'https://a.test' },
   ])
   const answers = { '1.size': accepted({ s: 'L' }) }
-  expect(resumeValueOf({ value }, 1, answers)).toEqual({
+  expect(askingOf({ value }, 1).resume(answers)).toEqual({
     key: 'call1:1',
     responses: { size: accepted({ s: 'L' }), page: { action: 'cancel' } },
   })

@@ -27,7 +27,7 @@ const CANCELLED: Answer = { action: 'cancel' }
  * server; a page to visit; a human review, which is an action and the decisions to choose from; text;
  * `{ message, schema }`; `{ message, choices }` or a list of choices. Other values are shown as JSON.
  */
-function askingOf({ value }: GraphInterrupt, index: number): Asking {
+export function askingOf({ value }: GraphInterrupt, index: number): Asking {
   const id = String(index)
   return (
     relayedAsking(value, id) ??
@@ -35,15 +35,6 @@ function askingOf({ value }: GraphInterrupt, index: number): Asking {
     reviewAsking(value, id) ??
     plainAsking(value, id)
   )
-}
-
-export function questionsOf(interrupt: GraphInterrupt, index: number): readonly Question[] {
-  return askingOf(interrupt, index).questions
-}
-
-/** Makes the value that `interrupt()` returns to the graph. */
-export function resumeValueOf(interrupt: GraphInterrupt, index: number, answers: Answers): unknown {
-  return askingOf(interrupt, index).resume(answers)
 }
 
 /** A form without fields: the answer is only that it is done. */
@@ -80,7 +71,7 @@ function relayedAsking(value: unknown, id: string): Asking | undefined {
 
 /** Reads `interrupt({ type: 'mcp_authorization', url, key })`: the answer is only that the person visited the page. */
 function authorizationAsking(value: unknown, id: string): Asking | undefined {
-  const url = authorizationFrom({ value })
+  const url = authorizationFrom(value)
   if (url === undefined || !isRecord(value)) return undefined
   return {
     questions: [{ id, message: 'The agent needs access. Sign in at this page.', url }],
@@ -89,7 +80,7 @@ function authorizationAsking(value: unknown, id: string): Asking | undefined {
 }
 
 /** Returns the page to visit. */
-function authorizationFrom({ value }: GraphInterrupt): string | undefined {
+function authorizationFrom(value: unknown): string | undefined {
   if (!isRecord(value) || value['type'] !== 'mcp_authorization') return undefined
   return typeof value['url'] === 'string' ? value['url'] : undefined
 }
@@ -292,9 +283,13 @@ export function askedFrom(
   }))
   const state = { thread, interrupts: stopped, ...(isConversation && { isConversation }) }
   const [first] = interrupts
-  const url = first && authorizationFrom(first)
+  const url = authorizationFrom(first?.value)
   if (url !== undefined && interrupts.length === 1) return { type: 'authorization', url, state }
-  return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
+  return {
+    type: 'asked',
+    questions: interrupts.flatMap((each, index) => askingOf(each, index).questions),
+    state,
+  }
 }
 
 /**
@@ -347,7 +342,7 @@ export function resumeOf({ state, answers }: Resume, open?: readonly GraphInterr
   const texts = open?.map((each) => canonicalJson(each)) // the state was stored as JSON
   const values = interrupts.flatMap((interrupt, index) => {
     if (texts?.includes(canonicalJson(interrupt)) === false) return []
-    return [[interrupt.id, resumeValueOf(interrupt, index, answers)] as const]
+    return [[interrupt.id, askingOf(interrupt, index).resume(answers)] as const]
   })
   const [first] = values
   return first?.[0] === undefined ? first?.[1] : Object.fromEntries(values)
