@@ -1,23 +1,10 @@
 import { type Part, taskStateFromJSON, type TaskStatus } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 
-import { principalNamed } from '../../mcp-gateway/test/scripted-source.ts'
-import type { AgentCall } from '@x/mcp-gateway'
+import { agentCallOf } from '../../mcp-gateway/test/scripted-source.ts'
 import { parseTaskState, toFinalUpdate, toMessage } from './messages.ts'
 
-const CALL: AgentCall = {
-  runId: 'run_0123456789abcdef',
-  agentId: 'shop',
-  skillId: 'order',
-  input: { kind: 'message', text: 'Hello', files: [] },
-  principal: principalNamed('ada'),
-  signal: new AbortController().signal,
-  artifacts: {
-    write: () => Promise.reject(new Error('none')),
-    read: async () => undefined,
-    list: async () => [],
-  },
-}
+const CALL = agentCallOf({ agentId: 'shop', skillId: 'order' })
 
 test('uses a new context for a call, one context for a conversation, and the context of a task that waits', async () => {
   const contextOf = async (...args: Parameters<typeof toMessage>): Promise<string> => {

@@ -1,7 +1,7 @@
 import type { Agent, AgentCall, AgentSource, AgentUpdate } from '@x/mcp-gateway'
 import { a2aSource, type A2aCard, type A2aSourceOptions } from '../src/source.ts'
 import { type A2aAgent, type AgentTurn, textPart } from './a2a-agent.ts'
-import { principalNamed } from '../../mcp-gateway/test/scripted-source.ts'
+import { agentCallOf, principalNamed } from '../../mcp-gateway/test/scripted-source.ts'
 
 /** A source that looks at one agent, and what it told of it. */
 export interface Started extends AsyncDisposable {
@@ -40,19 +40,12 @@ export async function started(
 }
 
 export function callOf(over: Partial<AgentCall> & { readonly agentId: string }): AgentCall {
-  return {
-    runId: 'run_0123456789abcdef',
+  return agentCallOf({
     skillId: 'forecast',
     input: { kind: 'message', text: 'Rain?', files: [] },
     principal: { ...principalNamed('ada'), claims: { token: 'secret' } },
-    signal: new AbortController().signal,
-    artifacts: {
-      write: () => Promise.reject(new Error('no files here')),
-      read: async () => undefined,
-      list: async () => [],
-    },
     ...over,
-  }
+  })
 }
 
 export async function all(updates: AsyncIterable<AgentUpdate>): Promise<readonly AgentUpdate[]> {

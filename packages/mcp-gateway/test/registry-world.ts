@@ -9,6 +9,7 @@ import type {
   AgentUpdate,
 } from '../src/agents/agent.ts'
 import { ManualClock } from './manual-clock.ts'
+import { agentCallOf } from './scripted-source.ts'
 
 export function agentOf(id: string, over: Partial<Agent> = {}): Agent {
   const description = `Does what ${id} does`
@@ -89,19 +90,7 @@ export function worldOf(
 export const never = (): Promise<void> => new Promise(() => undefined)
 
 export function callWith(signal: AbortSignal = new AbortController().signal): AgentCall {
-  return {
-    runId: 'run_0',
-    agentId: 'a',
-    skillId: 'a',
-    input: { kind: 'message', text: 'Hi', files: [] },
-    principal: { id: 'p', scopes: [], isAnonymous: false, claims: {} },
-    signal,
-    artifacts: {
-      write: () => Promise.reject(new Error('none')),
-      read: async () => undefined,
-      list: async () => [],
-    },
-  }
+  return agentCallOf({ agentId: 'a', skillId: 'a', signal })
 }
 
 /** How a run of agent `a` ended. */

@@ -94,6 +94,29 @@ export function principalNamed(id: string): Principal {
   return { id, scopes: [], isAnonymous: false, claims: {} }
 }
 
+/** A call of an agent, as the gateway makes it. */
+export function agentCallOf(over: Partial<AgentCall> = {}): AgentCall {
+  return {
+    runId: 'run_0123456789abcdef',
+    agentId: 'support',
+    skillId: 'support',
+    input: { kind: 'message', text: 'Hi', files: [] },
+    principal: principalNamed('ada'),
+    thread: undefined,
+    signal: new AbortController().signal,
+    trace: undefined,
+    artifacts: {
+      write: () => Promise.reject(new Error('no files here')),
+      read: async () => undefined,
+      list: async () => [],
+    },
+    resume: undefined,
+    attempt: undefined,
+    remote: undefined,
+    ...over,
+  }
+}
+
 /** A call, with what its client can show and its connection. */
 export type CallRequest = Omit<RunOrder, 'client'> & RunClient & RunSink
 

@@ -96,27 +96,27 @@ export interface AgentCall {
   readonly principal: Principal
   /**
    * Conversation that the call continues, a UUID. The agent knows the earlier messages of it, and keeps the new ones.
-   * @default no conversation, and nothing is kept
+   * `undefined`: no conversation, and nothing is kept.
    */
-  readonly thread?: string | undefined
+  readonly thread: string | undefined
   /** Aborts when the caller cancels, a limit is reached, or the gateway stops. */
   readonly signal: AbortSignal
   /** W3C trace context of the caller. Pass it on. */
-  readonly trace?: Readonly<Record<string, string>> | undefined
+  readonly trace: Readonly<Record<string, string>> | undefined
   /** Writes files of the run, beside those that come as updates, and reads files that the agent wrote before. */
   readonly artifacts: AgentArtifacts
   /** Continues a run that asked, instead of starting one. */
-  readonly resume?: Resume | undefined
+  readonly resume: Resume | undefined
   /**
    * Number of the execution of this run, from 1, if an engine executes it. From 2 on, an earlier process has died or was
-   * stopped within the run: continue from what it has stored. @default the run ends with its process
+   * stopped within the run: continue from what it has stored. `undefined`: the run ends with its process.
    */
-  readonly attempt?: number | undefined
+  readonly attempt: number | undefined
   /**
    * Set if the call may outlive this process: the server of the agent should continue the run when this process leaves.
-   * @default the run ends with the call
+   * `undefined`: the run ends with the call.
    */
-  readonly remote?: RemoteRun | undefined
+  readonly remote: RemoteRun | undefined
 }
 
 /** A run at the server of its agent, which any process can join. */

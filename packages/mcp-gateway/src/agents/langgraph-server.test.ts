@@ -3,7 +3,7 @@ import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { support } from '../../test/remote-langgraph.ts'
-import { principalNamed, quiet } from '../../test/scripted-source.ts'
+import { agentCallOf, principalNamed, quiet } from '../../test/scripted-source.ts'
 import type { Agent, AgentCall, AgentUpdate } from './agent.ts'
 import { langGraphServerSource } from './langgraph-server.ts'
 import type { LangGraphServerSourceOptions } from './langgraph-server.ts'
@@ -86,20 +86,8 @@ async function started(url: string, options: Omit<LangGraphServerSourceOptions, 
 }
 
 function callOf(agentId: string, over: Partial<AgentCall> = {}): AgentCall {
-  return {
-    runId: 'run_0123456789abcdef',
-    agentId,
-    skillId: agentId,
-    input: { kind: 'message', text: 'Hi', files: [] },
-    principal: { ...principalNamed('ada'), claims: { token: 'secret' } },
-    signal: new AbortController().signal,
-    artifacts: {
-      write: () => Promise.reject(new Error('no files here')),
-      read: async () => undefined,
-      list: async () => [],
-    },
-    ...over,
-  }
+  const principal = { ...principalNamed('ada'), claims: { token: 'secret' } }
+  return agentCallOf({ agentId, skillId: agentId, principal, ...over })
 }
 
 async function all(updates: AsyncIterable<AgentUpdate>): Promise<readonly AgentUpdate[]> {

@@ -8,10 +8,8 @@ function open() {
   const clock = new ManualClock()
   const published: object[] = []
   const at = { clock, published }
-  const batches = new ChangeBatches({
-    clock,
-    changes: { publish: async (change) => void published.push(change) },
-  })
+  const publish = async (change: object): Promise<void> => void published.push(change)
+  const batches = new ChangeBatches({ publish }, clock)
   const change = (name: string, over: Partial<ArtifactChange> = {}): void => {
     const all = { uri: `artifact://s/${name}`, list: 'ada' }
     batches.add({ ...all, isListChange: true, isUpdate: true, ...over })

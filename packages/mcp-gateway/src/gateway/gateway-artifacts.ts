@@ -48,7 +48,7 @@ export class GatewayArtifacts {
     this.#options = options
     const onError = (cause: unknown): void =>
       options.onError(new Error('Expired files could not be deleted', { cause }))
-    this.#batches = new ChangeBatches(options)
+    this.#batches = new ChangeBatches(options.changes, clock)
     const onChange = (change: ArtifactChange): void => this.#batches.add(change)
     const artifacts = new Artifacts({
       ...settings,
@@ -60,7 +60,10 @@ export class GatewayArtifacts {
       onError,
     })
     this.#artifacts = artifacts
-    const baseUrl = (): string | undefined => this.#baseUrl()
+    const baseUrl = (): string | undefined => {
+      const url = options.publicUrl ?? options.listensAt()
+      return url === undefined ? undefined : `${url.replace(/\/+$/, '')}${ARTIFACTS_PATH}`
+    }
     this.#links = new ArtifactLinks({ baseUrl, key, clock })
     this.files = gatewayFiles({ ...settings, artifacts, inline })
     this.resources = new ArtifactResources({ artifacts, links: this.#links, pageSize, clock })
@@ -84,12 +87,6 @@ export class GatewayArtifacts {
       clock,
     })
   }
-
-  #baseUrl(): string | undefined {
-    const { publicUrl, listensAt } = this.#options
-    const url = publicUrl ?? listensAt()
-    return url === undefined ? undefined : `${url.replace(/\/+$/, '')}${ARTIFACTS_PATH}`
-  }
 }
 
 /** A run may write a hundred files at once. */
@@ -98,7 +95,7 @@ const MAX_MS = 500
 
 /** Collects changes of artifacts for a short time, and publishes each list and each URI once. */
 export class ChangeBatches {
-  readonly #options: Pick<GatewayArtifactsOptions, 'changes'>
+  readonly #changes: Pick<ChangeFeed, 'publish'>
   readonly #debouncer: Debouncer
   /** Ids of lists that have one more or one less entry. */
   readonly #lists = new Set<string>()
@@ -106,9 +103,8 @@ export class ChangeBatches {
   readonly #updated = new Set<string>()
   #isClosed = false
 
-  constructor(options: Pick<GatewayArtifactsOptions, 'changes' | 'clock'>) {
-    this.#options = options
-    const { clock } = options
+  constructor(changes: Pick<ChangeFeed, 'publish'>, clock: Clock) {
+    this.#changes = changes
     const onDue = (): void => this.#publish()
     this.#debouncer = new Debouncer({ clock, quietMs: QUIET_MS, maxMs: MAX_MS, onDue })
   }
@@ -128,9 +124,8 @@ export class ChangeBatches {
   }
 
   #publish(): void {
-    const { changes } = this.#options
-    for (const owner of this.#lists) void changes.publish({ type: 'resources', owner })
-    for (const uri of this.#updated) void changes.publish({ type: 'resource', uri })
+    for (const owner of this.#lists) void this.#changes.publish({ type: 'resources', owner })
+    for (const uri of this.#updated) void this.#changes.publish({ type: 'resource', uri })
     this.#lists.clear()
     this.#updated.clear()
   }

@@ -1,6 +1,6 @@
 import { pino, type Logger } from 'pino'
 
-import type { GatewayLogger, LogLevel } from '../internal/logger.ts'
+import { minuteCounter, type GatewayLogger, type LogLevel } from '../internal/logger.ts'
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 
 export interface LogOptions {
@@ -85,18 +85,14 @@ function printable(text: string): string {
 
 /** The first request of every client that signs in, and clients that come too often. */
 const USUAL: ReadonlySet<RefusedRequest['reason']> = new Set(['no_credential', 'too_many'])
-const MINUTE_MS = 60_000
 const MAX_PER_MINUTE = 60
 
 /** Chooses the refused requests that get a line: everyone can send them without end, and would fill the log. */
 function refusalFilter(log: Logger, now: () => number): (refusal: RefusedRequest) => boolean {
-  let minute = 0
-  let count = 0
+  const countRefusal = minuteCounter(now)
   return ({ reason }) => {
     if (USUAL.has(reason)) return false
-    const current = Math.floor(now() / MINUTE_MS)
-    count = current === minute ? count + 1 : 1
-    minute = current
+    const count = countRefusal()
     if (count === MAX_PER_MINUTE + 1) {
       log.warn('more requests are refused than are written here: metrics count all of them')
     }

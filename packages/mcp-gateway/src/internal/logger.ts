@@ -20,14 +20,23 @@ const MAX_CHARS = 2000
 /** Limit of entries per minute, because clients can cause entries, and could fill a disk. */
 const MAX_PER_MINUTE = 100
 
-/** Writes entries to standard error, because standard output may carry the protocol. Drops entries over the limit. */
-export function stderrLogger(): GatewayLogger {
+/** Makes a function that returns how often it was called in this minute. */
+export function minuteCounter(now: () => number = Date.now): () => number {
   let minute = 0
   let count = 0
+  return () => {
+    const current = Math.floor(now() / 60_000)
+    count = current === minute ? count + 1 : 1
+    minute = current
+    return count
+  }
+}
+
+/** Writes entries to standard error, because standard output may carry the protocol. Drops entries over the limit. */
+export function stderrLogger(): GatewayLogger {
+  const countEntry = minuteCounter()
   const entry = (level: string, message: string, details?: LogDetails): void => {
-    const now = Math.floor(Date.now() / 60_000)
-    count = now === minute ? count + 1 : 1
-    minute = now
+    const count = countEntry()
     if (count <= MAX_PER_MINUTE) write(level, message, details)
     else if (count === MAX_PER_MINUTE + 1) write('warn', 'More entries of this minute are left out')
   }

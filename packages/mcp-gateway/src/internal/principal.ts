@@ -57,18 +57,7 @@ export function subnetOf(address: string): string {
   return `${first.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
 }
 
-/** A tool, or anything else that needs scopes. */
-export interface Guarded {
-  readonly scopes: readonly string[]
-}
-
-/** Returns whether a caller has all scopes that something needs. `*` is every scope. An error counts as no. */
-export function mayUse(principal: Principal, guarded: Guarded): boolean {
-  try {
-    const { scopes } = principal
-    const { scopes: needed } = guarded
-    return scopes.includes('*') || needed.every((scope) => scopes.includes(scope))
-  } catch {
-    return false
-  }
+/** Returns whether a caller has all scopes that something needs, such as a tool. */
+export function mayUse(principal: Principal, needed: Pick<Principal, 'scopes'>): boolean {
+  return needed.scopes.every((scope) => isAllowed(principal, scope))
 }

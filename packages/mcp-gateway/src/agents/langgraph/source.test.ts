@@ -22,6 +22,7 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock } from '../../../test/manual-clock.ts'
 import {
+  agentCallOf,
   callRuns,
   principalNamed,
   quiet,
@@ -56,27 +57,10 @@ async function started(graphs: Parameters<typeof langGraphSource>[0]) {
   return { source, agents }
 }
 
-function callOf(over: Partial<AgentCall> = {}): AgentCall {
-  return {
-    runId: 'run_0123456789abcdef',
-    agentId: 'support',
-    skillId: 'support',
-    input: { kind: 'message', text: 'Hi', files: [] },
-    principal: principalNamed('ada'),
-    signal: new AbortController().signal,
-    artifacts: {
-      write: () => Promise.reject(new Error('no files here')),
-      read: async () => undefined,
-      list: async () => [],
-    },
-    ...over,
-  }
-}
-
 async function updatesOf(definition: GraphDefinition, over: Partial<AgentCall> = {}) {
   const { source } = await started({ support: definition })
   const updates: AgentUpdate[] = []
-  for await (const update of source.run(callOf(over))) updates.push(update)
+  for await (const update of source.run(agentCallOf(over))) updates.push(update)
   return updates
 }
 
@@ -127,9 +111,9 @@ test('gives the graph the caller, the run and the files in its configuration', a
     return 'Hello'
   }).compile()
   const { source } = await started({ support: { graph, description: '' } })
-  const call = callOf()
+  const call = agentCallOf()
   for await (const _ of source.run(call));
-  for await (const _ of source.run(callOf({ principal: principalNamed('bob') })));
+  for await (const _ of source.run(agentCallOf({ principal: principalNamed('bob') })));
   expect(seen).toEqual([
     expect.objectContaining({
       principal: principalNamed('ada'),
@@ -149,8 +133,8 @@ test('gives each call its own thread, and deletes it after the call', async () =
     return 'Hello'
   }).compile({ checkpointer })
   const { source, agents } = await started({ support: { graph, description: '' } })
-  for await (const _ of source.run(callOf()));
-  for await (const _ of source.run(callOf()));
+  for await (const _ of source.run(agentCallOf()));
+  for await (const _ of source.run(agentCallOf()));
   expect(agents[0]?.canAsk).toBe(true)
   expect(sizes).toEqual([1, 1])
   expect(Object.keys(checkpointer.storage)).toEqual([])
@@ -210,7 +194,7 @@ test('passes arguments to a graph with a schema, and returns its output', async 
   ])
   const run = async (input: AgentCall['input']): Promise<AgentUpdate | undefined> => {
     let last: AgentUpdate | undefined
-    for await (const update of source.run(callOf({ input }))) last = update
+    for await (const update of source.run(agentCallOf({ input }))) last = update
     return last
   }
   const value = { city: 'Rome', days: 2 }
@@ -305,7 +289,7 @@ test('offers the graphs of a langgraph.json with their descriptions', async () =
       ['made', ''],
     ])
     const updates: AgentUpdate[] = []
-    for await (const update of source.run(callOf({ agentId: 'made' }))) updates.push(update)
+    for await (const update of source.run(agentCallOf({ agentId: 'made' }))) updates.push(update)
     expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'Echo' })
 
     await writeFile(join(folder, 'broken.mjs'), 'export const a = ')

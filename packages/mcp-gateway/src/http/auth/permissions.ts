@@ -1,14 +1,14 @@
 import { isRecord } from '@x/internal'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 import { challengeResponse } from './authenticator.ts'
-import { type Guarded, mayUse, type Principal } from '../../internal/principal.ts'
+import { mayUse, type Principal } from '../../internal/principal.ts'
 
 export interface ScopeCheck {
   readonly principal: Principal
   readonly auth: Authenticator | undefined
   readonly request: AuthenticationRequest
   /** All tools, also those that the caller may not use. */
-  readonly plan: { byName(name: string): Guarded | undefined }
+  readonly plan: { byName(name: string): Pick<Principal, 'scopes'> | undefined }
 }
 
 export interface ScopeRefusal {
