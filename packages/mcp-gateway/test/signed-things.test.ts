@@ -38,7 +38,6 @@ test('accepts what one key signed for one use for no other use', async () => {
       versionUri: '',
       scope,
       name: 'a',
-      title: 'a',
       version: 1,
       mimeType: 'text/plain',
       size: 1,

@@ -17,7 +17,6 @@ import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
   artifactNameFrom,
-  artifactTitleFrom,
   artifactUriOf,
   decodedName,
   encodedName,
@@ -129,7 +128,7 @@ export class Artifacts implements AsyncDisposable {
       end = endKey(version.expiresAt, blobId)
       await records.put(end, place)
       await records.delete(unfinished)
-      return await this.#add(owned, name, { title: artifactTitleFrom(file.name), version })
+      return await this.#add(owned, name, version)
     } catch (error) {
       // The first error says more. If this fails, too, the sweep removes the rest.
       await this.#remove(place, end)
@@ -312,11 +311,7 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
-  async #add(
-    { scope, owner }: OwnedScope,
-    name: string,
-    { title, version }: { readonly title: string; readonly version: NewVersion },
-  ): Promise<Artifact> {
+  async #add({ scope, owner }: OwnedScope, name: string, version: NewVersion): Promise<Artifact> {
     const { records } = this.#store
     const { blobId, createdAt, expiresAt } = version
     const ttlMs = expiresAt - this.#options.clock.now()
@@ -337,11 +332,11 @@ export class Artifacts implements AsyncDisposable {
       const own = { ...version, version: found?.next ?? 1 }
       const all = [...(found?.versions ?? []), own]
       const versions = all.slice(-MAX_VERSIONS)
-      const put = { list, title, listedAs, next: own.version + 1, versions }
+      const put = { list, listedAs, next: own.version + 1, versions }
       const rest = all.slice(0, -versions.length)
       return { put, result: { before: found, after: put, added: own, removed: rest } }
     })
-    const artifact = this.#toArtifact({ scope, name }, after.title, added)
+    const artifact = this.#toArtifact({ scope, name }, added)
     if (after === before) {
       await records.delete(listedAs)
       await this.#free({ scope, name, ...version }, endKey(expiresAt, blobId))
@@ -414,7 +409,7 @@ export class Artifacts implements AsyncDisposable {
       if (!bytes) throw notFound()
       return bytes
     }
-    const artifact = this.#toArtifact({ scope, name }, stored.title, version)
+    const artifact = this.#toArtifact({ scope, name }, version)
     return { ...artifact, listedAs: stored.listedAs, open }
   }
 
@@ -424,13 +419,13 @@ export class Artifacts implements AsyncDisposable {
     return name === undefined ? undefined : this.#foundIn(value, { scope, name }, agentId)
   }
 
-  #toArtifact({ scope, name }: ArtifactAddress, title: string, found: StoredVersion): Artifact {
+  #toArtifact({ scope, name }: ArtifactAddress, found: StoredVersion): Artifact {
     const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
     const { uriScheme } = this.#options
     const uri = artifactUriOf({ scope, name }, uriScheme)
     const versionUri = artifactUriOf({ scope, name, version }, uriScheme)
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
-    return { uri, versionUri, scope, name, title, version, ...facts }
+    return { uri, versionUri, scope, name, version, ...facts }
   }
 }
 
@@ -464,10 +459,10 @@ class LargeReads {
   }
 }
 
-function toInputFile(uri: string, { title, mimeType, size, open }: FoundArtifact): InputFile {
+function toInputFile(uri: string, { name, mimeType, size, open }: FoundArtifact): InputFile {
   return {
     uri,
-    name: fileNameFrom(title), // agents save files by it
+    name: fileNameFrom(name), // agents save files by it
     mimeType,
     size,
     async *read(signal) {
@@ -498,8 +493,6 @@ export interface Artifact {
   readonly versionUri: string
   readonly scope: string
   readonly name: string
-  /** Name that the agent or the client gave, in one line. */
-  readonly title: string
   readonly version: number
   readonly mimeType: string
   /** bytes */
@@ -600,8 +593,6 @@ const StoredVersion = z.object({
 const StoredName = z.object({
   /** Id of its list. */
   list: z.string(),
-  /** Name that the agent or the client gave. */
-  title: z.string(),
   next: z.int(),
   /** Key of its entry in the list. */
   listedAs: z.string(),

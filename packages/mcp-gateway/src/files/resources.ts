@@ -123,9 +123,9 @@ export class ArtifactResources {
 const MAX_VALUES = 100
 
 function resourceOf(artifact: Artifact): Resource {
-  const { uri, title, mimeType, size, createdAt } = artifact
+  const { uri, name, mimeType, size, createdAt } = artifact
   const annotations = { lastModified: new Date(createdAt).toISOString() }
-  return { uri, name: artifact.name, title, mimeType, size, annotations, _meta: metaOf(artifact) }
+  return { uri, name, mimeType, size, annotations, _meta: metaOf(artifact) }
 }
 
 function contentOf(

@@ -22,7 +22,7 @@ import type {
   RunFiles,
   StoredFile,
 } from './result-files.ts'
-import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
+import { artifactNameFrom, encodedName } from './uri.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import { abortable } from '../internal/timers.ts'
 import { createGuardedFetch } from '../internal/guarded-fetch.ts'
@@ -115,8 +115,7 @@ class GatewayRunFiles implements RunFiles {
     if (!this.#options.artifacts) return undefined
     const mimeType = namedTypeOf(name) ?? 'text/plain'
     const kept = await this.#inTurn(() => this.#store({ name, mimeType, data }))
-    const { title, size, version, versionUri } = kept
-    return linkBlock({ uri: versionUri, name: title, mimeType, size, version })
+    return linkBlock({ ...kept, uri: kept.versionUri })
   }
 
   async soFar(): Promise<EarlierFiles> {
@@ -199,17 +198,16 @@ class GatewayRunFiles implements RunFiles {
   }
 
   /** Reads a file that is not stored, for its type, its size and its hash. */
-  async #measure({ name: title, mimeType: declared, data }: GivenFile): Promise<WrittenFile> {
+  async #measure({ name: given, mimeType: declared, data }: GivenFile): Promise<WrittenFile> {
     const head = new HeldBytes(0)
     const measured = new MeasuredBytes(head.through(data), this.#options.maxBytes)
     for await (const chunk of measured) void chunk
-    const name = artifactNameFrom(title)
+    const name = artifactNameFrom(given)
     const version = (this.#versions.get(name) ?? 0) + 1
     this.#versions.set(name, version)
     const uri = `inline:///${encodedName(name)}`
     return {
       name,
-      title: artifactTitleFrom(title),
       mimeType: fileTypeOf(declared, head.head).mimeType,
       size: measured.size,
       sha256: measured.sha256(),
@@ -221,19 +219,19 @@ class GatewayRunFiles implements RunFiles {
 
   /** @throws GatewayError `LIMIT` if the file does not fit and is not stored */
   #show(written: WrittenFile, declared: string | undefined, held: HeldBytes): void {
-    const { name, sha256, title, mimeType, size, version, versionUri: uri } = written
+    const { name, sha256, mimeType, size, version, versionUri: uri } = written
     if (!this.#isFirst(name, sha256)) return
     const isStored = this.#options.artifacts !== undefined
     const { kind } = fileTypeOf(declared, held.head)
     const { all } = held
     const inline = all && inlineBlock({ uri, mimeType, kind, isStored }, all, this.#budget)
     if (!inline && !isStored) throw noRoom(size)
-    const text = `The file "${title}" (${mimeType}, ${size} bytes) was made, and is not stored here.`
+    const text = `The file "${name}" (${mimeType}, ${size} bytes) was made, and is not stored here.`
     const link = isStored
-      ? linkBlock({ uri, name: title, mimeType, size, version })
+      ? linkBlock({ uri, name, mimeType, size, version })
       : { type: 'text' as const, text }
     if (inline) return void this.#entries.push({ blocks: [inline], short: [link] })
-    const preview = kind === 'text' ? previewBlock(title, held.head, this.#budget) : undefined
+    const preview = kind === 'text' ? previewBlock(name, held.head, this.#budget) : undefined
     this.#add(preview ? [link, preview] : [link], [link])
   }
 
@@ -295,7 +293,7 @@ interface GivenFile {
 
 type WrittenFile = Pick<
   Artifact,
-  'name' | 'title' | 'mimeType' | 'size' | 'sha256' | 'version' | 'uri' | 'versionUri'
+  'name' | 'mimeType' | 'size' | 'sha256' | 'version' | 'uri' | 'versionUri'
 >
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -4,7 +4,6 @@ import { isScopeId, newScopeId } from './namespaces.ts'
 import {
   artifactAddressFrom,
   artifactNameFrom,
-  artifactTitleFrom,
   artifactUriOf,
   encodedName,
   fileNameFrom,
@@ -96,6 +95,9 @@ test('changes invalid names only', () => {
   expect(artifactNameFrom(' a\nb ')).toBe('a b')
   expect(artifactNameFrom('photo\u202Egnp\u200B.exe\u2028')).toBe('photognp.exe')
   expect(artifactNameFrom('..')).toBe('__')
+  expect(artifactNameFrom('.')).toBe('_')
+  expect(artifactNameFrom('\ud800')).toBe('\ufffd')
+  expect(artifactNameFrom('a\r\nSet-Cookie: b')).toBe('a  Set-Cookie: b')
   expect(artifactNameFrom('\u0000')).toBe('file')
   expect(Buffer.byteLength(artifactNameFrom('😀'.repeat(100)))).toBe(252)
 })
@@ -108,32 +110,10 @@ test('makes random scopes of 26 characters', () => {
 })
 
 test.each([
-  ['report.pdf', 'report.pdf'],
-  ['out/Größe 👩‍💻.csv', 'out/Größe 👩‍💻.csv'],
-  ['a\r\nSet-Cookie: b', 'a Set-Cookie: b'],
-  ['\u202Egpj.exe', 'gpj.exe'],
-  ['a\u{E0041}\u0000b', 'ab'],
-  ['\u2028', 'file'],
-  ['', 'file'],
-  ['x'.repeat(1_000_000), 'x'.repeat(255)],
-])('shows %j as one legible line', (text, expected) => {
-  expect(artifactTitleFrom(text)).toBe(expected)
-})
-
-test.each([
   ['../../etc/passwd', '.._.._etc_passwd'],
   ['/etc/passwd', '_etc_passwd'],
   ['..\\..\\boot.ini', '.._.._boot.ini'],
-  ['..', '__'],
-  ['.', '_'],
   ['report.pdf', 'report.pdf'],
-])('makes a file name of %j that stays in its folder', (title, expected) => {
-  expect(fileNameFrom(title)).toBe(expected)
+])('makes a file name of %j that stays in its folder', (name, expected) => {
+  expect(fileNameFrom(name)).toBe(expected)
 })
-
-test.each(['../a', 'a\0b', '..', '', '\ud800', 'x'.repeat(5000), '__proto__'])(
-  'makes a valid name of %j',
-  (text) => {
-    expect(isArtifactName(artifactNameFrom(text))).toBe(true)
-  },
-)

@@ -87,18 +87,9 @@ export function artifactNameFrom(text: string): string {
   return name === '.' || name === '..' ? name.replaceAll('.', '_') : 'file'
 }
 
-/**
- * Makes the name that people see and programs use to save a file: one line, without invisible characters. Never throws.
- */
-export function artifactTitleFrom(text: string): string {
-  const line = text.slice(0, MAX_BYTES).replaceAll(/[\n\t\p{Zl}\p{Zp}]/gu, ' ')
-  return legible(wellFormed(line)).trim() || 'file'
-}
-
-/** Makes a file name that cannot leave its folder. */
-export function fileNameFrom(title: string): string {
-  const name = title.replaceAll(/[/\\]/g, '_')
-  return name === '.' || name === '..' ? name.replaceAll('.', '_') : name
+/** Makes a file name that cannot leave its folder from the name of an artifact. */
+export function fileNameFrom(name: string): string {
+  return name.replaceAll(/[/\\]/g, '_')
 }
 
 /** Replaces halves of surrogate pairs, which have no encoding. */

@@ -4,7 +4,6 @@ import type { ArtifactLinks } from '../files/links.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import {
   artifactAddressFrom,
-  artifactTitleFrom,
   decodedName,
   fileNameFrom,
   type ArtifactAddress,
@@ -207,7 +206,7 @@ function headersOf(artifact: Artifact): Headers {
 /** RFC 6266, with a second name for clients that read ASCII only. */
 function dispositionOf(name: string): string {
   const plain = name.replaceAll(/[^\w .-]/g, '_')
-  const encoded = encodeURIComponent(fileNameFrom(artifactTitleFrom(name)))
+  const encoded = encodeURIComponent(fileNameFrom(name))
   const strict = encoded.replaceAll(/['()*]/g, (mark) => {
     return `%${mark.charCodeAt(0).toString(16).toUpperCase()}`
   })
