@@ -25,7 +25,7 @@ import type { JWK } from 'jose'
 import { parseCard, parseCardAddress, toAgent, UnusableCard } from './card.ts'
 import { isOver, parseTaskState, toMessage } from './messages.ts'
 import { TaskReader } from './task-reader.ts'
-import { TaskRun } from './task-run.ts'
+import { inTime, TaskRun } from './task-run.ts'
 
 /** The card of an agent, and what is needed to read it and to call the agent. */
 export interface A2aCard {
@@ -101,7 +101,7 @@ export function a2aSource(options: A2aSourceOptions): AgentSource {
 }
 
 /** The options with their defaults. */
-type Settings = {
+export type Settings = {
   readonly [Key in Exclude<keyof A2aSourceOptions, 'cards'>]-?: NonNullable<A2aSourceOptions[Key]>
 }
 
@@ -160,7 +160,7 @@ class A2aSource implements AgentSource {
     const run = new TaskRun({
       client: await agent.client(card),
       isStreaming: card.capabilities?.streaming === true,
-      reader: new TaskReader({ task, maxBytes: this.#settings.maxBytes }),
+      reader: new TaskReader(task, this.#settings.maxBytes),
       settings: this.#settings,
       headers: call.trace ?? {},
       signal: call.signal,
@@ -187,18 +187,13 @@ class A2aSource implements AgentSource {
     const agent = this.#agents.get(agentId)
     const card = agent?.card
     if (task === undefined || agent === undefined || card === undefined) return
-    const { clock, timeoutMs } = this.#settings
-    const late = new AbortController()
-    const undo = clock.after(timeoutMs, () => late.abort())
     try {
       const client = await agent.client(card)
       const request = { tenant: '', id: task.taskId, metadata: undefined }
-      await client.cancelTask(request, { signal: late.signal })
+      await inTime(this.#settings, (signal) => client.cancelTask(request, { signal }))
     } catch (error) {
       if (isOver(error)) return
       agent.warn('A task that nobody continues could not be cancelled', error)
-    } finally {
-      undo()
     }
   }
 

@@ -4,13 +4,6 @@ import type { AgentUpdate, FinalUpdate } from '@x/mcp-gateway'
 import { countBytes, findFiles, findProgress, joinText, toFinalUpdate } from './messages.ts'
 import type { TaskState } from './messages.ts'
 
-interface TaskReaderOptions {
-  /** The task that the message continues. */
-  readonly task: TaskState | undefined
-  /** Most bytes of all artifacts together. */
-  readonly maxBytes: number
-}
-
 /**
  * Reads the events of a stream and the snapshots of one task. Yields everything once. `end` is set when the task has
  * ended or waits.
@@ -21,9 +14,12 @@ export class TaskReader {
   readonly #stoppedAt: string | undefined
   /** Ids of messages that were read. Texts of messages without an id. */
   readonly #read = new Set<string>()
-  #task: TaskState | undefined
-  #end: FinalUpdate | undefined
-  #isStillWaiting = false
+  /** The task that the message continues, else the one that the agent names first. */
+  task: TaskState | undefined
+  /** How the task ended, or what it waits for. `finish()` yields it. */
+  end: FinalUpdate | undefined
+  /** `true` for a task that has not accepted the answer to its last question. */
+  isStillWaiting = false
   /** All text that was yielded. */
   #yielded = ''
   /** Text of the last message. */
@@ -31,24 +27,11 @@ export class TaskReader {
   /** Text of messages while the task was working. */
   #notes = ''
 
-  constructor({ task, maxBytes }: TaskReaderOptions) {
+  /** @param maxBytes limit for all artifacts together */
+  constructor(task: TaskState | undefined, maxBytes: number) {
     this.#artifacts = new TaskArtifacts(maxBytes)
-    this.#task = task
+    this.task = task
     this.#stoppedAt = task?.messageId
-  }
-
-  get task(): TaskState | undefined {
-    return this.#task
-  }
-
-  /** How the task ended, or what it waits for. `finish()` yields it. */
-  get end(): FinalUpdate | undefined {
-    return this.#end
-  }
-
-  /** `true` for a task that has not accepted the answer to its last question. */
-  get isStillWaiting(): boolean {
-    return this.#isStillWaiting
   }
 
   /** Notes the id of the task only. */
@@ -98,10 +81,10 @@ export class TaskReader {
 
   /** Yields the rest and the end. Call it once, when `end` is set. */
   *finish(): Generator<AgentUpdate> {
-    if (this.#end === undefined) return
+    if (this.end === undefined) return
     yield* this.#artifacts.finish()
-    if (this.#end.type !== 'done') {
-      yield this.#end
+    if (this.end.type !== 'done') {
+      yield this.end
       return
     }
     const whole = wholeText(this.#artifacts.text, this.#lastWords) || this.#notes
@@ -122,16 +105,16 @@ export class TaskReader {
   *#message(message: Message): Generator<AgentUpdate> {
     yield* this.#filesIn(message)
     this.#lastWords += joinText(message.parts)
-    if (this.#task === undefined) this.#end = { type: 'done' }
+    if (this.task === undefined) this.end = { type: 'done' }
   }
 
   *#status(status: TaskStatus | undefined): Generator<AgentUpdate> {
     const { message } = status ?? {}
-    const end = toFinalUpdate(status, this.#task ?? NO_TASK)
+    const end = toFinalUpdate(status, this.task ?? NO_TASK)
     const isWaiting = end?.type === 'asked' || end?.type === 'authorization'
-    this.#isStillWaiting = Boolean(this.#stoppedAt) && message?.messageId === this.#stoppedAt
-    if (isWaiting && this.#isStillWaiting) return
-    this.#end = end
+    this.isStillWaiting = Boolean(this.#stoppedAt) && message?.messageId === this.#stoppedAt
+    if (isWaiting && this.isStillWaiting) return
+    this.end = end
     if (message === undefined) return
     const text = joinText(message.parts)
     const isNew = !this.#read.has(message.messageId || text)
@@ -156,7 +139,7 @@ export class TaskReader {
   }
 
   #name({ taskId, contextId }: TaskState): void {
-    if (taskId !== '') this.#task ??= { taskId, contextId }
+    if (taskId !== '') this.task ??= { taskId, contextId }
   }
 }
 

@@ -1,24 +1,18 @@
 import type { Message, StreamResponse } from '@a2a-js/sdk'
-import type { Client } from '@a2a-js/sdk/client'
+import type { Client, RequestOptions } from '@a2a-js/sdk/client'
 
 import { GatewayError } from '@x/mcp-gateway'
-import type { AgentUpdate, Clock, FinalUpdate, RemoteRun } from '@x/mcp-gateway'
+import type { AgentUpdate, FinalUpdate, RemoteRun } from '@x/mcp-gateway'
 import { abortable, pause } from '@x/mcp-gateway/adapter'
 import { isOver } from './messages.ts'
+import type { Settings } from './source.ts'
 import type { TaskReader } from './task-reader.ts'
 
 interface TaskRunOptions {
   readonly client: Client
   readonly isStreaming: boolean
   readonly reader: TaskReader
-  readonly settings: {
-    readonly clock: Clock
-    readonly random: () => number
-    /** Longest wait between two reads of a task, for agents that do not stream. The first waits are shorter. */
-    readonly pollMs: number
-    /** Time limit of a read and of a cancellation. */
-    readonly timeoutMs: number
-  }
+  readonly settings: Settings
   /** Trace context of the caller. */
   readonly headers: Readonly<Record<string, string>>
   /** Aborts when the caller cancels. */
@@ -165,9 +159,11 @@ export class TaskRun {
   }
 
   async *#poll(): AsyncGenerator<AgentUpdate> {
-    const { client, reader, signal } = this.#options
+    const { client, reader, settings, signal } = this.#options
     const request = { tenant: '', id: this.#taskId(), historyLength: 0 }
-    const task = await this.#inTime((options) => client.getTask(request, options), signal)
+    const task = await inTime(settings, (late) => {
+      return client.getTask(request, this.#request(AbortSignal.any([late, signal])))
+    })
     yield* reader.take({ payload: { $case: 'task', value: task } })
     // The task still waits, so the agent did not accept the answer.
     if (reader.isStillWaiting && this.#failure !== undefined) throw this.#failure
@@ -227,11 +223,10 @@ export class TaskRun {
   }
 
   async #cancel(): Promise<void> {
-    const { client, reader, onWarning } = this.#options
-    const { clock, timeoutMs } = this.#options.settings
+    const { client, reader, onWarning, settings } = this.#options
     if (reader.task === undefined && this.#isSent && !this.#isOpened) {
       await new Promise<void>((resolve) => {
-        const undo = clock.after(timeoutMs, resolve)
+        const undo = settings.clock.after(settings.timeoutMs, resolve)
         this.#onOpened = () => {
           undo()
           resolve()
@@ -241,9 +236,8 @@ export class TaskRun {
     const id = reader.task?.taskId
     if (id === undefined) return
     try {
-      await this.#inTime((options) => {
-        return client.cancelTask({ tenant: '', id, metadata: undefined }, options)
-      })
+      const request = { tenant: '', id, metadata: undefined }
+      await inTime(settings, (late) => client.cancelTask(request, this.#request(late)))
     } catch (error) {
       if (!isOver(error) && !isForgotten(error)) onWarning('A task could not be cancelled', error)
     }
@@ -253,24 +247,24 @@ export class TaskRun {
     return this.#options.reader.task?.taskId ?? ''
   }
 
-  #request(signal: AbortSignal = this.#requests.signal): CallOptions {
+  #request(signal: AbortSignal = this.#requests.signal): RequestOptions {
     return { signal, serviceParameters: { ...this.#options.headers } }
   }
+}
 
-  async #inTime<Value>(
-    ask: (options: CallOptions) => Promise<Value>,
-    outer?: AbortSignal,
-  ): Promise<Value> {
-    const { clock, timeoutMs } = this.#options.settings
-    const late = new AbortController()
-    const undo = clock.after(timeoutMs, () => {
-      late.abort(new GatewayError('UNAVAILABLE', `The agent did not answer within ${timeoutMs} ms`))
-    })
-    try {
-      return await ask(this.#request(AbortSignal.any([late.signal, ...(outer ? [outer] : [])])))
-    } finally {
-      undo()
-    }
+/** Asks an agent within the time limit. @throws GatewayError `UNAVAILABLE`; what `ask` throws */
+export async function inTime<Value>(
+  { clock, timeoutMs }: Settings,
+  ask: (signal: AbortSignal) => Promise<Value>,
+): Promise<Value> {
+  const late = new AbortController()
+  const undo = clock.after(timeoutMs, () => {
+    late.abort(new GatewayError('UNAVAILABLE', `The agent did not answer within ${timeoutMs} ms`))
+  })
+  try {
+    return await ask(late.signal)
+  } finally {
+    undo()
   }
 }
 
@@ -286,11 +280,6 @@ function isForgotten(error: unknown): boolean {
 
 const FORGOTTEN =
   'The agent does not know the task of this call any more. It may have worked on it, so the message is not sent again. Check what it did before you call again.'
-
-interface CallOptions {
-  readonly signal: AbortSignal
-  readonly serviceParameters: Record<string, string>
-}
 
 /** No wait before the first attempt: most streams break for a short time only. */
 function backoffMs(rounds: number): number {

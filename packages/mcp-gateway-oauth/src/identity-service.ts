@@ -1,5 +1,7 @@
+import { GatewayError } from '@x/mcp-gateway'
 import { readBounded, secureUrlFrom } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
+import type { OAuthFacadeOptions } from './oauth-facade.ts'
 
 /** A signed-in user, as the identity service describes it. */
 export interface Identity {
@@ -31,14 +33,6 @@ export class IdentityServiceError extends Error {
   }
 }
 
-export interface IdentityServiceOptions {
-  readonly upstreamUrl: string
-  readonly provider: string
-  /** Limit of one request. Milliseconds. */
-  readonly timeoutMs: number
-  readonly fetch: typeof globalThis.fetch
-}
-
 const MAX_ANSWER_BYTES = 262_144
 
 const upstreamTokens = z.object({
@@ -54,12 +48,17 @@ const claimsShape = z.record(z.string(), z.unknown())
  *
  * @throws GatewayError `CONFIG`
  */
-export function identityService(options: IdentityServiceOptions): IdentityService {
-  const { upstreamUrl, provider, timeoutMs, fetch } = options
+export function identityService(options: OAuthFacadeOptions): IdentityService {
+  const { upstreamUrl, provider = 'azure', fetch = globalThis.fetch } = options
+  const { upstreamTimeoutMs = 10_000 } = options
+  if (upstreamUrl === undefined) {
+    const message = 'oauthFacade() needs an identity service: set upstreamUrl or identity'
+    throw new GatewayError('CONFIG', message, { path: 'auth.facade.upstreamUrl' })
+  }
   const base = secureUrlFrom(upstreamUrl, 'auth.facade.upstreamUrl').href.replace(/\/$/, '')
 
   const request = async (path: string, init: RequestInit): Promise<unknown> => {
-    const signal = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.timeout(upstreamTimeoutMs)
     let response: Response
     try {
       // A redirect is not followed: the request holds a credential.

@@ -176,7 +176,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { stateTtlMs = 300_000, refreshTtlMs = 30 * DAY_MS } = options
   const { onError = () => undefined, now = Date.now } = options
   const { guardedFetch = createGuardedFetch() } = options
-  const { identity = upstreamIdentity(options) } = options
+  const { identity = identityService(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
   const issuer = new URL(resource).origin
   const { records } = options.store
@@ -191,14 +191,4 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,
   }
-}
-
-function upstreamIdentity(options: OAuthFacadeOptions): IdentityService {
-  const { upstreamUrl, provider = 'azure', fetch = globalThis.fetch } = options
-  if (upstreamUrl === undefined) {
-    const message = 'oauthFacade() needs an identity service: set upstreamUrl or identity'
-    throw new GatewayError('CONFIG', message, { path: 'auth.facade.upstreamUrl' })
-  }
-  const { upstreamTimeoutMs: timeoutMs = 10_000 } = options
-  return identityService({ upstreamUrl, provider, timeoutMs, fetch })
 }
