@@ -28,13 +28,11 @@ export interface ChangeListener {
 export interface ChangeFeedOptions {
   readonly logs: EventLogs
   readonly limits: LogLimits
-  /** Id of this process. */
   readonly process: string
   readonly clock: Clock
   readonly onError: (error: Error) => void
 }
 
-/** Name of the log. */
 export const CHANGES = 'changes'
 const RETRY_MS = 1000
 /** Time in which processes that notice a change later than others notify clients together. */
@@ -49,11 +47,9 @@ export class ChangeFeed {
   readonly #listeners = new Set<ChangeListener>()
   /** Versions of lists in the latest notifications. */
   readonly #versions = new Map<string, string>()
-  /** Versions of the lists of this process. */
   readonly #ownVersions = new Map<string, string>()
   /** Versions that this process has later than others, and of which clients are notified again. */
   readonly #late = new Map<string, { readonly version: string; readonly stop: () => void }>()
-  /** Changes that could not be stored. */
   readonly #unsent = new Map<string, object>()
   #queue: Promise<unknown> = Promise.resolve()
   readonly #log: LogFollower
@@ -106,7 +102,6 @@ export class ChangeFeed {
     return publishing
   }
 
-  /** @returns a function that removes the listener */
   listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -261,7 +256,6 @@ export interface SessionListenerOptions {
   readonly feed: ChangeFeed
   /** Whose resources the session may see. `undefined`: it has no list of resources. */
   readonly owner: string | undefined
-  /** Lists for which the client receives notifications. */
   readonly lists: readonly ('tools' | 'prompts')[]
 }
 
@@ -345,11 +339,10 @@ export class SessionListener implements SessionUse, ChangeListener {
     if (change.type === 'resources' && change.owner !== owner) return
     if (change.type === 'resource' && !session.record.followed.includes(change.uri)) return
     // Without an id, the client does not try to resume.
-    this.stream.write(sessions.settings.events ? text : toNotification(change))
+    this.stream.write(sessions.parts.settings.events ? text : toNotification(change))
   }
 }
 
-/** Notification of each kind of change. */
 export const CHANGE_METHODS = {
   tools: 'notifications/tools/list_changed',
   prompts: 'notifications/prompts/list_changed',
@@ -357,7 +350,6 @@ export const CHANGE_METHODS = {
   resource: 'notifications/resources/updated',
 } as const
 
-/** Returns the notification of a change as an event. */
 function toNotification(change: Change, id?: string): string {
   const params = change.type === 'resource' ? { uri: change.uri } : undefined
   return toEvent(

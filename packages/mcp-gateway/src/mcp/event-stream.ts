@@ -45,7 +45,6 @@ export class EventStream {
     return this.#sink?.writable()
   }
 
-  /** Writes text in the format of server-sent events. */
   write(text: string): void {
     if (this.isClosed) return
     if (this.#sink) this.#sink.write(text)
@@ -59,13 +58,11 @@ export class EventStream {
     this.#sink?.end(() => this.#close('ended'))
   }
 
-  /** The client has left. */
   lose(): void {
     this.#pending = ''
     this.#close('lost')
   }
 
-  /** Connects the response that carries the events. */
   connect(sink: EventSink): void {
     this.#sink = sink
     if (this.#pending !== '') sink.write(this.#pending)
@@ -80,7 +77,6 @@ export class EventStream {
   }
 }
 
-/** Ends the id of the last event of a stream. */
 const END = '.end'
 
 /**

@@ -45,7 +45,6 @@ export interface McpHandlers {
   handle(method: string, params: Params, context: RequestContext): McpResult | Promise<McpResult>
 }
 
-/** Parts of a gateway that answer requests. */
 export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instructions'> {
   readonly registry: Pick<AgentRegistry, 'plan'>
   readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'idempotent' | 'maxRunMs'>
@@ -54,7 +53,6 @@ export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instruct
   readonly retentionMs: number
   readonly cursors: SignedCursors
   readonly states: RequestStates
-  /** Entries on one page of a list. */
   readonly pageSize: number
   /** `public`: all callers get the same lists, so that caches may share them. */
   readonly cacheScope: 'public' | 'private'
@@ -153,7 +151,17 @@ function resourceMethods(resources: ArtifactResources): Methods {
   const methods: Methods = {
     'resources/list': (params, context) => resources.list(context.caller, cursorOf(params)),
     'resources/templates/list': () => resources.templates(),
-    'resources/read': (params, context) => readResource(resources, textOf(params, 'uri'), context),
+    'resources/read': async (params, context) => {
+      const uri = textOf(params, 'uri')
+      const { contents, fixedMs } = await resources.read(context.caller, uri, () => {
+        context.signal.throwIfAborted()
+        // Asked again here, because many requests may have been accepted before the first of them was answered.
+        if (context.hasRoom()) return
+        const data = { uri, retryAfterMs: 5000 }
+        throw new ProtocolError(ProtocolErrorCode.InternalError, NO_ROOM, data)
+      })
+      return fixedMs ? { contents, ttlMs: fixedMs, cacheScope: 'private' } : { contents }
+    },
     'resources/subscribe': async (params, context) => {
       const { session } = context
       if (!session) throw methodNotFound()
@@ -192,24 +200,8 @@ function withoutStoreErrors(method: Method): Method {
   }
 }
 
-async function readResource(
-  resources: ArtifactResources,
-  uri: string,
-  context: RequestContext,
-): Promise<Result> {
-  const { contents, fixedMs } = await resources.read(context.caller, uri, () => {
-    context.signal.throwIfAborted()
-    // Asked again here, because many requests may have been accepted before the first of them was answered.
-    if (!context.hasRoom()) throw noRoom(uri)
-  })
-  return fixedMs ? { contents, ttlMs: fixedMs, cacheScope: 'private' } : { contents }
-}
-
-function noRoom(uri: string): ProtocolError {
-  const text =
-    'Too many responses wait for clients that do not read them. Read the responses, then this resource again.'
-  return new ProtocolError(ProtocolErrorCode.InternalError, text, { uri, retryAfterMs: 5000 })
-}
+const NO_ROOM =
+  'Too many responses wait for clients that do not read them. Read the responses, then this resource again.'
 
 const COMPLETION_METHODS: Methods = {
   'completion/complete': withoutStoreErrors(

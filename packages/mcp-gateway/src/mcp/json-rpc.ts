@@ -86,12 +86,10 @@ export function methodOf(message: unknown): string | undefined {
   return typeof message['method'] === 'string' ? message['method'] : undefined
 }
 
-/** Returns the parameters of a message that was not checked. */
 export function paramsOf(message: unknown): Params {
   return isRecord(message) && isRecord(message['params']) ? message['params'] : {}
 }
 
-/** Returns whether a body that was not checked is a request. */
 export function isAnyRequest(body: unknown): boolean {
   return isRecord(body) && 'method' in body && 'id' in body
 }

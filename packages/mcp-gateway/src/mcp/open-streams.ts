@@ -14,7 +14,6 @@ export class OpenStreams {
   readonly #perPrincipal: number
   readonly #perAddress: number
   readonly #clock: Clock
-  /** Number of listening streams by their caller. */
   readonly #listening = new Map<string, number>()
   readonly #streams = new Set<EventStream>()
   #stopTimer: (() => void) | undefined
@@ -41,14 +40,12 @@ export class OpenStreams {
     return this.#take(`address:${subnetOf(address)}`, this.#perAddress)
   }
 
-  /** Keeps a stream open until it is closed. */
   keepOpen(stream: EventStream): void {
     this.#streams.add(stream)
     stream.onClose(() => this.#streams.delete(stream))
     this.#stopTimer ??= this.#writeLater()
   }
 
-  /** Ends all streams that are kept open. */
   close(): void {
     for (const stream of this.#streams) stream.end()
     this.#stopTimer?.()
@@ -58,10 +55,7 @@ export class OpenStreams {
     const open = this.#listening.get(name) ?? 0
     if (open >= limit) return undefined
     this.#listening.set(name, open + 1)
-    let hasEnded = false
     return () => {
-      if (hasEnded) return
-      hasEnded = true
       const left = (this.#listening.get(name) ?? 1) - 1
       if (left > 0) this.#listening.set(name, left)
       else this.#listening.delete(name)

@@ -6,7 +6,6 @@ export interface HttpExchange {
   readonly method: string
   readonly url: string
   readonly headers: Headers
-  /** Aborts when the client has left. */
   readonly signal: AbortSignal
   /** The same as a `Request`. It has a body only if the body is read as a stream (see `HttpRoute.isStreamed`). */
   readonly request: Request
@@ -23,7 +22,6 @@ export type BodyText =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly why: 'too-large' | 'broken' | 'slow' }
 
-/** The response to a request. */
 export interface Reply {
   readonly status: number
   /** Headers, in lower case, that are added to those of the body. */
@@ -32,7 +30,6 @@ export interface Reply {
   readonly body?: string | EventStream | Response | undefined
 }
 
-/** Returns the response of a library as a reply. */
 export function toReply(response: Response): Reply {
   return { status: response.status, body: response }
 }
@@ -43,7 +40,6 @@ const EVENT_STREAM_HEADERS = {
   'x-accel-buffering': 'no',
 }
 
-/** Returns all headers of a reply. */
 export function headersOf({ body, headers }: Reply): Record<string, string> {
   if (body === undefined) return { ...headers }
   if (typeof body === 'string') return { 'content-type': 'application/json', ...headers }

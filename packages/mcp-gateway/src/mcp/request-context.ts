@@ -33,11 +33,9 @@ export interface ClientInfo {
 /** Number of resources to which one client may subscribe. */
 export const MAX_FOLLOWED = 256
 
-/** The session of a request, as handlers use it. */
 export interface SessionHandle {
   /** Subscribes the client to changes of a resource. Returns `false` if it has 256 subscriptions already. */
   subscribe(uri: string): Promise<boolean>
-  /** Ends a subscription, if there is one. */
   unsubscribe(uri: string): Promise<void>
 }
 
@@ -63,7 +61,6 @@ export abstract class RequestContext {
   readonly bodyBytes: number | undefined
   /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
   abstract readonly signal: AbortSignal
-  /** `_meta` of the request. */
   readonly meta: Params
   /** W3C trace context of the client: in `_meta`, else in the HTTP headers. */
   readonly trace: TraceCarrier | undefined

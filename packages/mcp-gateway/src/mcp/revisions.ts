@@ -14,7 +14,6 @@ export function isModern(revision: string): boolean {
   return revision >= MODERN_REVISION
 }
 
-/** Returns true if clients of a revision can show every form. */
 export function hasFormChoices(revision: string): boolean {
   return revision >= WITH_CHOICES
 }

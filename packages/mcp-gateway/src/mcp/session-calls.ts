@@ -79,18 +79,11 @@ export function nextPhase(
   return event === 'lost' ? 'ended' : undefined
 }
 
-/** The stream that the client reads. */
 interface Place {
   /** Stream in this process. */
   readonly reader?: EventStream
   /** Id of the stream at another process. */
   readonly remote?: string | undefined
-}
-
-interface CallParts {
-  /** Its id is not in flight. */
-  readonly request: RpcRequest
-  readonly sessions: Sessions
 }
 
 /** A request of a session, from its arrival to its answer. */
@@ -103,13 +96,14 @@ export class CallStream implements SessionUse {
   /** Aborts when the request is cancelled, when the client stays away, and when the session ends. */
   readonly signal: AbortSignal = this.#stop.signal
   /** The request has no answer, and was not cancelled. */
-  #isOpen = true
+  isOpen = true
   readonly #http: SessionRequest
-  readonly #parts: CallParts
+  readonly #sessions: Sessions
   readonly #leave: () => void
   #phase: CallPhase = 'held'
   #place: Place = {}
-  #log = ''
+  /** Name of the event log. Clients do not see it. Empty while the call is held. */
+  log = ''
   /** Stops the timer of the phase: the end of the turn, or the grace period. */
   #stopTimer: (() => void) | undefined
   /** Everything is stored and written in this order. */
@@ -119,13 +113,17 @@ export class CallStream implements SessionUse {
   #releaseLease: (() => void) | undefined
   #settle: (reply: Reply) => void = () => undefined
 
-  constructor(session: LiveSession, http: SessionRequest, parts: CallParts) {
-    const { request, sessions } = parts
+  /** @param request whose id is not in flight */
+  constructor(
+    session: LiveSession,
+    http: SessionRequest,
+    { request, sessions }: { readonly request: RpcRequest; readonly sessions: Sessions },
+  ) {
     this.session = session
     this.requestId = request.id
     this.#http = http
-    this.#parts = parts
-    this.#isResumable = sessions.settings.events !== undefined
+    this.#sessions = sessions
+    this.#isResumable = sessions.parts.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
     this.#leave = session.use(this)
     // An answer to `resources/read` may be larger than an event that clients accept.
@@ -133,15 +131,6 @@ export class CallStream implements SessionUse {
       const endOfTurn = setImmediate(() => this.#stream())
       this.#stopTimer = () => clearImmediate(endOfTurn)
     }
-  }
-
-  /** Name of the event log. Clients do not see it. Empty while the call is held. */
-  get log(): string {
-    return this.#log
-  }
-
-  get isOpen(): boolean {
-    return this.#isOpen
   }
 
   /** Resolves when the client can take more. */
@@ -158,7 +147,7 @@ export class CallStream implements SessionUse {
 
   /** Answers the request, unless it was cancelled. */
   respond(response: RpcResponse): void {
-    if (!this.#isOpen) return
+    if (!this.isOpen) return
     let answer = response
     let text: string
     try {
@@ -167,14 +156,13 @@ export class CallStream implements SessionUse {
       answer = toErrorResponse(this.requestId, error)
       text = JSON.stringify(answer)
     }
-    this.#isOpen = false
+    this.isOpen = false
     if (this.#phase !== 'held') return void this.#write(answer, text, true)
     this.#endHeld({ status: 200, body: text })
   }
 
-  /** The client does not want an answer. */
   cancel(): void {
-    if (!this.#isOpen) return
+    if (!this.isOpen) return
     this.#abort(new Error('Cancelled by the client'))
     if (this.#phase !== 'held') void this.#write(NO_ANSWER, undefined, true)
     else this.#endHeld(silence())
@@ -213,7 +201,6 @@ export class CallStream implements SessionUse {
     this.#move('end')
   }
 
-  /** @returns whether the event had an effect */
   #move(event: CallEvent, place: Place = {}): boolean {
     const phase = this.#phase
     const { reader: before } = this.#place
@@ -227,8 +214,8 @@ export class CallStream implements SessionUse {
     if (phase !== 'tailed' || event !== 'end' || this.session.isEnded) before?.end()
     if (next === 'ended') this.#ended(phase)
     if (next === 'away' || next === 'elsewhere') {
-      const { sessions } = this.#parts
-      const { disconnectGraceMs } = sessions.settings
+      const sessions = this.#sessions
+      const { disconnectGraceMs } = sessions.parts.settings
       this.#stopTimer = sessions.parts.clock.after(disconnectGraceMs, () => void this.#graceEnded())
     }
     place.reader?.onClose((end) => {
@@ -238,27 +225,26 @@ export class CallStream implements SessionUse {
   }
 
   #ended(phase: CallPhase): void {
-    if (this.#isOpen) this.#abort(new Error('The connection was lost'))
+    if (this.isOpen) this.#abort(new Error('The connection was lost'))
     this.#leave()
     this.#releaseLease?.()
     if (phase === 'held') return
-    const { parts, settings } = this.#parts.sessions
-    const droppedAt = parts.clock.now() + (settings.events?.ttlMs ?? 0)
-    const old = this.session.endLog(this.#log, { isRead: phase !== 'away', droppedAt })
+    const { clock, settings } = this.#sessions.parts
+    const droppedAt = clock.now() + (settings.events?.ttlMs ?? 0)
+    const old = this.session.endLog(this.log, { isRead: phase !== 'away', droppedAt })
     for (const log of old) this.#deleteLog(log)
   }
 
-  /** Aborts the request. It gets no answer. */
   #abort(reason: Error): void {
-    if (this.#isOpen) this.#stop.abort(reason)
-    this.#isOpen = false
+    if (this.isOpen) this.#stop.abort(reason)
+    this.isOpen = false
   }
 
   /** Sends the head of the response, and begins the log. */
   #stream(): void {
     if (this.#phase !== 'held') return
-    const reader = new EventStream(this.#parts.sessions.newStreamId())
-    this.#log = `session-events:${this.session.name}:${randomHex(8)}`
+    const reader = new EventStream(this.#sessions.newStreamId())
+    this.log = `session-events:${this.session.name}:${randomHex(8)}`
     this.#move('stream', { reader })
     this.#settle({ status: 200, body: reader })
     const held = this.#holdLease()
@@ -267,7 +253,7 @@ export class CallStream implements SessionUse {
 
   /** Other processes see that the call goes on: its log, and its questions. Resolves to whether they do. */
   async #holdLease(): Promise<boolean> {
-    const { sessions } = this.#parts
+    const sessions = this.#sessions
     if (!sessions.parts.store.isShared) return true
     try {
       const release = await sessions.parts.lease.hold()
@@ -281,18 +267,18 @@ export class CallStream implements SessionUse {
   }
 
   async #openLog(held: Promise<boolean>): Promise<void> {
-    const { sessions } = this.#parts
+    const sessions = this.#sessions
     const { lease, store } = sessions.parts
-    const { events, retryMs } = sessions.settings
+    const { events, retryMs } = sessions.parts.settings
     if (!events || this.#hasEnded()) return
     const header = { session: this.session.name, owner: lease.id, requestId: this.requestId }
-    this.session.logs.set(this.#log, { isRead: false, droppedAt: Infinity })
+    this.session.logs.set(this.log, { isRead: false, droppedAt: Infinity })
     try {
-      const [id, isHeld] = await Promise.all([store.logs.open(this.#log, header, events), held])
+      const [id, isHeld] = await Promise.all([store.logs.open(this.log, header, events), held])
       if (!isHeld) throw new Error('Other processes cannot see that this one is alive')
       sessions.noteStored()
       // The session may have ended, and deleted its logs, while this one was made.
-      if (this.#hasEnded() && this.session.isEnded) this.#deleteLog(this.#log)
+      if (this.#hasEnded() && this.session.isEnded) this.#deleteLog(this.log)
       else if (this.#isPrimed) this.#writeDirect(toPrimingEvent(id, retryMs))
     } catch (error) {
       this.#break(error)
@@ -303,13 +289,13 @@ export class CallStream implements SessionUse {
   #write(message: unknown, text: string | undefined, isLast: boolean): Promise<void> {
     return this.#enqueue(async () => {
       if (this.#hasEnded()) return
-      const { sessions } = this.#parts
-      const { events } = sessions.settings
+      const sessions = this.#sessions
+      const { events } = sessions.parts.settings
       let id: string | undefined
       if (this.#isResumable && events) {
         try {
           const { logs } = sessions.parts.store
-          id = await logs.append(this.#log, message, { limits: events, isLast })
+          id = await logs.append(this.log, message, { limits: events, isLast })
           sessions.noteStored()
         } catch (error) {
           this.#break(error)
@@ -335,9 +321,9 @@ export class CallStream implements SessionUse {
 
   /** An event could not be stored: the stream cannot be resumed. A connected client still gets its answers. */
   #break(error: unknown): void {
-    this.#parts.sessions.noteStored(error)
+    this.#sessions.noteStored(error)
     this.#isResumable = false
-    this.#deleteLog(this.#log)
+    this.#deleteLog(this.log)
     this.#move('break')
   }
 
@@ -345,7 +331,7 @@ export class CallStream implements SessionUse {
     const place = this.#place
     const { remote } = place
     const [process = ''] = remote?.split('.') ?? []
-    const { lease } = this.#parts.sessions.parts
+    const { lease } = this.#sessions.parts
     // Without the store, assume that the client still reads at the other process.
     const isRead = process !== '' && (await lease.isAlive(process).catch(() => true))
     if (this.#place !== place) return
@@ -355,7 +341,7 @@ export class CallStream implements SessionUse {
 
   /** Cancels the request, because the client did not come back. If it comes back later, it receives an error. */
   #abandon(): void {
-    if (!this.#isOpen) return
+    if (!this.isOpen) return
     this.#abort(new Error('The connection was lost'))
     const error = { code: RPC_ERROR.refused, message: 'Cancelled: the connection was lost' }
     void this.#write({ jsonrpc: '2.0', id: this.requestId, error }, undefined, true)
@@ -363,7 +349,7 @@ export class CallStream implements SessionUse {
 
   /** Logs that cannot be deleted end by themselves. */
   #deleteLog(log: string): void {
-    void this.#parts.sessions.parts.store.logs.delete(log).catch(() => undefined)
+    void this.#sessions.parts.store.logs.delete(log).catch(() => undefined)
   }
 }
 

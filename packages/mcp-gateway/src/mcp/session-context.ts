@@ -35,7 +35,6 @@ import type { LiveSession, SessionParts, Sessions } from './sessions.ts'
 export interface SessionRequest {
   readonly method: string
   readonly headers: Pick<Headers, 'get'>
-  /** Parsed body of a POST. */
   readonly body: unknown
   readonly caller: Caller
 }
@@ -48,7 +47,6 @@ type QuestionParts = Pick<SessionParts, 'lease' | 'questionTimeoutMs' | 'clock'>
 /** Questions of this process that clients have not answered. */
 export class OpenQuestions {
   readonly #parts: QuestionParts
-  /** By the id of their request. */
   readonly #open = new Map<RequestId, Question>()
   #asked = 0
 
@@ -71,7 +69,6 @@ export class OpenQuestions {
     }
   }
 
-  /** Rejects when `signal` aborts. */
   #ask(call: CallStream, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
     const { method, params } = questionForSession(request)
     const { clock, lease, questionTimeoutMs: timeoutMs } = this.#parts
@@ -154,7 +151,6 @@ interface ContextParts {
   readonly sessions: Sessions
 }
 
-/** The context of one request of a session. */
 export class SessionContext extends RequestContext implements SessionHandle {
   readonly client: ClientInfo
   readonly session: SessionHandle = this

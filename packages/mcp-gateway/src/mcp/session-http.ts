@@ -98,7 +98,6 @@ export class SessionHttp {
     }
   }
 
-  /** @param body of a POST, parsed */
   async serve(
     { method, headers }: Pick<SessionRequest, 'method' | 'headers'>,
     body: unknown,
@@ -115,7 +114,6 @@ export class SessionHttp {
     }
   }
 
-  /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
     this.#options.streams.close()
@@ -147,7 +145,6 @@ export class SessionHttp {
     return { ...reply, headers: { 'mcp-session-id': id } }
   }
 
-  /** @param caller to whom the new session belongs */
   async #initialize(body: unknown, caller: Caller): Promise<Reply> {
     if (JSON.stringify(body).length > MAX_HANDSHAKE_CHARS) {
       const text = `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`
@@ -156,11 +153,11 @@ export class SessionHttp {
     if (!isInitializeRequest(body) || !isMessage(body) || !isRequest(body)) {
       return refused(400, RPC_ERROR.invalidRequest, 'Invalid Request: not a valid "initialize"')
     }
-    const { protocolVersion: requested, capabilities: ofClient, clientInfo } = body.params
+    const { protocolVersion: requested, capabilities: ofClient } = body.params
     const protocolVersion = SUPPORTED_PROTOCOL_VERSIONS.includes(requested)
       ? requested
       : LATEST_PROTOCOL_VERSION
-    const handshake = { protocolVersion, capabilities: ofClient, clientInfo }
+    const handshake = { protocolVersion, capabilities: ofClient }
     const session = await this.sessions.open(handshake, caller)
     if (!(session instanceof LiveSession)) return session
     const { handlers } = this.#options
@@ -279,7 +276,6 @@ export class SessionHttp {
     }
   }
 
-  /** Settles a question with an answer that another process received. */
   #takeAnswer(session: LiveSession, message: Params, from: string): void {
     this.#questions.answer(session, message)
     void this.sessions.signal(session, { type: 'taken', to: from, id: String(message['id']) })
@@ -316,7 +312,7 @@ export class SessionHttp {
 
   async #read(session: LiveSession, http: SessionRequest): Promise<Reply> {
     const lastEventId = http.headers.get('last-event-id')
-    if (lastEventId === null || !this.sessions.settings.events) return this.#listen(session, http)
+    if (lastEventId === null || !this.#options.settings.events) return this.#listen(session, http)
     if (isEndOfStream(lastEventId)) return streamOver()
     const { changes, store } = this.#options
     const found = await store.logs.find(lastEventId)
@@ -348,7 +344,7 @@ export class SessionHttp {
     })
     try {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion
-      const { events, retryMs } = this.sessions.settings
+      const { events, retryMs } = this.#options.settings
       if (events && version >= PRIMED_SINCE) {
         const place = lastEventId ?? (await feed.place())
         if (place !== undefined) stream.write(toPrimingEvent(place, retryMs))

@@ -18,25 +18,21 @@ import { toClientInfo, type Caller, type ClientInfo } from './request-context.ts
 export interface Handshake {
   readonly protocolVersion: string
   readonly capabilities: Params
-  readonly clientInfo: Params
 }
 
 /** All that a process needs to serve a session. Stored as JSON. */
 export interface SessionRecord {
   /** Milliseconds since 1970. */
   readonly createdAt: number
-  /** Namespace for files, for callers without a name. */
   readonly scope: string | undefined
   readonly handshake: Handshake
   /** Level of `logging/setLevel`. `undefined`: all messages are sent. */
   readonly level: string | undefined
-  /** URIs of resources that the client subscribed to. */
   readonly followed: readonly string[]
   /** Id of the stream on which the client listens, or listened last. */
   readonly listener: string | undefined
 }
 
-/** Limits of sessions that are no settings. */
 export const SESSION_LIMITS: Omit<SessionLimits, keyof SessionSettings> = {
   // Long enough for a client that changes its network. Meanwhile an agent works, though no client may read its answer.
   disconnectGraceMs: 10_000,
@@ -55,20 +51,18 @@ export interface SessionLimits extends SessionSettings {
   readonly events: LogLimits | undefined
 }
 
-/** Parts of the store that sessions use. */
 export type SessionStore = Pick<
   GatewayStore,
   'records' | 'logs' | 'rates' | 'isShared' | 'isDurable'
 >
 
-/** Parts of a gateway that serve sessions. */
 export interface SessionParts {
   readonly store: SessionStore
   readonly lease: ProcessLease
   readonly settings: SessionLimits
   /** Time in which a client has to answer a question. Progress of the client extends it. */
   readonly questionTimeoutMs: number
-  readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
+  readonly observer: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
   readonly clock: Clock
   /** Is called for failures that no response reports. */
   readonly onError: (error: Error) => void
@@ -87,7 +81,6 @@ export type SessionSignal =
 
 /** A call or a stream that a session has open in this process. */
 export interface SessionUse {
-  /** Whether a request is in flight. */
   readonly isCall: boolean
   /** The session has ended, or the gateway stops. */
   end(reason: Error): void
@@ -100,7 +93,6 @@ export class LiveSession {
   readonly name: string
   readonly principalId: string
   readonly client: ClientInfo
-  /** What is in flight here. */
   readonly uses: SessionUse[] = []
   /** Logs that this process wrote, and the store may still have, in the order of their ends. */
   readonly logs: Map<string, LogEnd> = new Map()
@@ -139,7 +131,6 @@ export class LiveSession {
     }
   }
 
-  /** Ends what is in flight here. */
   end(reason: Error): void {
     for (const use of this.uses.slice()) use.end(reason) // each removes itself
   }
@@ -188,7 +179,6 @@ const SWEEP_MS = { min: 1000, max: 60_000 }
 export class Sessions {
   /** Called for signals about calls and streams of sessions that this process serves. */
   onSignal: ((session: LiveSession, signal: SessionSignal, from: string) => void) | undefined
-  readonly settings: SessionLimits
   readonly parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
   /** By name, for signals of other processes. */
@@ -206,7 +196,6 @@ export class Sessions {
 
   constructor(parts: SessionParts) {
     this.parts = parts
-    this.settings = parts.settings
     const { isShared, logs } = parts.store
     if (!isShared) return
     this.#signals = new LogFollower(logs, SIGNALS, {
@@ -215,12 +204,10 @@ export class Sessions {
     })
   }
 
-  /** Number of sessions that this process serves. */
   get size(): number {
     return this.#live.size
   }
 
-  /** Makes the id of a stream of events. */
   newStreamId(): string {
     return `${this.parts.lease.id}.${++this.#streams}`
   }
@@ -338,7 +325,7 @@ export class Sessions {
     principal: Principal,
   ): Promise<Reply | undefined> {
     const { records } = this.parts.store
-    const { max, maxPerPrincipal } = this.settings
+    const { max, maxPerPrincipal } = this.parts.settings
     const stopping = tryLater(503, 'The gateway is stopping', 1000)
     if (this.#isClosed) return stopping
     await records.put(PREFIX + name, record, { ttlMs: this.#ttlOf(record) })
@@ -402,7 +389,7 @@ export class Sessions {
   }
 
   #sweepLater(): () => void {
-    const { idleTtlMs, absoluteTtlMs } = this.settings
+    const { idleTtlMs, absoluteTtlMs } = this.parts.settings
     const shortest = Math.min(idleTtlMs, absoluteTtlMs)
     const ms = Math.min(SWEEP_MS.max, Math.max(SWEEP_MS.min, shortest / 4))
     return this.parts.clock.after(ms, () => {
@@ -424,7 +411,7 @@ export class Sessions {
 
   /** Why a session has ended by its age, if it has. */
   #endOf(session: LiveSession, now: number): 'idle' | 'expired' | undefined {
-    const { idleTtlMs, absoluteTtlMs } = this.settings
+    const { idleTtlMs, absoluteTtlMs } = this.parts.settings
     if (now - session.record.createdAt >= absoluteTtlMs) return 'expired'
     return session.uses.length === 0 && now - session.seenAt >= idleTtlMs ? 'idle' : undefined
   }
@@ -469,7 +456,6 @@ export class Sessions {
     else if (!isOwn) void this.#refresh(session)
   }
 
-  /** Signals were lost. */
   async #lookAgain(): Promise<void> {
     for (const session of this.#live.values()) await this.#refresh(session)
   }
@@ -488,13 +474,13 @@ export class Sessions {
 
   /** Time until a record ends. Longer than the idle time, because not every request extends it. */
   #ttlOf({ createdAt }: SessionRecord): number {
-    const { idleTtlMs, absoluteTtlMs } = this.settings
+    const { idleTtlMs, absoluteTtlMs } = this.parts.settings
     const left = createdAt + absoluteTtlMs - this.parts.clock.now()
     return Math.min(idleTtlMs + this.#touchMs(), left)
   }
 
   #touchMs(): number {
-    return Math.min(TOUCH_MS.max, Math.max(TOUCH_MS.min, this.settings.idleTtlMs / 8))
+    return Math.min(TOUCH_MS.max, Math.max(TOUCH_MS.min, this.parts.settings.idleTtlMs / 8))
   }
 
   readonly #report = (cause: unknown): void => {
@@ -516,7 +502,6 @@ const StoredSession = z.object({
   handshake: z.object({
     protocolVersion: z.string(),
     capabilities: jsonObject,
-    clientInfo: jsonObject,
   }),
   level: z.string().optional(),
   followed: z.array(z.string()),

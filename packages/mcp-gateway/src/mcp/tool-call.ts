@@ -43,7 +43,6 @@ type ToolCallResult = CallToolResult | InputRequiredResult | Result
 /** Size of the arguments of one call, as JSON: they go to a model, whose context is smaller. */
 export const MAX_ARGUMENT_BYTES = 262_144
 
-/** One `tools/call`. */
 interface ToolCall {
   readonly parts: HandlerParts
   readonly context: RequestContext
@@ -51,14 +50,10 @@ interface ToolCall {
   readonly args: Params
 }
 
-/** A tool, and arguments that it takes. */
-interface Target {
+/** A call whose tool and arguments are known to be right. */
+interface Prepared {
   readonly tool: PlannedTool
   readonly checked: CheckedArguments
-}
-
-/** A call whose tool and arguments are known to be right. */
-interface Prepared extends Target {
   readonly order: RunOrder
 }
 
@@ -78,7 +73,6 @@ interface ObservedExecution {
   readonly execute: (trace?: TraceCarrier) => Promise<CallToolResult | Questions>
 }
 
-/** Rounds of questions within one call. */
 const MAX_ROUNDS = 8
 const KEY = `${IDEMPOTENCY}-key`
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
@@ -211,7 +205,6 @@ function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepare
 /** Runs one round, and reports it. */
 function run(call: ToolCall, options: RoundOptions): Promise<CallToolResult | Questions> {
   const { args, context, name, parts } = call
-  if (!parts.observer) return execute(call, options)
   const { caller, client, principal, trace } = context
   const { address } = caller
   const isKnown = parts.registry.plan().byName(name) !== undefined
@@ -248,22 +241,9 @@ async function execute(
   return outcome.result
 }
 
-function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolResult {
-  const { principal } = context
-  const { registry } = parts
-  const plan = registry.plan()
-  const tool = plan.byName(name)
-  if (tool && mayUse(principal, tool)) {
-    const check = tool.check(args)
-    if (!check.ok) return toolError('invalid_arguments', check.complaint)
-    return { tool, checked: check.arguments }
-  }
-  throw invalidParams(`Unknown tool: ${name.slice(0, 128)}. List the tools again.`)
-}
-
 /** @throws ProtocolError -32602, -32021 */
 function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | CallToolResult {
-  const { args, context } = call
+  const { args, context, name, parts } = call
   const { bodyBytes = Infinity, principal, trace } = context
   // The arguments are not longer than the request: most need not be serialized to be measured.
   if (
@@ -275,9 +255,13 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
       `The arguments are longer than ${MAX_ARGUMENT_BYTES} bytes.`,
     )
   }
-  const target = targetOf(call)
-  if ('content' in target) return target
-  const { tool, checked } = target
+  const tool = parts.registry.plan().byName(name)
+  if (!tool || !mayUse(principal, tool)) {
+    throw invalidParams(`Unknown tool: ${name.slice(0, 128)}. List the tools again.`)
+  }
+  const check = tool.check(args)
+  if (!check.ok) return toolError('invalid_arguments', check.complaint)
+  const checked = check.arguments
   if (tool.tasks === 'required') assertDeclared(context.client)
   const { files, input, resume: own } = checked
   const { address, scope } = context.caller
@@ -302,7 +286,6 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   return { tool, checked, order }
 }
 
-/** A call that was stored as data. */
 interface StoredExecution extends Pick<Execution, 'order' | 'sink'> {
   readonly tool: PlannedTool
   /** Called if the agent does not get the call. */

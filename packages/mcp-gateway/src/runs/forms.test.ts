@@ -105,14 +105,13 @@ test.each([
 test('asks an older client for a multiple choice as JSON, and for a choice by its values', () => {
   const colours = { type: 'string', oneOf: [{ const: 'r', title: 'Red' }, { const: 'b' }] }
   const one = { type: 'object', properties: { colour: colours } }
-  const older = { knowsChoices: false }
-  expect(toForm(question(one), 0, older).requestedSchema.properties).toEqual({
+  expect(toForm(question(one), 0, false).requestedSchema.properties).toEqual({
     colour: { type: 'string', enum: ['r', 'b'] },
   })
   expect(readForm(question(one), { colour: 'r' })).toEqual({ colour: 'r' })
   const tags = { type: 'array', items: { type: 'string', enum: ['a', 'b'] } }
   const many = { type: 'object', properties: { tags } }
-  const { properties } = toForm(question(many), 0, older).requestedSchema
+  const { properties } = toForm(question(many), 0, false).requestedSchema
   expect(properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
   const read = { tags: ['a'] }
   expect(readForm(question(many), { answer: '{"tags":["a"]}' })).toEqual(read)

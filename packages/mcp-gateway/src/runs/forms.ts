@@ -1,5 +1,9 @@
-import { inputRequired, isSpecType } from '@modelcontextprotocol/server'
-import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotocol/server'
+import {
+  inputRequired,
+  isSpecType,
+  type ElicitRequestFormParams,
+  type InputRequest,
+} from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
 import type { Answer, JsonSchema, Question } from '../agents/agent.ts'
@@ -21,13 +25,6 @@ export interface QuestionForm {
 type FormSchema = ElicitRequestFormParams['requestedSchema']
 type FormField = FormSchema['properties'][string]
 
-export interface FormOptions {
-  /** Why an earlier answer was not accepted. */
-  readonly error?: string | undefined
-  /** `false`: the revision of the client (before 2025-11-25) has no multiple choice, and no titles of choices. @default true */
-  readonly knowsChoices?: boolean | undefined
-}
-
 /** Answers by the id of their question. */
 export type Answers = Readonly<Record<string, Answer>>
 
@@ -45,11 +42,11 @@ export type AnswersReading =
       readonly answers: Answers
     }
 
-export interface AnswersOptions {
-  /** Answers of the same round that were accepted before. */
-  readonly earlier: Answers | undefined
-  /** A model wrote the answers by their schema, which may have an `action` field of its own. */
-  readonly isPlain: boolean
+/** A round of questions. */
+interface Round {
+  readonly questions: readonly Question[]
+  /** Answers that were accepted before. */
+  readonly answers?: Answers | undefined
 }
 
 const MAX_MESSAGE_CHARS = 4000
@@ -62,15 +59,14 @@ const VISITED: FormSchema = { type: 'object', properties: {} }
 /** Stands for the answer that did not come in time. It is compared by identity, so no client can send it. */
 export const TIMED_OUT: Answer = { action: 'cancel' }
 
-/** Returns the form of a question. @param index position of the question in its round */
+/** Returns the form of a question. @param index its position in its round @param knowsChoices as `RunClient.knowsChoices` */
 export function toForm(
   { message: whole, schema, url }: Question,
   index: number,
-  options: FormOptions = {},
+  knowsChoices = true,
 ): QuestionForm {
-  const text = whole.slice(0, MAX_MESSAGE_CHARS)
-  const message = options.error === undefined ? text : `${text}\n(${options.error})`
-  const requestedSchema = url === undefined ? toFormSchema(schema, options) : VISITED
+  const message = whole.slice(0, MAX_MESSAGE_CHARS)
+  const requestedSchema = url === undefined ? toFormSchema(schema, knowsChoices) : VISITED
   // A client opens the URL. That of an agent could name a program or a file of the user.
   const page = url !== undefined && isWebPage(url) ? url : undefined
   return { key: answerKey(index), message, requestedSchema, url: page }
@@ -90,11 +86,15 @@ export function toInputRequests(
   )
 }
 
-/** Reads the answers to a round of questions: results of elicitations, or plain values that a model wrote. Checks them. */
+/**
+ * Reads the answers to a round of questions: results of elicitations, or plain values. Checks them.
+ *
+ * @param isPlain a model wrote the answers by their schema, which may have an `action` field of its own
+ */
 export function readAnswers(
-  questions: readonly Question[],
+  { questions, answers: earlier = {} }: Round,
   responses: Content,
-  { earlier = {}, isPlain }: AnswersOptions,
+  isPlain: boolean,
 ): AnswersReading {
   const answers: Record<string, Answer> = {}
   const errors = new Map<string, string>()
@@ -122,7 +122,7 @@ export function readForm({ schema, url }: Question, content: Content): Content |
   if (schema === undefined) {
     return typeof answer === 'string' ? { answer } : 'An `answer` is needed, as text.'
   }
-  const isForm = toFlatSchema(schema, {}) !== undefined
+  const isForm = toFlatSchema(schema, true) !== undefined
   const error = schemaMismatch(schema, content) ?? jsonTextError(schema, content)
   const isText = typeof answer === 'string' && !hasField(schema, 'answer')
   // An older client may have shown one text field for JSON instead of this form.
@@ -216,10 +216,10 @@ function holdsSecret(value: unknown, depth: number): boolean {
   return Object.values(value).some((one) => holdsSecret(one, depth - 1))
 }
 
-function toFormSchema(schema: JsonSchema | undefined, options: FormOptions): FormSchema {
+function toFormSchema(schema: JsonSchema | undefined, knowsChoices: boolean): FormSchema {
   if (schema === undefined) return oneField({ type: 'string', title: 'Answer' })
   return (
-    toFlatSchema(schema, options) ??
+    toFlatSchema(schema, knowsChoices) ??
     oneField({
       type: 'string',
       title: 'Answer (JSON)',
@@ -235,12 +235,12 @@ function oneField(field: FormField): FormSchema {
 /** @returns `undefined` if a form cannot express the schema */
 function toFlatSchema(
   { type, properties, required }: JsonSchema,
-  options: FormOptions,
+  knowsChoices: boolean,
 ): FormSchema | undefined {
   if (type !== 'object' || !isRecord(properties)) return undefined
   const fields: Record<string, FormField> = {}
   for (const [name, property] of Object.entries(properties)) {
-    const field = isRecord(property) ? toField(property, options) : undefined
+    const field = isRecord(property) ? toField(property, knowsChoices) : undefined
     if (field === undefined) return undefined
     fields[name] = field
   }
@@ -265,7 +265,7 @@ const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
  *
  * @returns `undefined` if a field cannot express the property
  */
-function toField(property: Content, { knowsChoices = true }: FormOptions): FormField | undefined {
+function toField(property: Content, knowsChoices: boolean): FormField | undefined {
   const { enum: choices, oneOf, items, title, description, default: preset, format } = property
   const type = property['type'] ?? (isTexts(choices) ? 'string' : undefined)
   const keys = typeof type === 'string' ? FIELD_KEYS[type] : undefined

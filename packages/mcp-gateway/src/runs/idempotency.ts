@@ -26,7 +26,6 @@ interface Keys {
   readonly claim: string
   /** Names the call by its key and its arguments. The record says how the call ended. */
   readonly outcome: string
-  /** Hash of the arguments. */
   readonly args: string
 }
 
@@ -38,7 +37,6 @@ const BUSY = 'The same call runs in another process. Call again in a moment.'
 
 /** The first call with a key. */
 interface Claim {
-  /** Hash of the arguments. */
   readonly args: string
   readonly taskId?: string | undefined
   /** Milliseconds since 1970. */

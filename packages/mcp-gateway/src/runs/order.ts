@@ -82,7 +82,7 @@ export interface RunClient {
   readonly canAsk: boolean
   /** The client can send its user to a page (`elicitation.url`). */
   readonly canVisit: boolean
-  /** See `FormOptions`. */
+  /** `false`: its revision (before 2025-11-25) has no multiple choice, and no titles of choices. */
   readonly knowsChoices: boolean
 }
 

@@ -137,7 +137,6 @@ export class PausedRuns {
     return this.#pause(execution, this.#newRow(execution, ending), null)
   }
 
-  /** Continues a run with answers. */
   async resume(execution: Execution, resume: RunResume): Promise<ToolOutcome> {
     const claim = parseClaim(resume.state)
     const runId = claim?.runId ?? execution.order.runId
@@ -193,7 +192,7 @@ export class PausedRuns {
       throw new RunFailure('invalid_arguments', 'This run begins again: call with all arguments.')
     }
     const isPlain = claim.type === 'argument'
-    const reading = readAnswers(row.questions, responses, { earlier: row.answers, isPlain })
+    const reading = readAnswers(row, responses, isPlain)
     if (reading.type === 'errors') {
       const stored = await this.#rows.put(row.runId, { ...row, answers: reading.answers }, version)
       return stored === undefined ? undefined : questionsOutcome(execution, row, reading)
@@ -369,7 +368,6 @@ export class PausedRuns {
     return (await records.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
   }
 
-  /** Tells the agent that the run will not be continued. */
   #forget({ agentId, state }: PausedRun): void {
     forgetState(this.#storage.agents.sourceOf(agentId), agentId, state)
   }
@@ -412,8 +410,10 @@ function questionsOutcome(
   const answers: Answers = reading?.answers ?? row.answers ?? {}
   const forms = row.questions.flatMap((question, index) => {
     if (Object.hasOwn(answers, question.id)) return []
-    const form = toForm(question, index, { error: reading?.errors.get(question.id), knowsChoices })
-    return canVisit || form.url === undefined ? form : withoutPage(form)
+    const form = toForm(question, index, knowsChoices)
+    const error = reading?.errors.get(question.id)
+    const asked = error === undefined ? form : { ...form, message: `${form.message}\n(${error})` }
+    return canVisit || form.url === undefined ? asked : withoutPage(asked)
   })
   if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
     const { runId, round, args } = row

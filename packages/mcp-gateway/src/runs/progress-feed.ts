@@ -47,7 +47,6 @@ export class ProgressFeed {
     if (heartbeatMs > 0) this.#beatAfter(heartbeatMs)
   }
 
-  /** Number of the last piece. */
   get count(): number {
     return this.#count
   }
@@ -60,7 +59,6 @@ export class ProgressFeed {
     else this.#stopFlush ??= this.#clock.after(COALESCE_MS, () => this.#flush())
   }
 
-  /** Sends a line about what happens now. */
   line(text: string): void {
     if (this.#isStopped || text === '') return
     this.#add(text, true)

@@ -22,7 +22,6 @@ export const NO_OUTPUT = 'The agent finished without output.'
 
 /** Bytes for everything that is not measured: wrappers of blocks, `_meta`, and the mark of a text that was cut. */
 const RESERVED_BYTES = 4096
-/** Characters of the reason of a failure. */
 const MAX_REASON_CHARS = 8000
 const SLICE_CHARS = 256 * 1024
 const SECRET =

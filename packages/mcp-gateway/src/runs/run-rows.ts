@@ -10,7 +10,6 @@ const SWEEP_GRACE_MS = 600_000
 
 interface RunRow {
   readonly agentId: string
-  /** Milliseconds since 1970. */
   readonly expiresAt: number
 }
 
@@ -20,11 +19,9 @@ export interface Versioned<Row> {
   readonly version: string
 }
 
-/** Time between two searches for rows that expired. */
 const SWEEP_MS = 60_000
 
 export interface RunRowsOptions<Row> {
-  /** Beginning of the keys in the store. */
   readonly prefix: string
   readonly schema: z.ZodType<Row>
   /** Cleans up after a row that has expired, of an agent that is there. */
@@ -60,7 +57,6 @@ export class RunRows<Row extends RunRow> {
     return records.put(this.#options.prefix + key, row, { ttlMs, ifVersion })
   }
 
-  /** @returns whether this process deleted the row */
   delete(key: string, ifVersion: string): Promise<boolean> {
     return this.#storage.records.delete(this.#options.prefix + key, ifVersion)
   }

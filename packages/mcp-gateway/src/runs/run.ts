@@ -44,12 +44,12 @@ export class ActiveRun {
   /** Aborts with a `RunFailure` when the agent has to stop. */
   readonly signal: AbortSignal = this.#controller.signal
   readonly #notes: string[] = []
-  /** Files of the agent. */
   readonly files: RunFiles
   /** The agent was stopped, and did not end in time. */
   isAbandoned = false
   #inputFiles: readonly InputFile[] = []
-  #text = ''
+  /** Text that came in pieces. */
+  text = ''
   #textBytes = 0
   #isTextCut = false
   #lostFiles = 0
@@ -89,7 +89,6 @@ export class ActiveRun {
     this.#controller.abort(failure)
   }
 
-  /** Begins the time limit. */
   begin(timeoutMs: number, inputFiles: readonly InputFile[]): void {
     this.#inputFiles = inputFiles
     this.#stopTimer = this.#clock.after(timeoutMs, () => {
@@ -177,11 +176,6 @@ export class ActiveRun {
     }
   }
 
-  /** Text that came in pieces. */
-  get text(): string {
-    return this.#text
-  }
-
   /** Sentences for the caller about what the result does not have. `hasText`: the agent gave the whole text at its end. */
   notes({ hasText }: { readonly hasText: boolean }): readonly string[] {
     const more = this.#lostFiles - MAX_NOTES
@@ -212,7 +206,7 @@ export class ActiveRun {
     const room = MAX_TEXT_BYTES - this.#textBytes
     this.#isTextCut = bytes > room
     this.#textBytes += bytes
-    this.#text += this.#isTextCut ? beginningOf(text, room, utf8Bytes) : text
+    this.text += this.#isTextCut ? beginningOf(text, room, utf8Bytes) : text
   }
 
   /** Files for the agent. Throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`, and `CLOSED` after the run. */

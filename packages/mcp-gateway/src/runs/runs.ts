@@ -38,7 +38,6 @@ export const STOP_GRACE_MS = 2000
 /** In this time, a run that was sent to its server just now gets its id. */
 const LEAVE_MS = 1000
 
-/** All runs of a gateway. */
 export class Runs {
   readonly idempotent: IdempotentCalls
   readonly #options: RunsOptions
@@ -168,7 +167,10 @@ export class Runs {
       if (ending.type === 'result') return ending
       return { ...ending, progress: feed?.count ?? earlier?.progress ?? 0 }
     } catch (error) {
-      if (run.isAbandoned) this.#reportAbandoned(run)
+      if (run.isAbandoned) {
+        this.#options.onEvent({ type: 'orphaned', ...run.names })
+        agents.degrade(run.names.agentId, 'It did not stop when it was told to')
+      }
       feed?.stop({ flush: false })
       const failure = this.#toFailure(error, run)
       outcome = failure.reason
@@ -207,12 +209,6 @@ export class Runs {
       heartbeatMs,
       from: earlier?.progress ?? 0,
     })
-  }
-
-  /** Reports an agent that did not stop. */
-  #reportAbandoned({ names }: ActiveRun): void {
-    this.#options.onEvent({ type: 'orphaned', ...names })
-    this.#options.agents.degrade(names.agentId, 'It did not stop when it was told to')
   }
 
   /**

@@ -10,7 +10,6 @@ export interface SlotSettings extends Pick<
 > {
   /** Number of calls that wait. Half of them may be of one owner. */
   readonly maxQueued: number
-  /** Message of the failure `busy`. */
   readonly busyText: string
 }
 

@@ -43,7 +43,6 @@ export type Questions = Extract<ToolOutcome, { type: 'input' }>
 /** Executes a call, up to its result or its next questions. */
 export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
 
-/** Input of an execution. */
 interface Beginning extends Partial<Pick<PreparedTask, 'canContinue'>> {
   /** Gets progress until the call becomes a task. */
   readonly progress?: RunProgress | undefined
@@ -64,9 +63,7 @@ export class TaskExecution {
   remote: unknown
   /** Resolves when its end is stored, with `true` for the end of the call. */
   done: Promise<boolean> = Promise.resolve(false)
-  /** The newest progress. */
   message = ''
-  /** Undoes the timer that stores the message. */
   undo: (() => void) | undefined
 
   constructor(beginning: Beginning, execute: (execution: TaskExecution) => ReturnType<Execute>) {
@@ -102,7 +99,6 @@ const BEGIN_MS = 5000
 export class TaskExecutions {
   readonly #options: TaskExecutionsOptions
   readonly #records: TaskRecords
-  /** By task id. */
   readonly #running = new Map<string, TaskExecution>()
   #working: Promise<() => Promise<void>> | undefined
   #stopping: Promise<void> | undefined
@@ -137,7 +133,6 @@ export class TaskExecutions {
     )
   }
 
-  /** Stores the end of the execution of a task, when it comes. */
   attend(execution: TaskExecution, found: StoredTask): void {
     const { taskId, attempt } = found.task
     const unwatch = this.#records.watch(taskId, (isForeign) => {
@@ -497,7 +492,6 @@ const STOPPED: TaskError = {
   data: { reason: 'cancelled' },
 }
 
-/** Returns the error for a call with an unknown outcome. */
 function toUnknown({ content, _meta: meta }: CallToolResult): TaskError {
   const [first] = content
   const message = first?.type === 'text' ? first.text : DIED.message

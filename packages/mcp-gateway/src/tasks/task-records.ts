@@ -49,12 +49,9 @@ const EARLY = 'early-'
 const CHANGES = 'tasks'
 const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 
-/** The records of all tasks, and their changes. */
 export class TaskRecords {
   readonly #options: TaskRecordsOptions
-  /** By task id. */
   readonly #watchers = new Map<string, Set<Watcher>>()
-  /** Changes by other processes. */
   readonly #changes: LogFollower | undefined
   #isEnding = false
 
@@ -249,7 +246,6 @@ export async function whenBack<Value>(
   }
 }
 
-/** Returns the key of a record. */
 export function keyOf({ owner, taskId }: TaskReference): string {
   return `${PREFIX}${owner}:${taskId}`
 }

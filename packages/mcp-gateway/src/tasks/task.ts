@@ -22,7 +22,6 @@ export interface Task {
   readonly expiresAt: number
   /** Name of the tool of an agent. */
   readonly tool: string
-  /** Id of the run. */
   readonly runId: string
   /** The call, as data: with it, any process can continue the call. `undefined` after the end. */
   readonly order?: RunOrder | undefined
@@ -46,7 +45,6 @@ export interface Task {
   readonly error?: TaskError | undefined
 }
 
-/** A JSON-RPC error. */
 export interface TaskError {
   readonly code: number
   readonly message: string
@@ -113,7 +111,6 @@ export function parseTask(value: unknown): Task | undefined {
   return TaskRow.safeParse(value).data
 }
 
-/** Returns a task that was accepted just now. */
 export function newTask(
   facts: Pick<Task, 'taskId' | 'tool' | 'process' | 'expiresAt' | 'remote'> & {
     readonly order: RunOrder

@@ -44,7 +44,6 @@ export interface TaskCall {
   readonly claim: () => Promise<KeyClaim | undefined>
   /** `true`: from the start. `false`: after two seconds, or at the first question. */
   readonly isAlways: boolean
-  /** Time after which the execution has ended. */
   readonly maxRunMs: number
   /** Aborts when the client leaves. That cancels a call which has not become a task. */
   readonly signal: AbortSignal
@@ -53,7 +52,6 @@ export interface TaskCall {
   readonly execute: Execute
 }
 
-/** A call that became a task. */
 export interface BegunTask {
   readonly task: Task
   /** It is the task of an earlier call with the same idempotency key. */
