@@ -10,6 +10,10 @@ export { reserveAuthProvider } from './auth/authorizer.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
 export type {
+  InputAnswers,
+  InputInstructions,
+  InputRequest,
+  InputRequired,
   JsonRpcError,
   JsonRpcMessage,
   JsonRpcNotification,
@@ -17,21 +21,20 @@ export type {
   JsonRpcResponse,
   JsonRpcResult,
   RequestId,
+  TraceContext,
 } from './json-rpc.ts'
 export type { HeadersFunction, HeadersOption, RequestContext } from './headers.ts'
-export { FileSessionInfo } from './session-info.ts'
-export { SessionInfo } from './session-info.ts'
-export { isSessionId, shortSessionId } from './session-record.ts'
-export { isNewerRecord, isRecordOfEndpoint, sessionRecordFrom } from './session-record.ts'
+export { FileSessionInfo, SessionInfo } from './session-info.ts'
+export {
+  isNewerRecord,
+  isRecordOfEndpoint,
+  isSessionId,
+  sessionRecordFrom,
+  shortSessionId,
+} from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
 // Helpers for other transports, such as stdio.
-export { INPUT_META_KEY, takeInputInstructions } from './json-rpc.ts'
-export { withTraceContext } from './json-rpc.ts'
-export type { InputInstructions } from './json-rpc.ts'
-export type { InputAnswers } from './json-rpc.ts'
-export type { InputRequest } from './json-rpc.ts'
-export type { InputRequired } from './json-rpc.ts'
-export type { TraceContext } from './json-rpc.ts'
+export { INPUT_META_KEY, takeInputInstructions, withTraceContext } from './json-rpc.ts'
 export { TASKS_EXTENSION } from './modern/modern-post.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'
 export type { SendOptions } from './transport-options.ts'

@@ -207,7 +207,7 @@ test('does not refresh the store if it already has another session', async () =>
 
 test('returns an id without a record', async () => {
   const { keeper, reports } = keeperOf({ info: new SessionInfo('a-known-session') })
-  await expect(keeper.load()).resolves.toEqual({ record: undefined, bareId: 'a-known-session' })
+  await expect(keeper.load()).resolves.toEqual({ record: undefined, id: 'a-known-session' })
   expect(reports).toEqual([])
 })
 

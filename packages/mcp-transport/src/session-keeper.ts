@@ -14,10 +14,10 @@ export interface SessionKeeperOptions {
 }
 
 export interface StoredSession {
+  /** Id of the stored session, possibly without a record: set by hand or by another implementation. */
+  readonly id: string | undefined
   /** A record for this server and principal. May hold no session, only what outlives one. */
-  readonly record?: SessionRecord | undefined
-  /** An id without a record: set by hand or by another implementation. */
-  readonly bareId?: string | undefined
+  readonly record: SessionRecord | undefined
 }
 
 /** Fields that describe a session. A record without them holds only the era of the server. */
@@ -56,19 +56,15 @@ const generations = new WeakMap<SessionInfo, { epoch: number; sessionId: string 
  */
 export class SessionKeeper {
   readonly #info: SessionInfo
-  readonly #serverUrl: string
-  readonly #principal: string | undefined
-  readonly #report: (error: TransportError) => void
+  readonly #options: SessionKeeperOptions
   #reported: Set<string> | undefined
   #record: SessionRecord | undefined
   #verdict: Pick<SessionRecord, 'era' | 'eraCheckedAt'> | undefined
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor({ info, serverUrl, principal, report }: SessionKeeperOptions) {
-    this.#info = info
-    this.#serverUrl = serverUrl
-    this.#principal = principal
-    this.#report = report
+  constructor(options: SessionKeeperOptions) {
+    this.#info = options.info
+    this.#options = options
   }
 
   get record(): SessionRecord | undefined {
@@ -80,17 +76,16 @@ export class SessionKeeper {
       this.#bounded('read', () => this.#info.getRecord()),
       this.#bounded('read', () => this.#info.getSessionId()),
     ])
-    this.#record = this.#fitting(stored, id)
-    const { sessionId, epoch = 0 } = this.#record ?? {}
-    if (this.#record !== undefined && sessionId !== undefined) {
-      this.#record = { ...this.#record, epoch: this.#assignGeneration(sessionId, epoch) }
+    let record = this.#fitting(stored, id)
+    const sessionId = record?.sessionId
+    if (record !== undefined && sessionId !== undefined) {
+      record = { ...record, epoch: this.#assignGeneration(sessionId, record.epoch) }
     }
-    if (this.#record?.sessionId !== undefined || stored?.sessionId !== undefined) {
-      return { record: this.#record }
-    }
-    if (id === undefined || isSessionId(id)) return { record: this.#record, bareId: id }
+    this.#record = record
+    if (sessionId !== undefined || stored?.sessionId !== undefined) return { id: sessionId, record }
+    if (id === undefined || isSessionId(id)) return { id, record }
     this.#warn('The stored session id is not visible ASCII of at most 1 KiB, so it is ignored')
-    return { record: this.#record }
+    return { id: undefined, record }
   }
 
   /** Sets the era that was just detected. Stored with the next record. */
@@ -157,6 +152,7 @@ export class SessionKeeper {
   /** Returns the part of the record that outlives a session. */
   #base(): SessionRecord {
     const now = timestamp()
+    const { serverUrl, principal } = this.#options
     return withoutUndefined({
       epoch: 0,
       eraCheckedAt: now,
@@ -165,8 +161,8 @@ export class SessionKeeper {
       ...NO_SESSION,
       ...this.#verdict,
       v: 1,
-      serverUrl: this.#serverUrl,
-      principal: this.#principal,
+      serverUrl,
+      principal,
       era: this.#verdict?.era ?? this.#record?.era ?? 'legacy',
       updatedAt: now,
     })
@@ -196,11 +192,10 @@ export class SessionKeeper {
   #fitting(stored: unknown, id: string | undefined): SessionRecord | undefined {
     if (stored === undefined) return undefined
     const record = sessionRecordFrom(stored)
+    const { serverUrl, principal } = this.#options
     if (record === undefined) return this.ignoreRecord('is not a session record of this version')
-    if (record.serverUrl !== this.#serverUrl)
-      return this.ignoreRecord('belongs to another server URL')
-    if (record.principal !== this.#principal)
-      return this.ignoreRecord('belongs to another principal')
+    if (record.serverUrl !== serverUrl) return this.ignoreRecord('belongs to another server URL')
+    if (record.principal !== principal) return this.ignoreRecord('belongs to another principal')
     if (record.sessionId !== id) return this.ignoreRecord('does not match the stored session id')
     return record
   }
@@ -209,12 +204,8 @@ export class SessionKeeper {
     this.#reported ??= new Set()
     if (this.#reported.has(message)) return
     this.#reported.add(message)
-    this.#report(
-      new TransportError('RECORD_UNUSABLE', message, {
-        url: this.#serverUrl,
-        ...(cause === undefined ? {} : { cause }),
-      }),
-    )
+    const { serverUrl: url, report } = this.#options
+    report(new TransportError('RECORD_UNUSABLE', message, { url, cause }))
   }
 
   /** Returns undefined if the store fails or did not answer last time. */

@@ -46,23 +46,22 @@ export async function listen(
   const signal = session.beginListening()
   if (signal === undefined) return
   const ready = new Promise<void>((onReady) => {
-    void keepListening(options, { session, signal, onMessage, onReady })
+    void keepListening(options, session, { signal, onMessage, onReady })
   })
   await within(ready, READY_MS, () => {})
 }
 
-interface Listening {
-  readonly session: LegacySession
-  readonly signal: AbortSignal
-  readonly onMessage: (message: JsonRpcMessage) => void
-  /** Called when the stream is open, or was refused; possibly more than once. */
-  readonly onReady: () => void
-}
-
 async function keepListening(
   { http, keeper, reconnect, timeouts, report }: LegacyProtocolOptions,
-  { session, signal, onMessage, onReady }: Listening,
+  session: LegacySession,
+  listening: {
+    readonly signal: AbortSignal
+    readonly onMessage: (message: JsonRpcMessage) => void
+    /** Called when the stream is open, or was refused; possibly more than once. */
+    readonly onReady: () => void
+  },
 ): Promise<void> {
+  const { signal, onMessage, onReady } = listening
   const cursor: StreamCursor = {}
   const handlers = {
     // A connection emits in the async context of the request that opened it, possibly that of a call.
@@ -171,9 +170,7 @@ export async function openEventStream(
   })
   if (outcome.kind === 'refused') {
     // Without a session: a GET never proves that a session is lost, but the next POST does.
-    const { errorTextBytes } = http.limits
-    const context = { url, session: undefined, sessionId: session.id, errorTextBytes }
-    return refusedOrEnded(toRefusalError(outcome.refusal, context))
+    return refusedOrEnded(toRefusalError(outcome.refusal, http, { sessionId: session.id }))
   }
   if (outcome.kind === 'ended' && !outcome.isStream) {
     const message = `${url} answered a GET without a stream`

@@ -8,7 +8,7 @@ import type { JsonRpcError, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } fr
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
-import { LegacySession } from './legacy-session.ts'
+import { LegacySession, sessionHeaders } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
 import type { InitializeVerdict } from './session-loss.ts'
 
@@ -77,11 +77,7 @@ export function initialize(
 ): Promise<Initialized> {
   const { request, http } = opening
   const { sessionId, protocolVersion } = stored ?? {}
-  const headers = [
-    ...POST_HEADERS,
-    ...(sessionId === undefined ? [] : ['mcp-session-id', sessionId]),
-    ...(protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]),
-  ]
+  const headers = POST_HEADERS.concat(sessionHeaders(sessionId, protocolVersion))
   return post(opening, { message: request, sessionId, headers, idleMs: 0 }, (reply) => {
     const initialized = toInitialized(reply, request, http.url.display)
     const { assigned } = reply
@@ -242,9 +238,7 @@ function post<T>(
     if (outcome.kind === 'failed') return failed(outcome.error)
     if (outcome.kind === 'refused') {
       const { refusal } = outcome
-      const { errorTextBytes } = http.limits
-      const context = { url, session: undefined, sessionId, errorTextBytes }
-      return failed(toRefusalError(refusal, context), refusal)
+      return failed(toRefusalError(refusal, http, { sessionId }), refusal)
     }
     if (misrouted !== undefined) return failed(misroutedError({ url }, request.id, misrouted))
     const message = `${url} ended its response to ${request.method} without an answer`

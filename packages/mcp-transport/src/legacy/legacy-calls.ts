@@ -392,14 +392,10 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   #toError(refusal: Refusal): TransportError {
-    const { url, limits } = this.#http
-    return toRefusalError(refusal, {
-      url: url.display,
-      session: this.session,
-      requestId: this.#wireId,
-      errorTextBytes: limits.errorTextBytes,
-      isStarted: this.#isStarted,
-    })
+    const requestId = this.#wireId
+    const { session } = this
+    const isStarted = this.#isStarted
+    return toRefusalError(refusal, this.#http, { session, requestId, isStarted })
   }
 
   #unsendable(cause: unknown): TransportError {

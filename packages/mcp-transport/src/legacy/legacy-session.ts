@@ -11,14 +11,14 @@ import type { SessionRecord } from '../session-record.ts'
 import type { PendingCall } from './legacy-calls.ts'
 import { MAX_REFUSALS } from './session-loss.ts'
 
-export interface LegacySessionOptions {
-  readonly id: string | undefined
-  readonly epoch: number
-  readonly protocolVersion: string | undefined
-  /** Opened by another process or an earlier one. */
-  readonly isResumed: boolean
-  /** See {@link LegacySession.unstored}. */
-  readonly unstored?: SessionRecord | undefined
+/** Headers of every request in a session, as a flat list. */
+export function sessionHeaders(
+  id: string | undefined,
+  protocolVersion: string | undefined,
+): readonly string[] {
+  const session = id === undefined ? [] : ['mcp-session-id', id]
+  const version = protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]
+  return session.concat(version) // a spread would allocate more
 }
 
 /** One session with the server, from the answer to `initialize` until it is lost, terminated or replaced. */
@@ -27,15 +27,15 @@ export class LegacySession {
   readonly id: string | undefined
   readonly epoch: number
   readonly protocolVersion: string | undefined
+  /** Opened by another process or an earlier one. */
   readonly isResumed: boolean
   readonly ids: RequestIds
-  /** Headers of every request in this session, as a flat list. */
   readonly headers: readonly string[]
   /** Headers of every POST. Built once. */
   readonly postHeaders: readonly string[]
   /**
    * Record of a half-open session: the server has not accepted `notifications/initialized` yet. It is stored
-   * after that, because a strict server refuses every other request in such a session.
+   * after that, because a strict server refuses every other request in such a session. Undefined for an open session.
    */
   unstored: SessionRecord | undefined
   /** A request has succeeded in this session. */
@@ -57,18 +57,19 @@ export class LegacySession {
   /** State of the listening stream, which is opened at most once. */
   #listening: AbortController | 'over' | undefined
 
-  constructor(options: LegacySessionOptions) {
-    const { id, epoch, protocolVersion, isResumed, unstored } = options
+  constructor({
+    id,
+    epoch,
+    protocolVersion,
+    isResumed,
+  }: Pick<LegacySession, 'id' | 'epoch' | 'protocolVersion' | 'isResumed'>) {
     this.id = id
     this.epoch = epoch
     this.protocolVersion = protocolVersion
     this.isResumed = isResumed
     this.ids = isResumed ? RequestIds.inRandomBlock() : RequestIds.asTheyAre()
-    this.unstored = unstored
     this.isProven = !isResumed
-    const session = id === undefined ? [] : ['mcp-session-id', id]
-    const version = protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]
-    this.headers = session.concat(version) // a spread would allocate more
+    this.headers = sessionHeaders(id, protocolVersion)
     this.postHeaders = POST_HEADERS.concat(this.headers)
   }
 

@@ -5,7 +5,8 @@ import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import { LegacySession } from './legacy-session.ts'
+import { sessionHeaders } from './legacy-session.ts'
+import type { LegacySession } from './legacy-session.ts'
 import { isLostSession, toRefusalError } from './session-loss.ts'
 
 /** Callers have no time limit for these requests. */
@@ -36,8 +37,7 @@ export async function postOneWay(
     idleMs: ONE_WAY_MS,
   })
   if (refusal === undefined) return
-  const { errorTextBytes } = http.limits
-  throw toRefusalError(refusal, { url: http.url.display, session, errorTextBytes })
+  throw toRefusalError(refusal, http, { session })
 }
 
 /**
@@ -46,23 +46,21 @@ export async function postOneWay(
  *
  * @throws TransportError if the session may still exist on the server.
  */
-export async function deleteSession(http: HttpClient, session: LegacySession): Promise<void> {
+export async function deleteSession(
+  http: HttpClient,
+  { id: sessionId, protocolVersion }: Pick<LegacySession, 'id' | 'protocolVersion'>,
+): Promise<void> {
   const refusal = await send(http, DELETE_MS, {
     method: 'DELETE',
     era: 'legacy',
-    sessionId: session.id,
-    headers: session.headers,
+    sessionId,
+    headers: sessionHeaders(sessionId, protocolVersion),
     headersMs: 0,
     idleMs: 0,
   })
   if (refusal === undefined || refusal.status === 404 || refusal.status === 405) return
   if (isLostSession(refusal)) return
-  throw toRefusalError(refusal, {
-    url: http.url.display,
-    session: undefined,
-    sessionId: session.id,
-    errorTextBytes: http.limits.errorTextBytes,
-  })
+  throw toRefusalError(refusal, http, { sessionId })
 }
 
 /**
@@ -72,13 +70,7 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
 export function discardAssignedSession(http: HttpClient, headers: ResponseHeaders): void {
   const id = headerValue(headers, 'mcp-session-id')
   if (!isSessionId(id)) return
-  const unused = new LegacySession({
-    id,
-    epoch: 0,
-    protocolVersion: undefined,
-    isResumed: false,
-  })
-  deleteSession(http, unused).catch(() => {}) // best effort
+  deleteSession(http, { id, protocolVersion: undefined }).catch(() => {}) // best effort
 }
 
 /**

@@ -2,6 +2,7 @@ import { lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { TransportError } from '../transport-error.ts'
+import { resolveLimits } from '../transport-options.ts'
 import { LegacySession } from './legacy-session.ts'
 import { parseEvidence, lossVerdict, toRefusalError } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
@@ -17,9 +18,10 @@ describe('the verdict about a response', () => {
   function verdictOn(
     status: number,
     body: string,
-    more: Pick<LossEvidence, 'challenged' | 'unproven'> = {},
+    more: Partial<Pick<LossEvidence, 'challenged' | 'unproven'>> = {},
   ): LossVerdict {
-    return lossVerdict({ status, ...parseEvidence(body, OWN_ID), ...more })
+    const evidence = parseEvidence(body, OWN_ID)
+    return lossVerdict({ status, ...evidence, challenged: false, unproven: false, ...more })
   }
 
   /** Origin, status, body, verdict. */
@@ -158,7 +160,8 @@ describe('the verdict about a response', () => {
   ])(
     'is found for a response with status 404 whose body was read only in part: %j',
     (body, verdict) => {
-      expect(lossVerdict({ status: 404, ...parseEvidence(body, OWN_ID, true) })).toBe(verdict)
+      const evidence = { challenged: false, unproven: false, ...parseEvidence(body, OWN_ID, true) }
+      expect(lossVerdict({ status: 404, ...evidence })).toBe(verdict)
     },
   )
 
@@ -204,11 +207,13 @@ describe('the error for a refused request', () => {
 
   function errorOn(
     refusal: Partial<Refusal>,
-    context: Partial<Parameters<typeof toRefusalError>[1]> = {},
+    context: Parameters<typeof toRefusalError>[2] = {},
+    limits = resolveLimits(),
   ): TransportError {
     return toRefusalError(
       { status: 400, headers: {}, text: '', ...refusal },
-      { url, session, errorTextBytes: 2048, ...context },
+      { url: { display: url }, limits },
+      { session, ...context },
     )
   }
 
@@ -325,7 +330,8 @@ describe('the error for a refused request', () => {
 
   describe('and the text of the server', () => {
     test('is cut off with a mark', () => {
-      const error = errorOn({ text: '→'.repeat(1000) }, { errorTextBytes: 10 })
+      const limits = resolveLimits({ errorTextBytes: 10 })
+      const error = errorOn({ text: '→'.repeat(1000) }, {}, limits)
       expect(error.bodyText).toBe('→→→… (cut)')
       expect(error.message.length).toBeLessThan(300)
     })

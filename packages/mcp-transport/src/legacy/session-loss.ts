@@ -3,9 +3,11 @@ import { headerValue, retryAfterMs, SECRET_LENGTH } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcResponse, RequestId } from '../json-rpc.ts'
+import type { ServerUrl } from '../server-url.ts'
 import { shortSessionId, MODERN_CODES, UNSUPPORTED_VERSION } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
+import type { Limits } from '../transport-options.ts'
 import type { LegacySession } from './legacy-session.ts'
 
 /** Facts of a response that show whether the session of the request is lost. */
@@ -13,20 +15,18 @@ export interface LossEvidence {
   /** HTTP status of the answer to a POST that carried a session id. */
   readonly status: number
   /** Code of the JSON-RPC error in the body, if there is one. */
-  readonly code?: number | undefined
+  readonly code: number | undefined
   /** JSON-RPC message, `error` string or plain text of the body. */
   readonly text: string
   /**
    * Which id the JSON-RPC error carries. `own`: the id of the request, so the server has read and perhaps
    * dispatched it. `none`: no id, `null`, or no JSON-RPC error.
-   *
-   * @default 'none'
    */
-  readonly errorId?: ErrorId | undefined
+  readonly errorId: ErrorId
   /** The response had a `WWW-Authenticate` header: the refusal is about credentials. */
-  readonly challenged?: boolean | undefined
+  readonly challenged: boolean
   /** The session id came from a store, and no request has succeeded with it. */
-  readonly unproven?: boolean | undefined
+  readonly unproven: boolean
 }
 
 export type ErrorId = 'own' | 'other' | 'none'
@@ -38,14 +38,11 @@ export type ErrorId = 'own' | 'other' | 'none'
  */
 export type LossVerdict = 'lost' | 'ambiguous' | 'not-lost'
 
-interface LossRule {
+interface LossRule extends Partial<Pick<LossEvidence, 'errorId' | 'challenged' | 'unproven'>> {
   readonly status: (status: number) => boolean
   /** JSON-RPC error codes. An empty list matches a body without a code. */
   readonly codes?: readonly number[]
   readonly text?: (text: string) => boolean
-  readonly errorId?: ErrorId
-  readonly challenged?: boolean
-  readonly unproven?: boolean
   readonly verdict: LossVerdict
 }
 
@@ -65,13 +62,13 @@ const SESSION_CODES = [32600, -32600, -32000, -32001]
  */
 const RULES: readonly LossRule[] = [
   // `initialize` inside a live session
-  { status: is(400), text: saysAlreadyInitialized, verdict: 'not-lost' },
+  { status: is(400), text: (text) => /already initialized/i.test(text), verdict: 'not-lost' },
   // The error has no id, and its text is only about the session.
   { status: is(404), codes: [-32601], errorId: 'none', text: saysOnlySession, verdict: 'lost' },
   // No request has succeeded in this stored session. A bridge may have converted an empty 404 to this error.
   { status: is(404), codes: [-32601], unproven: true, verdict: 'ambiguous' },
   // The server does not know the method of the request.
-  { status: is(404), codes: [-32601], text: saysMethod, verdict: 'not-lost' },
+  { status: is(404), codes: [-32601], text: (text) => /method/i.test(text), verdict: 'not-lost' },
   // The text names no method: perhaps an empty 404 that a bridge converted.
   { status: is(404), codes: [-32601], verdict: 'ambiguous' },
   // An error with the id of the request may come from a tool.
@@ -138,7 +135,8 @@ export function testVerdict(response: Response): 'refused' | 'other-version' | '
 export function isLostSession(response: Response): boolean {
   const { status, headers, text } = toRefusal(response)
   const challenged = headerValue(headers, 'www-authenticate') !== undefined
-  return lossVerdict({ status, ...parseEvidence(text), challenged }) !== 'not-lost'
+  const evidence = { status, ...parseEvidence(text), challenged, unproven: false }
+  return lossVerdict(evidence) !== 'not-lost'
 }
 
 function toRefusal(response: Response): Refusal {
@@ -151,30 +149,25 @@ function toRefusal(response: Response): Refusal {
  * Returns code, text and id of an error body in any form.
  *
  * @param requestId Id of the request as it was sent
- * @param isPartial The body was not read completely
+ * @param isPartial The body was not read completely: the id of the request may be in the unread part
  */
 export function parseEvidence(
   body: string,
   requestId?: RequestId,
   isPartial = false,
-): { readonly code?: number; readonly text: string; readonly errorId: ErrorId } {
+): Pick<LossEvidence, 'code' | 'text' | 'errorId'> {
   const value = parseJson(body)
-  const errorId = findErrorId(value, { body, requestId, isPartial })
-  if (!isRecord(value)) return { text: body, errorId }
+  const errorId =
+    isPartial && MAY_BE_MESSAGE.test(body) ? 'own' : findErrorId(value, body, requestId)
+  if (!isRecord(value)) return { code: undefined, text: body, errorId }
   const { error, message } = value
-  if (typeof error === 'string') return { text: error, errorId }
+  if (typeof error === 'string') return { code: undefined, text: error, errorId }
   // Also malformed JSON-RPC errors: without a version, or with a text as code.
   if (isRecord(error) && typeof error['message'] === 'string') {
     const { code, message: text } = error
-    return typeof code === 'number' ? { code, text, errorId } : { text, errorId }
+    return { code: typeof code === 'number' ? code : undefined, text, errorId }
   }
-  return { text: typeof message === 'string' ? message : body, errorId }
-}
-
-interface ErrorBody {
-  readonly body: string
-  readonly requestId: RequestId | undefined
-  readonly isPartial: boolean
+  return { code: undefined, text: typeof message === 'string' ? message : body, errorId }
 }
 
 /** Start of JSON or of an event stream, or an empty body. */
@@ -183,12 +176,8 @@ const MAY_BE_MESSAGE = /^\s*(?:$|["{[:]|(?:data|event|id|retry):)/
 /** Value of a member `id`, also in JSON that is encoded as text in other JSON. */
 const ID_MEMBER = /"id\\*"\s*:\s*(?:\\*"([^"\\]*)\\*"|(-?[\w.+-]+))/g
 
-/**
- * The id of the request counts wherever it is found: in an event stream, a batch, or JSON around the error. It
- * may also be in the unread part of a body.
- */
-function findErrorId(value: unknown, { body, requestId, isPartial }: ErrorBody): ErrorId {
-  if (isPartial && MAY_BE_MESSAGE.test(body)) return 'own'
+/** The id of the request counts wherever it is found: in an event stream, a batch, or JSON around the error. */
+function findErrorId(value: unknown, body: string, requestId: RequestId | undefined): ErrorId {
   // Some servers return a number as text.
   const ids = Array.from(body.matchAll(ID_MEMBER), ([, text, bare]) => text ?? bare)
   if (requestId !== undefined && ids.includes(String(requestId))) return 'own'
@@ -196,19 +185,16 @@ function findErrorId(value: unknown, { body, requestId, isPartial }: ErrorBody):
   return id === undefined || id === null ? 'none' : 'other'
 }
 
-function fits(rule: LossRule, evidence: LossEvidence): boolean {
+function fits(rule: LossRule, { status, code, text, ...evidence }: LossEvidence): boolean {
+  const { codes, errorId, challenged, unproven } = { ...evidence, ...rule }
   return (
-    rule.status(evidence.status) &&
-    (rule.codes === undefined || fitsCode(rule.codes, evidence.code)) &&
-    (rule.errorId === undefined || rule.errorId === (evidence.errorId ?? 'none')) &&
-    (rule.challenged === undefined || rule.challenged === (evidence.challenged ?? false)) &&
-    (rule.unproven === undefined || rule.unproven === (evidence.unproven ?? false)) &&
-    (rule.text === undefined || rule.text(evidence.text))
+    rule.status(status) &&
+    (codes === undefined || (code === undefined ? codes.length === 0 : codes.includes(code))) &&
+    errorId === evidence.errorId &&
+    challenged === evidence.challenged &&
+    unproven === evidence.unproven &&
+    (rule.text === undefined || rule.text(text))
   )
-}
-
-function fitsCode(codes: readonly number[], code: number | undefined): boolean {
-  return code === undefined ? codes.length === 0 : codes.includes(code)
 }
 
 const REFUSED =
@@ -244,28 +230,17 @@ function saysOnlySession(text: string): boolean {
   return words.every((word) => SESSION_WORDS.has(word))
 }
 
-function saysMethod(text: string): boolean {
-  return /method/i.test(text)
-}
-
-function saysAlreadyInitialized(text: string): boolean {
-  return /already initialized/i.test(text)
-}
-
-export interface RefusalContext {
-  /** Endpoint without query. */
-  readonly url: string
-  /** The session that the request was sent in. */
+/** The request that was refused. */
+interface RefusalContext {
+  /** The session that the request was sent in, if the refusal may prove that it is lost. */
   readonly session: LegacySession | undefined
-  /** The session id of the request, if `session` is undefined. */
-  readonly sessionId?: string | undefined
+  readonly sessionId: string | undefined
   /**
    * Id of the request as it was sent. Distinguishes an error of the request from an error before its dispatch.
    */
-  readonly requestId?: RequestId | undefined
-  readonly errorTextBytes: number
+  readonly requestId: RequestId | undefined
   /** A message for this request arrived: the server has begun to execute it. */
-  readonly isStarted?: boolean | undefined
+  readonly isStarted: boolean
 }
 
 /**
@@ -281,51 +256,42 @@ const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
 const MAX_ID_LENGTH = 40
 
 /** Converts a response without an answer to an error. */
-export function toRefusalError(refusal: Refusal, context: RefusalContext): TransportError {
+export function toRefusalError(
+  refusal: Refusal,
+  http: { readonly url: Pick<ServerUrl, 'display'>; readonly limits: Limits },
+  { session, sessionId = session?.id, requestId, isStarted = false }: Partial<RefusalContext>,
+): TransportError {
   const { status, headers } = refusal
-  const { url, session, errorTextBytes } = context
-  const text = withoutId(refusal.text, context.sessionId ?? session?.id)
-  const evidence = parseEvidence(text, context.requestId, refusal.isPartial)
-  const options = {
-    status,
-    url,
-    bodyText: excerpt(text, errorTextBytes),
-    serverError: parseServerError(text),
-    cause: refusal.cause,
-  }
+  const url = http.url.display
+  const text = withoutId(refusal.text, sessionId)
+  const evidence = parseEvidence(text, requestId, refusal.isPartial)
+  const serverError = parseServerError(text)
+  const bodyText = excerpt(text, http.limits.errorTextBytes)
+  const options = { status, url, bodyText, serverError, cause: refusal.cause }
   const said =
     refusal.cause instanceof Error ? `: ${refusal.cause.message}` : sayFrom(evidence.text)
-  if (session?.id !== undefined) {
+  if (session !== undefined) {
+    const { id, epoch, protocolVersion } = session
     const challenged = headerValue(headers, 'www-authenticate') !== undefined
-    const unproven = !session.isProven
-    const verdict = lossVerdict({ status, ...evidence, challenged, unproven })
+    const all = { status, ...evidence, challenged, unproven: !session.isProven }
+    let verdict = id === undefined ? 'not-lost' : lossVerdict(all)
+    let reason = 'no longer knows the session'
+    if (verdict === 'not-lost') {
+      verdict = versionVerdict(all, serverError, protocolVersion)
+      reason = `no longer speaks ${protocolVersion}`
+    }
     if (verdict !== 'not-lost') {
       // If the first request in a new session fails, it may be a tool that always fails with such a text.
-      const certain = verdict === 'lost' && context.isStarted !== true && !session.isDoubtful
-      const message = `${url} no longer knows the session (HTTP ${status}${said})`
-      return new TransportError('SESSION_LOST', message, {
-        ...options,
-        certain,
-        epoch: session.epoch,
-      })
+      const certain = verdict === 'lost' && !isStarted && !session.isDoubtful
+      const message = `${url} ${reason} (HTTP ${status}${said})`
+      return new TransportError('SESSION_LOST', message, { ...options, certain, epoch })
     }
-  }
-  const otherVersion =
-    session === undefined ? 'not-lost' : versionVerdict(refusal, session, context)
-  if (session !== undefined && otherVersion !== 'not-lost') {
-    const message = `${url} no longer speaks ${session.protocolVersion} (HTTP ${status}${said})`
-    const certain = otherVersion === 'lost' && context.isStarted !== true && !session.isDoubtful
-    return new TransportError('SESSION_LOST', message, {
-      ...options,
-      certain,
-      epoch: session.epoch,
-    })
   }
   const [code, what] = meaningOf(status)
   const isUnread =
     (code === 'UNAUTHORIZED' || REFUSED_UNREAD.includes(status)) &&
     evidence.errorId !== 'own' &&
-    context.isStarted !== true
+    !isStarted
   return new TransportError(code, `${url} ${what} (HTTP ${status}${said})`, {
     ...options,
     retryAfterMs: retryAfterMs(headers),
@@ -349,21 +315,20 @@ export function misroutedError(
  * server of another revision. It does so before it dispatches the request.
  */
 function versionVerdict(
-  { status, text, isPartial }: Refusal,
-  { protocolVersion }: LegacySession,
-  { requestId }: RefusalContext,
+  { status, code, text, errorId }: LossEvidence,
+  serverError: ServerError | undefined,
+  protocolVersion: string | undefined,
 ): LossVerdict {
-  const { code, text: said, errorId } = parseEvidence(text, requestId, isPartial)
   if (status !== 400 || protocolVersion === undefined) return 'not-lost'
   if (code !== undefined && MODERN_CODES.includes(code)) {
-    const data = parseServerError(text)?.data
+    const data = serverError?.data
     const supported = isRecord(data) ? data['supported'] : undefined
     const isRefused = Array.isArray(supported) && !supported.includes(protocolVersion)
     return code === UNSUPPORTED_VERSION && isRefused ? 'lost' : 'ambiguous'
   }
-  if (!/unsupported protocol version/i.test(said)) return 'not-lost'
+  if (!/unsupported protocol version/i.test(text)) return 'not-lost'
   // Servers name the versions that they accept. Tools also fail with such texts: "unsupported protocol version TLS 1.0".
-  return errorId === 'none' && MCP_VERSION.test(said) ? 'lost' : 'ambiguous'
+  return errorId === 'none' && MCP_VERSION.test(text) ? 'lost' : 'ambiguous'
 }
 
 function meaningOf(status: number): [TransportErrorCode, string] {

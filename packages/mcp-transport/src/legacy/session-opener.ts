@@ -1,23 +1,14 @@
 import { within } from '@x/internal'
-import type { HttpClient } from '../http/http-client.ts'
-import type { JsonRpcError, JsonRpcMessage, JsonRpcRequest } from '../json-rpc.ts'
-import type { SessionKeeper, StoredSession } from '../session-keeper.ts'
+import type { JsonRpcError, JsonRpcRequest } from '../json-rpc.ts'
+import type { StoredSession } from '../session-keeper.ts'
 import { LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { closedError, errorAnswer } from '../transport-error.ts'
-import type { Timeouts } from '../transport-options.ts'
 import { describeLiveSession, initialize, initializeParamsHash, pingSession } from './handshake.ts'
 import type { Opening, StoredId } from './handshake.ts'
+import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import { LegacySession } from './legacy-session.ts'
 import { deleteSession } from './one-way.ts'
-
-export interface SessionOpenerOptions {
-  readonly http: HttpClient
-  readonly keeper: SessionKeeper
-  readonly timeouts: Timeouts
-  /** Passes on messages that arrive before the answer to `initialize`. */
-  readonly deliver: (message: JsonRpcMessage) => void
-}
 
 /** How a session is opened. */
 export interface OpenOptions {
@@ -56,7 +47,7 @@ export type OpenOutcome =
  * a new one by a handshake.
  */
 export class SessionOpener {
-  readonly #options: SessionOpenerOptions
+  readonly #options: LegacyProtocolOptions
   /** Result of `load` until it is used: a session is used only once. */
   #stored: StoredSession | undefined
   /** Ids of sessions that were opened here and are not stored. No other process can terminate them. */
@@ -64,17 +55,13 @@ export class SessionOpener {
   /** Unused sessions that are being terminated. */
   #terminating: Set<Promise<void>> | undefined
 
-  constructor(options: SessionOpenerOptions) {
+  constructor(options: LegacyProtocolOptions) {
     this.#options = options
   }
 
   get hasStoredSession(): boolean {
-    const { record, bareId } = this.#stored ?? {}
-    return (
-      bareId !== undefined ||
-      record?.sessionId !== undefined ||
-      record?.initializeResult !== undefined
-    )
+    const { id, record } = this.#stored ?? NOTHING
+    return id !== undefined || record?.initializeResult !== undefined
   }
 
   /** Reads the store. Sends no request. */
@@ -90,14 +77,14 @@ export class SessionOpener {
     let stored = this.#stored ?? (await keeper.load())
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {
-      const id = idOf(stored)
+      const { id } = stored
       const outcome = await this.#tryStored(stored, opening, isReplacement)
       if (outcome !== 'refused') return this.#unlessAborted(outcome, opening)
       // Not terminated, because another client may be using it.
       await keeper.lost(id)
       stored = await keeper.load()
-      const isOther = (idOf(stored) ?? id) !== id
-      if (!isOther || attempt === MAX_STORED) stored = {}
+      const isOther = (stored.id ?? id) !== id
+      if (!isOther || attempt === MAX_STORED) stored = NOTHING
     }
   }
 
@@ -131,7 +118,7 @@ export class SessionOpener {
 
   /** Returns the stored session for a client that sends another message before `initialize`. */
   adopt(): LegacySession {
-    return this.#resumed(this.#stored ?? {})
+    return resumed(this.#stored ?? NOTHING)
   }
 
   /** Terminates half-open sessions, and waits at most 2 s for all unused ones. */
@@ -146,11 +133,10 @@ export class SessionOpener {
     opening: Opening,
     isReplacement: boolean,
   ): Promise<OpenOutcome | 'refused'> {
-    const { record } = stored
-    const result = this.#fittingResult(stored, opening.request)
+    const { id: sessionId, record } = stored
+    const result = this.#fittingResult(record, opening.request)
     if (result !== undefined)
       return this.#resume(stored, result, isReplacement ? opening : undefined)
-    const sessionId = idOf(stored)
     if (sessionId === undefined || record?.initializeResult !== undefined) {
       return this.#openByHandshake(opening)
     }
@@ -162,7 +148,10 @@ export class SessionOpener {
   }
 
   /** Returns the stored InitializeResult, if the stored session was opened by a client like this one. */
-  #fittingResult({ record }: StoredSession, request: JsonRpcRequest): InitializeResult | undefined {
+  #fittingResult(
+    record: StoredSession['record'],
+    request: JsonRpcRequest,
+  ): InitializeResult | undefined {
     const { keeper } = this.#options
     if (record?.initializeResult === undefined || record.protocolVersion === undefined) return
     if (!LEGACY_VERSIONS.includes(record.protocolVersion)) {
@@ -182,7 +171,7 @@ export class SessionOpener {
     result: InitializeResult,
     test: Opening | undefined,
   ): Promise<OpenOutcome | 'refused'> {
-    const session = this.#resumed(stored)
+    const session = resumed(stored)
     const { id: sessionId, protocolVersion } = session
     if (test !== undefined && sessionId !== undefined && protocolVersion !== undefined) {
       const alive = await pingSession(test, { sessionId, protocolVersion })
@@ -207,8 +196,19 @@ export class SessionOpener {
     })
     if (outcome.kind === 'opened') {
       const { sessionId = stored?.sessionId, result } = outcome
+      // A session that the server has just opened, or initialized again (`isResumed`).
       const isResumed = sessionId !== undefined && sessionId === stored?.sessionId
-      return this.#halfOpened(opening.request, { sessionId, result, isResumed })
+      const { protocolVersion } = result
+      const record = await this.#options.keeper.next({
+        sessionId,
+        protocolVersion,
+        initializeResult: result,
+        initializeParamsHash: initializeParamsHash(request),
+      })
+      const { epoch } = record
+      const session = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed })
+      session.unstored = record
+      return { kind: 'opened', session, result }
     }
     if (stored === undefined || outcome.verdict === 'unknown') return outcome
     if (outcome.verdict === 'refused') return 'refused'
@@ -218,40 +218,13 @@ export class SessionOpener {
     return { kind: 'failed', answer: errorAnswer(request.id, live.error) }
   }
 
-  /** A session that the server has just opened, or initialized again (`isResumed`). */
-  async #halfOpened(
-    request: JsonRpcRequest,
-    opened: {
-      readonly sessionId: string | undefined
-      readonly result: InitializeResult
-      readonly isResumed: boolean
-    },
-  ): Promise<OpenOutcome> {
-    const { sessionId, result, isResumed } = opened
-    const { protocolVersion } = result
-    const record = await this.#options.keeper.next({
-      sessionId,
-      protocolVersion,
-      initializeResult: result,
-      initializeParamsHash: initializeParamsHash(request),
-    })
-    const session = new LegacySession({
-      id: sessionId,
-      epoch: record.epoch,
-      protocolVersion,
-      isResumed,
-      unstored: record,
-    })
-    return { kind: 'opened', session, result }
-  }
-
   /** A session that another client opened and still uses. */
   async #joined(sessionId: string, result: InitializeResult): Promise<OpenOutcome> {
     const { protocolVersion } = result
     const part = { sessionId, protocolVersion, initializeResult: result }
     const record = await this.#options.keeper.next(part)
     await this.#options.keeper.opened(record)
-    return { kind: 'opened', session: this.#resumed({ record }), result }
+    return { kind: 'opened', session: resumed({ id: sessionId, record }), result }
   }
 
   #unlessAborted(outcome: OpenOutcome, { signal, request, http }: Opening): OpenOutcome {
@@ -261,20 +234,10 @@ export class SessionOpener {
     return { kind: 'failed', answer: errorAnswer(request.id, error) }
   }
 
-  #resumed(stored: StoredSession): LegacySession {
-    const { record } = stored
-    return new LegacySession({
-      id: idOf(stored),
-      epoch: record?.epoch ?? 0,
-      protocolVersion: record?.protocolVersion,
-      isResumed: true,
-    })
-  }
-
   /** Best effort: the server ends unused sessions after a while. */
   #terminate(id: string): void {
     const { http } = this.#options
-    const deleting = deleteSession(http, this.#resumed({ bareId: id })).catch(() => {})
+    const deleting = deleteSession(http, { id, protocolVersion: undefined }).catch(() => {})
     const ending = within(deleting, TERMINATE_MS, () => {})
     const all = (this.#terminating ??= new Set())
     all.add(ending)
@@ -282,6 +245,9 @@ export class SessionOpener {
   }
 }
 
-function idOf({ record, bareId }: StoredSession): string | undefined {
-  return record?.sessionId ?? bareId
+const NOTHING: StoredSession = { id: undefined, record: undefined }
+
+function resumed({ id, record }: StoredSession): LegacySession {
+  const { epoch = 0, protocolVersion } = record ?? {}
+  return new LegacySession({ id, epoch, protocolVersion, isResumed: true })
 }

@@ -137,12 +137,7 @@ export function modernPost(
 function toRefused(refusal: Refusal, request: JsonRpcRequest, http: HttpClient): PostOutcome {
   const { status, headers, text, isPartial } = refusal
   const { id } = request
-  const error = toRefusalError(refusal, {
-    url: http.url.display,
-    session: undefined,
-    requestId: id,
-    errorTextBytes: http.limits.errorTextBytes,
-  })
+  const error = toRefusalError(refusal, http, { requestId: id })
   const { errorId } = parseEvidence(text, id, isPartial)
   // Without a request id, the server refused the request before it read it.
   const isOverload = (status === 429 || status >= 500) && errorId === 'none'
@@ -164,13 +159,13 @@ const NO_SESSION = -32000
 export function looksLegacy(outcome: PostOutcome): boolean {
   const said = refusalFrom(outcome)
   if (said === undefined) return false
-  const { status, code, text } = said
+  const { status, code } = said
   const isJudged = status < 500 && status !== 401 && status !== 403 && status !== 429
   if (!isJudged || (code !== undefined && MODERN_CODES.includes(code))) return false
   if (headerValue(outcome.headers, 'mcp-session-id') !== undefined) return true
   if (status < 400) return false
   if (status === 400 && code === NO_SESSION) return true
-  return lossVerdict({ status: 400, code, text }) !== 'not-lost' // with status 400, only the text decides
+  return lossVerdict({ ...said, status: 400, errorId: 'none' }) !== 'not-lost' // only the text decides
 }
 
 /** Returns whether a server with sessions gave this response before it dispatched the request. */
@@ -184,15 +179,16 @@ export function isBeforeDispatch(outcome: PostOutcome): boolean {
 }
 
 function refusalFrom(outcome: PostOutcome): LossEvidence | undefined {
+  const rest = { challenged: false, unproven: false }
   if (outcome.kind === 'answered') {
     const { answer, status, errorId } = outcome
     if ('result' in answer) return undefined
-    return { status, code: answer.error.code, text: answer.error.message, errorId }
+    return { status, code: answer.error.code, text: answer.error.message, errorId, ...rest }
   }
   const { status, bodyText = '' } = outcome.error
   const errorId = outcome.kind === 'refused' ? outcome.errorId : 'own'
   // The text may be cut off, so the id comes from the complete body.
-  return status === undefined ? undefined : { status, ...parseEvidence(bodyText), errorId }
+  return status === undefined ? undefined : { status, ...parseEvidence(bodyText), errorId, ...rest }
 }
 
 /** Reserved keys of `_meta` (2026-07-28, basic). */
