@@ -301,8 +301,9 @@ export class StreamableHttpTransport implements AsyncDisposable {
     const report = (error: TransportError): void => {
       if (isCurrent()) this.#report(error)
     }
+    // Catches errors of the callback: the HTTP layer would treat them as a broken stream.
     const deliver = (message: JsonRpcMessage): void => {
-      if (isCurrent()) this.#deliver(message)
+      if (isCurrent()) this.#guard(() => this.onmessage?.(message))
     }
     const keeper = new SessionKeeper({
       info: this.#sessionInfo,
@@ -315,7 +316,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
     const onReplaced =
       onSessionLost === 'report'
         ? undefined
-        : (event: SessionReplaced): void => this.#replaced(event)
+        : (event: SessionReplaced): void =>
+            this.#guard(() => this.#options.onSessionReplaced?.(event))
     const router: EraRouter = new EraRouter({
       http,
       keeper,
@@ -341,15 +343,6 @@ export class StreamableHttpTransport implements AsyncDisposable {
       limits: resolveLimits(this.#options.limits),
       observer: this.#options,
     })
-  }
-
-  /** Catches errors of the callback: the HTTP layer would treat them as a broken stream. */
-  #deliver(message: JsonRpcMessage): void {
-    this.#guard(() => this.onmessage?.(message))
-  }
-
-  #replaced(event: SessionReplaced): void {
-    this.#guard(() => this.#options.onSessionReplaced?.(event))
   }
 
   #guard(call: () => void): void {

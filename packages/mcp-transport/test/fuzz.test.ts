@@ -1,7 +1,7 @@
 // Valid and invalid responses of servers. FUZZ_RUNS sets their number; the seed is always the same.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SseReader } from '../src/http/answer-reader.ts'
+import { eventReader } from '../src/http/answer-reader.ts'
 import { StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { JsonRpcMessage } from '../src/index.ts'
 import { FeedingDispatcher } from './feeding-dispatcher.ts'
@@ -60,15 +60,12 @@ const stream = fc.oneof(
 
 function readAll(chunks: readonly Buffer[]): unknown[] {
   const events: unknown[] = []
-  const reader = new SseReader(
-    {
-      data: (text) => events.push(['data', text]),
-      id: (id) => events.push(['id', id]),
-      retry: (ms) => events.push(['retry', ms]),
-    },
-    limits.eventBytes,
-  )
-  for (const chunk of chunks) reader.feed(chunk)
+  const handlers = {
+    cursor: (id: string) => events.push(['id', id]),
+    retry: (ms: number) => events.push(['retry', ms]),
+  }
+  const feed = eventReader((text) => events.push(['data', text]), handlers, limits.eventBytes)
+  for (const chunk of chunks) feed(chunk)
   return events
 }
 

@@ -17,7 +17,7 @@ export type FetchFunction = (url: string | URL, init?: RequestInit) => Promise<R
 export interface RefusedResponse {
   readonly status: number
   readonly headers: ResponseHeaders
-  /** The start of the body. */
+  /** The body as far as it was read, without the values of the user's headers. */
   readonly text: string
 }
 

@@ -47,23 +47,17 @@ interface FlowOptions {
 }
 
 export class OAuthFlow {
-  readonly #provider: OAuthClientProvider
-  readonly #serverUrl: URL
-  readonly #fetch: FetchFunction
-  readonly #signal: AbortSignal
+  readonly #options: FlowOptions
   readonly #memory: Memory
   /** Scope of the tokens that are requested, for servers that do not repeat it in the response. */
   #scope: string | undefined
   /** Holds the error of the first step that failed. */
   readonly #failures: unknown[] = []
 
-  constructor({ provider, serverUrl, fetch, signal }: FlowOptions) {
-    this.#provider = provider
-    this.#serverUrl = serverUrl
-    this.#fetch = fetch
-    this.#signal = signal
-    this.#memory = MEMORIES.get(provider) ?? {}
-    MEMORIES.set(provider, this.#memory)
+  constructor(options: FlowOptions) {
+    this.#options = options
+    this.#memory = MEMORIES.get(options.provider) ?? {}
+    MEMORIES.set(options.provider, this.#memory)
   }
 
   /**
@@ -73,8 +67,8 @@ export class OAuthFlow {
    * @throws AuthError `AUTHORIZATION_REQUIRED` if the user was sent away; `finish` completes it.
    */
   async obtain({ refusal, isStepUp }: Renewal, isReplaced: () => Promise<boolean>): Promise<void> {
-    const provider = this.#provider
-    const stored = await storedTokens(provider, this.#serverUrl)
+    const { provider } = this.#options
+    const stored = await storedTokens(provider, this.#options.serverUrl)
     this.#scope = stored?.scope
     const challenge = oauthChallenge(refusal.headers)
     const { resourceMetadata = '' } = challenge
@@ -109,7 +103,7 @@ export class OAuthFlow {
     if (parameters === undefined && !/^[^?&\s]+$/.test(text)) {
       throw new TypeError('The callback holds neither a code nor an error: pass its whole query')
     }
-    const pending = this.#memory.pending ?? (await this.#provider.discoveryState?.())
+    const pending = this.#memory.pending ?? (await this.#options.provider.discoveryState?.())
     await this.#complete(pending, parameters ?? text)
   }
 
@@ -120,7 +114,7 @@ export class OAuthFlow {
    * @throws AuthError or TransportError for temporary failures.
    */
   async #refreshed(options: LibraryOptions, isReplaced: () => Promise<boolean>): Promise<boolean> {
-    const provider = this.#provider
+    const { provider } = this.#options
     try {
       await this.#auth(options, {
         saveClientInformation: undefined, // the redirect URL is not ready for a registration yet
@@ -148,10 +142,8 @@ export class OAuthFlow {
 
   /** Sends the user to the authorization server, and continues if the provider waits for the callback. */
   async #askUser(options: LibraryOptions): Promise<void> {
-    const provider = this.#provider
+    const { provider, serverUrl, signal } = this.#options
     const memory = this.#memory
-    const serverUrl = this.#serverUrl
-    const signal = this.#signal
     await provider.prepareRedirect?.({ signal })
     const state = (await provider.state?.()) ?? crypto.randomUUID()
     let discovered: OAuthDiscoveryState | undefined
@@ -215,7 +207,7 @@ export class OAuthFlow {
     await this.#auth(
       { authorizationCode: parameters.get('code') ?? '', ...(iss !== undefined && { iss }) },
       {
-        redirectUrl: pending?.redirectUrl ?? this.#provider.redirectUrl,
+        redirectUrl: pending?.redirectUrl ?? this.#options.provider.redirectUrl,
         discoveryState: () => pending,
         saveDiscoveryState: undefined,
       },
@@ -228,7 +220,7 @@ export class OAuthFlow {
     try {
       return await auth(this.#view(overrides), {
         ...options,
-        serverUrl: this.#serverUrl,
+        serverUrl: this.#options.serverUrl,
         fetchFn: (url, init) => this.#step(() => this.#send(url, init)),
       })
     } catch (cause) {
@@ -249,7 +241,7 @@ export class OAuthFlow {
 
   /** The provider as `auth()` sees it. Each property that is not overridden is the provider's own. */
   #view(overrides: Overrides): LibraryProvider {
-    const provider = this.#provider
+    const { provider } = this.#options
     const memory = this.#memory
     const own: Overrides = {
       clientInformation: async (context) => {
@@ -265,7 +257,7 @@ export class OAuthFlow {
               await provider.saveClientInformation?.(client, context)
             },
       tokens: async (context) => {
-        const tokens = await storedTokens(provider, this.#serverUrl, context)
+        const tokens = await storedTokens(provider, this.#options.serverUrl, context)
         const issuer = tokens?.issuer ?? memory.tokenIssuer ?? context?.issuer
         return tokens && { ...tokens, issuer }
       },
@@ -273,7 +265,10 @@ export class OAuthFlow {
         this.#step(async () => {
           memory.tokenIssuer = memory.clientIssuer = tokens.issuer
           const scope = tokens.scope ?? this.#scope
-          await provider.saveTokens({ ...tokens, scope, server: this.#serverUrl.origin }, context)
+          await provider.saveTokens(
+            { ...tokens, scope, server: this.#options.serverUrl.origin },
+            context,
+          )
         }),
       discoveryState: () => undefined, // the server may have changed its authorization server
       ...overrides,
@@ -289,10 +284,10 @@ export class OAuthFlow {
   }
 
   async #send(input: string | URL, init: RequestInit = {}): Promise<Response> {
-    const url = secureUrl(input, this.#serverUrl)
+    const url = secureUrl(input, this.#options.serverUrl)
     const headers = new Headers(init.headers)
     headers.delete('mcp-protocol-version') // some authorization servers refuse it
-    const response = this.#fetch(url, { ...init, headers, signal: this.#signal })
+    const response = this.#options.fetch(url, { ...init, headers, signal: this.#options.signal })
     if (init.body instanceof URLSearchParams) {
       this.#scope = init.body.get('scope') ?? this.#scope
       return tokenResponse(await response, url)

@@ -76,16 +76,7 @@ function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
   const { http, request, probeMs, signal } = options
   const params = withIdentity({}, toIdentity(request, version))
   const discover = { jsonrpc: '2.0', id: 'discover', method: 'server/discover', params } as const
-  return modernPost(http, discover, {
-    signal,
-    limitMs: probeMs,
-    isOfCaller: false,
-    headers: [],
-    headersMs: 0,
-    idleMs: 0,
-    call: undefined,
-    onMessage: () => {},
-  })
+  return modernPost(http, discover, { signal, limitMs: probeMs })
 }
 
 const LEGACY = { kind: 'legacy', evidence: undefined, offered: undefined } as const

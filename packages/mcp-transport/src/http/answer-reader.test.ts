@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
 import { resolveLimits } from '../transport-options.ts'
-import { AnswerReader, SseReader } from './answer-reader.ts'
+import { AnswerReader, eventReader } from './answer-reader.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 
 describe('sse reader', () => {
@@ -10,15 +10,12 @@ describe('sse reader', () => {
 
   function read(chunks: Iterable<Buffer>, eventBytes = 1000): { events: ReadEvent[]; ok: boolean } {
     const events: ReadEvent[] = []
-    const reader = new SseReader(
-      {
-        data: (text) => events.push(['data', text]),
-        id: (id) => events.push(['id', id]),
-        retry: (ms) => events.push(['retry', ms]),
-      },
-      eventBytes,
-    )
-    for (const chunk of chunks) if (!reader.feed(chunk)) return { events, ok: false }
+    const handlers = {
+      cursor: (id: string) => events.push(['id', id]),
+      retry: (ms: number) => events.push(['retry', ms]),
+    }
+    const feed = eventReader((text) => events.push(['data', text]), handlers, eventBytes)
+    for (const chunk of chunks) if (!feed(chunk)) return { events, ok: false }
     return { events, ok: true }
   }
 

@@ -1,16 +1,14 @@
 import { isRecord } from '@x/internal'
 import { createParser } from 'eventsource-parser'
-import type { EventSourceParser } from 'eventsource-parser'
+import type { RefusedResponse } from '../auth/authorizer.ts'
 import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
-import type { ServerUrl } from '../server-url.ts'
-import type { Era } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import type { Limits } from '../transport-options.ts'
+import type { Attempt } from './exchange.ts'
+import type { HttpClient, HttpRequest } from './http-client.ts'
 
-/** Result of a response. */
 export type AnswerOutcome =
   /** A complete 2xx response. All its messages were passed on. */
   | { readonly kind: 'ended'; readonly isStream: boolean }
@@ -20,11 +18,7 @@ export type AnswerOutcome =
   | { readonly kind: 'failed'; readonly error: TransportError }
 
 /** A response without an answer. */
-export interface Refusal {
-  readonly status: number
-  readonly headers: ResponseHeaders
-  /** The body as far as it was read, without the values of the user's headers. */
-  readonly text: string
+export interface Refusal extends RefusedResponse {
   /** The body was encoded, incomplete, or longer than the limit for errors. */
   readonly isPartial?: boolean | undefined
   /** Reason why no other credentials could be obtained, if they were requested. */
@@ -33,29 +27,23 @@ export interface Refusal {
 
 export interface AnswerHandlers {
   /** Called for a response head and for each piece of a body, also for one without meaning. */
-  readonly activity?: (() => void) | undefined
+  activity?(): void
   /** Called with the head of a 2xx response, before its body. */
   head?(status: number, headers: ResponseHeaders): void
   message(message: JsonRpcMessage): void
   /** Called with an event that is JSON but not a JSON-RPC message. */
   stray?(text: string): void
+  /** Called with a cursor for `Last-Event-ID`. An empty id resets the cursor. */
   cursor?(lastEventId: string): void
+  /** Called with the reconnection delay that the server requests, in milliseconds. */
   retry?(ms: number): void
   /** Called exactly once, after all others. */
   outcome(outcome: AnswerOutcome): void
 }
 
-/** The server that a response comes from, and the limits for it. */
-interface AnswerSource {
-  readonly url: ServerUrl
-  readonly limits: Limits
-}
-
-interface Answered {
-  readonly request: { readonly era: Era | undefined }
-  readonly handlers: AnswerHandlers
-  /** Flat list: name, value, name, value. */
-  readonly headers: readonly string[]
+type Source = Pick<HttpClient, 'url' | 'limits'>
+type Answered = Pick<Attempt, 'handlers' | 'headers'> & {
+  readonly request: Pick<HttpRequest, 'era'>
 }
 
 const BODY_ENDED: AnswerOutcome = { kind: 'ended', isStream: false }
@@ -68,18 +56,18 @@ const TEXT_BYTES = 1024 * 1024
 
 /** Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. */
 export class AnswerReader {
-  readonly #source: AnswerSource
+  readonly #source: Source
   readonly #answered: Answered
   #status = 0
   #headers: ResponseHeaders = {}
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
-  #stream: SseReader | undefined
+  #feed: EventReader | undefined
   readonly #chunks: Buffer[] = []
   /** Number of bytes that the body may still have. */
   #room = 0
   #isPartial = false
 
-  constructor(source: AnswerSource, answered: Answered) {
+  constructor(source: Source, answered: Answered) {
     this.#source = source
     this.#answered = answered
   }
@@ -101,14 +89,7 @@ export class AnswerReader {
       this.#isPartial = true
     } else if (isOk && type === 'text/event-stream') {
       this.#mode = 'stream'
-      this.#stream = new SseReader(
-        {
-          data: (text) => this.#event(text),
-          id: (id) => handlers.cursor?.(id),
-          retry: (ms) => handlers.retry?.(ms),
-        },
-        limits.eventBytes,
-      )
+      this.#feed = eventReader((text) => this.#event(text), handlers, limits.eventBytes)
     } else if (isOk && type === 'application/json') {
       this.#mode = 'json'
       this.#room = limits.responseBytes
@@ -122,8 +103,8 @@ export class AnswerReader {
   /** Returns false if the rest of the response is not needed. */
   data(chunk: Buffer): boolean {
     this.#answered.handlers.activity?.()
-    if (this.#stream !== undefined) {
-      if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
+    if (this.#feed !== undefined) {
+      if (!this.#feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
       return true
     }
     const fits = chunk.length <= this.#room
@@ -192,46 +173,36 @@ export class AnswerReader {
   }
 }
 
-export interface SseHandlers {
-  /** Called with the `data` of an event, if it is not empty. */
-  data(text: string): void
-  /** Called with a cursor for `Last-Event-ID`. An empty id resets the cursor. */
-  id(id: string): void
-  /** Called with the reconnection delay that the server requests, in milliseconds. */
-  retry(ms: number): void
-}
+/** Returns false after an event exceeded the limit. The stream cannot be used any more. */
+type EventReader = (chunk: Buffer) => boolean
 
 /**
- * Parses server-sent events of one response (WHATWG HTML, section 9.2). Discards an incomplete event at the end
- * of the stream, and events with another name than `message`.
+ * Returns a function that parses server-sent events of one response (WHATWG HTML, section 9.2). Discards an
+ * incomplete event at the end of the stream, empty events, and events with another name than `message`.
  */
-export class SseReader {
-  readonly #decoder = new TextDecoder()
-  readonly #parser: EventSourceParser
-  #tooLarge = false
-
-  constructor(handlers: SseHandlers, eventBytes: number) {
-    this.#parser = createParser({
-      maxBufferSize: eventBytes,
-      onEvent: (event) => {
-        // The parser limits only the data that it buffers, not an event that arrives in one piece.
-        if (isLonger(event.data, eventBytes)) this.#tooLarge = true
-        else if (event.data !== '' && (event.event ?? 'message') === 'message') {
-          handlers.data(event.data)
-        }
-      },
-      onId: (id) => handlers.id(id),
-      onRetry: (ms) => handlers.retry(ms),
-      onError: (error) => {
-        if (error.type === 'max-buffer-size-exceeded') this.#tooLarge = true
-      },
-    })
-  }
-
-  /** Returns false after an event exceeded the limit. The stream cannot be used any more. */
-  feed(chunk: Buffer): boolean {
-    this.#parser.feed(this.#decoder.decode(chunk, { stream: true }))
-    return !this.#tooLarge
+export function eventReader(
+  onData: (text: string) => void,
+  handlers: Pick<AnswerHandlers, 'cursor' | 'retry'>,
+  eventBytes: number,
+): EventReader {
+  const decoder = new TextDecoder()
+  let isTooLarge = false
+  const parser = createParser({
+    maxBufferSize: eventBytes,
+    onEvent: ({ data, event = 'message' }) => {
+      // The parser limits only the data that it buffers, not an event that arrives in one piece.
+      if (isLonger(data, eventBytes)) isTooLarge = true
+      else if (data !== '' && event === 'message') onData(data)
+    },
+    onId: (id) => handlers.cursor?.(id),
+    onRetry: (ms) => handlers.retry?.(ms),
+    onError: ({ type }) => {
+      if (type === 'max-buffer-size-exceeded') isTooLarge = true
+    },
+  })
+  return (chunk) => {
+    parser.feed(decoder.decode(chunk, { stream: true }))
+    return !isTooLarge
   }
 }
 

@@ -56,6 +56,7 @@ function failureWith(
     connectMs: 1000,
     headers: {},
     limits: resolveLimits(),
+    authProvider: undefined,
     observer: {},
   })
   return new Promise((resolve, reject) => {

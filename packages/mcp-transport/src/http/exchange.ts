@@ -24,13 +24,11 @@ export interface Exchange {
   readonly isSent: boolean
   /** Set by `HttpClient.answered()`. */
   answeredAt: number | undefined
-  /** Sends the request. */
   start(): void
   /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
   abort(error: TransportError): void
 }
 
-/** One attempt to send a request. */
 export interface Attempt {
   readonly request: HttpRequest
   /** All headers of the request, as a flat list. */
@@ -255,10 +253,7 @@ function isSameServer(from: URL, to: URL): boolean {
   return isUpgrade && from.port === '' && to.port === '' && from.hostname === to.hostname
 }
 
-/** A request of a client that has an authorizer. */
-interface Authorizing {
-  readonly request: HttpRequest
-  readonly handlers: AnswerHandlers
+interface Authorizing extends Pick<Attempt, 'request' | 'handlers'> {
   readonly userHeaders: readonly string[]
   readonly authorizer: Authorizer
   /** Credential of the first attempt. */
@@ -375,18 +370,12 @@ function withCredential(
   return [...withoutHeader(others, 'dpop'), ...credential.headers]
 }
 
-interface NetworkErrorContext {
-  /** Endpoint without query. */
-  readonly url: string
-  /** True if the server may have received a part of the request. If not, nothing was executed. */
-  readonly isSent: boolean
-  readonly status: number | undefined
-}
-
-/** Converts a failure of the network or of undici. */
-function toNetworkError(error: unknown, context: NetworkErrorContext): TransportError {
+/** `isSent`: the server may have received a part of the request. If not, nothing was executed. */
+function toNetworkError(
+  error: unknown,
+  { url, isSent, status }: { url: string; isSent: boolean; status: number | undefined },
+): TransportError {
   if (TransportError.is(error)) return error
-  const { url, isSent, status } = context
   const cause = firstCause(error)
   const code = getCode(cause)
   const why = (cause instanceof Error ? cause.message : String(cause)) || code || 'unknown reason'

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { untilAborted } from '@x/internal'
 import { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
@@ -55,7 +56,6 @@ export interface FollowOptions {
   readonly open: (attempt: number) => Promise<StreamEnd>
   readonly cursor: StreamCursor
   readonly reconnect: Reconnect
-  /** Stops following the stream. */
   readonly signal: AbortSignal
   /** The stream broke before: the first opening is already a reconnection. */
   readonly isBroken: boolean
@@ -121,7 +121,6 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
   return { kind: 'stopped' }
 }
 
-/** Returns why the stream counts as broken, if it does. */
 function troubleOf(
   end: StreamEnd | undefined,
   failures: number,
@@ -145,17 +144,8 @@ function delayMs(failures: number, options: FollowOptions): number {
   return failures === 0 ? requested : Math.max(requested, own)
 }
 
-/** Waits for `ms`, or until the signal aborts. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms).unref()
-    signal.addEventListener('abort', end, { once: true })
-  })
+  return sleep(ms, undefined, { signal, ref: false }).catch(() => {})
 }
 
 /** Position in a stream, and the reconnection delay that the server requested. */

@@ -11,13 +11,12 @@ import { shortSessionId } from '../session-record.ts'
 import type { Era } from '../session-record.ts'
 import { closedError, toTransportError, TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
-import type { ExchangeEvent, Limits } from '../transport-options.ts'
+import type { ExchangeEvent, Limits, StreamableHttpTransportOptions } from '../transport-options.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { AuthorizedExchange, HttpExchange } from './exchange.ts'
 import type { Exchange } from './exchange.ts'
 
-/** A request of an `HttpClient`. */
 export interface HttpRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   readonly rpcMethod?: string | undefined
@@ -48,7 +47,6 @@ export interface HttpRequest {
   readonly onStart?: ((exchange: Exchange) => boolean) | undefined
 }
 
-/** When a request ends without an outcome of the server. */
 export interface RequestLimit {
   /** Ends the request with its reason. */
   readonly signal: AbortSignal | undefined
@@ -58,20 +56,16 @@ export interface RequestLimit {
 
 const LINGER_MS = 5000
 
-/** Read at the start of an exchange: without a listener, no events are created. */
-interface ExchangeObserver {
-  readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
-}
-
 export interface HttpClientOptions {
   readonly url: ServerUrl
   /** Undefined for an own dispatcher, which is closed with the client. */
   readonly dispatcher: Dispatcher | undefined
   readonly connectMs: number
   readonly headers: HeadersOption
-  readonly authProvider?: AuthProvider | undefined
+  readonly authProvider: AuthProvider | undefined
   readonly limits: Limits
-  readonly observer: ExchangeObserver
+  /** Read at the start of an exchange: without a listener, no events are created. */
+  readonly observer: Pick<StreamableHttpTransportOptions, 'onExchange'>
 }
 
 /**
@@ -261,13 +255,14 @@ export class HttpClient {
     await own?.destroy()
   }
 
-  /** Returns whether an exchange that starts now has a listener. */
   isObserved({ era }: HttpRequest): boolean {
     return era !== undefined && this.#options.observer.onExchange !== undefined
   }
 
-  /** Emits the event at the end of an exchange. */
-  emit(request: HttpRequest, result: ExchangeResult): void {
+  emit(
+    request: HttpRequest,
+    result: Pick<ExchangeEvent, 'ms' | 'attempt' | 'status' | 'responseBytes' | 'error'>,
+  ): void {
     const { method, rpcMethod, era, sessionId, body = '' } = request
     if (era === undefined) return
     const event: ExchangeEvent = {
@@ -307,8 +302,6 @@ export class HttpClient {
   }
 }
 
-type ExchangeResult = Pick<ExchangeEvent, 'ms' | 'attempt' | 'status' | 'responseBytes' | 'error'>
-
 const OAUTH_MS = 30_000
 
 /**
@@ -331,13 +324,13 @@ export function createOAuthFetch(dispatcher: Dispatcher): FetchFunction {
       headersMs: 0, // one limit for the whole request
       idleMs: 0,
     }
-    const limits = resolveLimits()
     const client = new HttpClient({
       url,
       dispatcher,
       connectMs: 0,
       headers: {},
-      limits,
+      authProvider: undefined,
+      limits: resolveLimits(),
       observer: {},
     })
     const limit = { signal: signal ?? undefined, limitMs: OAUTH_MS }

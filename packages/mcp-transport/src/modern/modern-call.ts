@@ -139,15 +139,8 @@ export class ModernCall implements OpenCall {
     { method, params }: JsonRpcRequest,
     answers: InputAnswers | undefined,
   ): Promise<PostOutcome> {
-    return this.#protocol.ask(
-      method,
-      { ...params, ...answers },
-      {
-        signal: undefined,
-        call: this,
-        onMessage: (message) => this.#received(message),
-      },
-    )
+    const onMessage = (message: JsonRpcMessage): void => this.#received(message)
+    return this.#protocol.ask(method, { ...params, ...answers }, { call: this, onMessage })
   }
 
   #received(message: JsonRpcMessage): void {

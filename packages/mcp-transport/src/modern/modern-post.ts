@@ -12,32 +12,32 @@ import {
   toRefusalError,
   lossVerdict,
 } from '../legacy/session-loss.ts'
-import type { ErrorId, LossEvidence } from '../legacy/session-loss.ts'
+import type { LossEvidence } from '../legacy/session-loss.ts'
 import { MODERN_CODES } from '../session-record.ts'
 import { closedError, TransportError } from '../transport-error.ts'
 import { encodeHeaderValue } from './tools.ts'
 
 /** Result of one request in the stateless revision. */
-export type PostOutcome =
-  /** An answer of the server: a result, or an error of any HTTP status. */
-  | {
-      readonly kind: 'answered'
-      readonly answer: JsonRpcResponse
-      readonly status: number
-      readonly headers: ResponseHeaders
-      /** See `LossEvidence.errorId`. */
-      readonly errorId: ErrorId
-    }
-  /** A complete response without an answer. */
-  | {
-      readonly kind: 'refused'
-      readonly error: TransportError
-      readonly headers: ResponseHeaders
-      /** See `LossEvidence.errorId`. */
-      readonly errorId: ErrorId
-    }
-  /** No complete response. */
-  | { readonly kind: 'failed'; readonly error: TransportError; readonly headers: ResponseHeaders }
+export type PostOutcome = Answered | Refused | Failed
+
+/** An answer of the server: a result, or an error of any HTTP status. */
+interface Answered extends Pick<LossEvidence, 'status' | 'errorId'> {
+  readonly kind: 'answered'
+  readonly answer: JsonRpcResponse
+  readonly headers: ResponseHeaders
+}
+
+/** A complete response without an answer. */
+interface Refused extends Pick<LossEvidence, 'errorId'> {
+  readonly kind: 'refused'
+  readonly error: TransportError
+  readonly headers: ResponseHeaders
+}
+
+/** No complete response. */
+interface Failed extends Pick<Refused, 'error' | 'headers'> {
+  readonly kind: 'failed'
+}
 
 export interface ModernPostOptions
   extends RequestLimit, Pick<HttpRequest, 'isOfCaller' | 'headersMs' | 'idleMs'> {
@@ -61,9 +61,10 @@ const NO_HEADERS: ResponseHeaders = {}
 export function modernPost(
   http: HttpClient,
   request: JsonRpcRequest,
-  options: ModernPostOptions,
+  options: Partial<ModernPostOptions>,
 ): Promise<PostOutcome> {
-  const { signal, limitMs, call, onMessage, headers: added, ...timing } = options
+  const { signal, limitMs, call, onMessage = () => {}, headers: added = [] } = options
+  const { isOfCaller, headersMs = 0, idleMs = 0 } = options
   const { display: url } = http.url
   const isLongLived = request.method === 'subscriptions/listen'
   let body: string
@@ -88,7 +89,9 @@ export function modernPost(
         headers: modernHeaders(request).concat(added),
         body,
         isLongLived,
-        ...timing,
+        isOfCaller,
+        headersMs,
+        idleMs,
         onStart: (started) => {
           exchange = started
           return call?.starts(started) !== false

@@ -102,17 +102,13 @@ export class ModernProtocol {
   ask(
     method: string,
     params: JsonRpcRequest['params'],
-    options: Pick<ModernPostOptions, 'signal'> & Partial<ModernPostOptions>,
+    options: Partial<ModernPostOptions>,
   ): Promise<PostOutcome> {
     const request = this.#newRequest(method, params)
     return modernPost(this.http, request, {
       isOfCaller: true,
       headers: this.tools.headersFor(request),
       headersMs: this.#options.timeouts.headersMs,
-      idleMs: 0,
-      limitMs: undefined,
-      call: undefined,
-      onMessage: () => {},
       ...options,
     })
   }
@@ -218,7 +214,7 @@ export class ModernProtocol {
   /** Requires an answer of the server, so that `ping` shows that the server is alive. */
   async #ping(call: ModernCall): Promise<JsonRpcResponse> {
     const { id } = call.request
-    const asked = await this.ask('server/discover', {}, { signal: undefined, call })
+    const asked = await this.ask('server/discover', {}, { call })
     const outcome = await this.checked(asked, true)
     if (outcome.kind !== 'answered') return errorAnswer(id, outcome.error)
     if (!('result' in outcome.answer)) return { ...outcome.answer, id }

@@ -49,10 +49,6 @@ export class Passthrough {
       isOfCaller: true,
       signal: requestSignal,
       headers: paramHeaders(headers),
-      headersMs: 0,
-      idleMs: 0,
-      limitMs: undefined,
-      call: undefined,
       onMessage: (message) => {
         if (!this.#isClosed) this.#deliver(message)
       },

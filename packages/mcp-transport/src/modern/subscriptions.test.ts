@@ -49,6 +49,7 @@ describe('a stream that the server never acknowledges', () => {
         connectMs: 1000,
         headers: {},
         limits: resolveLimits(),
+        authProvider: undefined,
         observer: {},
       }),
       keeper: new SessionKeeper({

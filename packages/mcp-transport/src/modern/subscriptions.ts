@@ -139,11 +139,8 @@ const ACK_MS = 30_000
 /** A repetition would fail in the same way. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
 
-interface Listening {
-  readonly filter: SubscriptionFilter
-  /** Changes may have been missed before this stream. */
-  readonly isAfterGap: boolean
-}
+/** `isAfterGap`: changes may have been missed before this stream. */
+type Listening = Readonly<{ filter: SubscriptionFilter; isAfterGap: boolean }>
 
 /**
  * One `subscriptions/listen` stream. Reopened until it is closed. A server that never acknowledged it may
