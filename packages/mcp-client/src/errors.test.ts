@@ -75,11 +75,6 @@ describe('the error for a caller', () => {
     expect(thrown(rejected)).toBe(rejected)
   })
 
-  test('is the reason of an aborted signal, unchanged', () => {
-    const reason = new Error('changed my mind')
-    expect(thrown(new Error('x'), { signal: AbortSignal.abort(reason) })).toBe(reason)
-  })
-
   test('is UNEXPECTED_RESPONSE for an invalid result, and an unchanged error for a mistake of the caller', () => {
     const invalid = Object.assign(new Error('[]'), { issues: [] })
     expect(thrown(invalid)).toMatchObject({ code: 'UNEXPECTED_RESPONSE', cause: invalid })
@@ -118,19 +113,5 @@ describe('the error of a session that could not be opened', () => {
     expect(opening(answer)).toBe(answer)
     const config = new McpClientError('CONFIG', 'bad header', { server })
     expect(opening(config)).toBe(config)
-  })
-
-  test('has the loss of the previous session as its cause, and the failure as the cause of that', () => {
-    const loss = new TransportError('SESSION_LOST', 'lost', {
-      status: 404,
-      certain: true,
-      epoch: 3,
-    })
-    const failure = new TransportError('UNREACHABLE', 'No connection')
-    const error = opening(sdkError(failure), { loss })
-    expect(error).toMatchObject({
-      code: 'UNREACHABLE',
-      cause: { code: 'SESSION_LOST', message: 'lost', status: 404, epoch: 3, cause: failure },
-    })
   })
 })

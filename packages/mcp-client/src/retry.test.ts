@@ -19,15 +19,6 @@ describe('an overloaded server', () => {
       },
     )
 
-  test('did not execute a request that it answered with 429', () => {
-    expect(delayMs({ status: 429 })).toBe(1000)
-  })
-
-  test('may have executed a request that it answered with 503, so only requests that may run twice are sent again', () => {
-    expect(delayMs({ status: 503 })).toBeUndefined()
-    expect(delayMs({ status: 503 }, { mayRunTwice: true })).toBe(1000)
-  })
-
   test('gets no request again if it named no delay', () => {
     expect(delayMs({ retryAfterMs: undefined })).toBeUndefined()
   })

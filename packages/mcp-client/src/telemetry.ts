@@ -292,7 +292,7 @@ export function getTraceContext({ trace, context }: OpenTelemetry): TraceContext
 // Names and values of attributes follow the OpenTelemetry semantic conventions for MCP.
 
 /** Method and target. A URI is only an attribute, because span names should have few values. */
-export function getSpanName({ method, tool, prompt }: ObservedOperation): string {
+function getSpanName({ method, tool, prompt }: ObservedOperation): string {
   const target = tool ?? prompt
   return target === undefined ? method : `${method} ${target}`
 }
@@ -344,7 +344,7 @@ export function errorAttributes(error: unknown): OtelAttributes {
 }
 
 /** Attributes of a tool result with `isError`, or undefined for any other result. */
-export function resultAttributes(result: unknown): OtelAttributes | undefined {
+function resultAttributes(result: unknown): OtelAttributes | undefined {
   const isError = isRecord(result) && result['isError'] === true
   return isError ? { 'error.type': 'tool_error' } : undefined
 }

@@ -17,7 +17,6 @@ function tool(name: string, description = ''): Tool {
 function startFetches(): {
   read: ReadTools
   answer: (n: number, ...names: string[]) => void
-  fail: (n: number) => void
   count: () => number
 } {
   const fetches: ReturnType<typeof deferred<readonly Tool[]>>[] = []
@@ -29,7 +28,6 @@ function startFetches(): {
       return fetch.promise
     },
     answer: (n, ...names) => fetches[n - 1]?.resolve(names.map((name) => tool(name))),
-    fail: (n) => fetches[n - 1]?.reject(new Error('down')),
     count: () => fetches.length,
   }
 }
@@ -42,19 +40,6 @@ async function settle(): Promise<void> {
 const names = (tools: readonly Tool[]): string[] => tools.map(({ name }) => name)
 
 describe('the list', () => {
-  test('is requested once for all concurrent callers, and then cached', async () => {
-    const { read, answer, count } = startFetches()
-    const list = new ToolList(new ClientEvents())
-    const asked = [list.get(read, cached), list.get(read, cached)]
-    await settle()
-    answer(1, 'a')
-    expect((await Promise.all(asked)).map(names)).toEqual([['a'], ['a']])
-    expect(names(await list.get(read, cached))).toEqual(['a'])
-    expect(count()).toBe(1)
-    expect(list.find('a')).toEqual(tool('a'))
-    expect(list.find('b')).toBe(undefined)
-  })
-
   test('is not requested again for a change that was announced before the request', async () => {
     let reads = 0
     const list = new ToolList(new ClientEvents())
@@ -116,22 +101,6 @@ describe('the list', () => {
     expect(names(await list.get(read, cached))).toEqual(['new'])
   })
 
-  test('stays when a request fails, which rejects the waiting callers', async () => {
-    const { read, answer, fail, count } = startFetches()
-    const list = new ToolList(new ClientEvents())
-    const first = list.get(read, cached)
-    await settle()
-    answer(1, 'a')
-    await first
-    const forced = list.get(read, fresh)
-    await settle()
-    fail(2)
-    await expect(forced).rejects.toThrow('down')
-    expect(list.find('a')).toBeDefined()
-    expect(names(await list.get(read, cached))).toEqual(['a'])
-    expect(count()).toBe(2)
-  })
-
   test('is removed by clear(), which also rejects the waiting callers', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())
@@ -185,16 +154,6 @@ function listOf(pages: number): Promise<readonly number[]> {
 }
 
 describe('pages', () => {
-  test('are read until there is no cursor', async () => {
-    const cursors: (string | undefined)[] = []
-    const items = await allPages(list, async (cursor) => {
-      const n = cursors.push(cursor)
-      return { items: [n], nextCursor: n < 3 ? `page ${n + 1}` : undefined }
-    })
-    expect(items).toEqual([1, 2, 3])
-    expect(cursors).toEqual([undefined, 'page 2', 'page 3'])
-  })
-
   test('accept an empty cursor', async () => {
     const cursors: (string | undefined)[] = []
     await allPages(list, async (cursor) => {
