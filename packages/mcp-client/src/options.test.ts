@@ -95,11 +95,6 @@ test.each([[url], [new URL(url)], [{ url }]])('McpClient accepts the config %o',
   expect(client.status()).toMatchObject({ server: url, state: 'created' })
 })
 
-test('McpClient ignores a field that is undefined', () => {
-  const config = { url, slug: undefined, name: undefined, extra: undefined }
-  expect(() => new McpClient(config)).not.toThrow()
-})
-
 describe('rejects the options of', () => {
   test.each([
     [runInSessionScope, [() => {}, { isInterupted() {} }], 'Did you mean "isInterrupted"?'],

@@ -1,32 +1,10 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { createDispatcher } from '@x/mcp-transport'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
-import {
-  httpDirectory,
-  McpClient,
-  mcpJsonDirectory,
-  SessionInfoFactory,
-  withOverrides,
-} from '../src/index.ts'
+import { httpDirectory, McpClient, SessionInfoFactory, withOverrides } from '../src/index.ts'
 import type { HttpDirectoryOptions, McpServer, McpServerQuery, SessionScope } from '../src/index.ts'
-import { recordEvents, textOf } from './setting.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
-
-test('finds a server in an mcp.json, with a header from the environment', async () => {
-  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
-  await using folder = await makeTemporaryFolder()
-  const path = join(folder.path, 'mcp.json')
-  const headers = { authorization: 'Bearer ${SHOP_TOKEN}' }
-  await writeFile(path, JSON.stringify({ mcpServers: { shop: { url: server.url, headers } } }))
-  vi.stubEnv('SHOP_TOKEN', 't0k3n')
-  const directory = mcpJsonDirectory(path)
-  await using client = new McpClient({ slug: 'shop' }, { directory })
-  expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
-  expect(server.received.at(-1)?.headers).toMatchObject({ authorization: 'Bearer t0k3n' })
-})
+import { recordEvents } from './setting.ts'
 
 test('looks a server up once until dispose(), and passes its description to the session store', async () => {
   await using server = await startLegacyServer()

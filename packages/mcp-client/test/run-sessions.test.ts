@@ -39,19 +39,6 @@ class DurableFactory extends SessionInfoFactory {
 }
 
 describe('one session for each server, scope and run', () => {
-  test('is opened by the first call and used for the rest of the run', async () => {
-    await using server = await startLegacyServer()
-    await using client = inRuns(server.url)
-    await runInSessionScope(async () => {
-      expect(server.received).toEqual([])
-      expect(await add(client)).toEqual({ count: 1 })
-      expect(await add(client)).toEqual({ count: 2 })
-      expect(server.sessions).toEqual([await client.getSessionId()])
-    })
-    expect(server.sessions).toEqual([])
-    expect(server.count('DELETE')).toBe(1)
-  })
-
   test('is replaced when the server has lost it, which emits sessionReplaced', async () => {
     await using server = await startLegacyServer()
     await using client = inRuns(server.url)

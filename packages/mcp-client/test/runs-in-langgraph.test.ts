@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import {
   Annotation,
@@ -408,23 +407,3 @@ describe('a graph that stops at an interrupt', () => {
 function isStream(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
 }
-
-test('a principal of the caller reaches the nodes', async () => {
-  const user = new AsyncLocalStorage<string>()
-  await using clients = new Clients({
-    era: 'legacy',
-    scope: () => ({ principal: user.getStore(), run: 'current' }),
-  })
-  const graph = new StateGraph(State)
-    .addNode('a', () => world.add('shop', clients))
-    .addNode('b', () => world.add('shop', clients))
-    .addEdge(START, 'a')
-    .addEdge('a', 'b')
-    .compile()
-  const turn = (name: string): Promise<typeof State.State> =>
-    user.run(name, () => runInSessionScope(() => graph.invoke({})))
-  for (const { counts } of await Promise.all([turn('anna'), turn('bert')])) {
-    expect(counts).toEqual(['shop 1', 'shop 2'])
-  }
-  expect(world.shop.count('initialize')).toBe(2)
-})

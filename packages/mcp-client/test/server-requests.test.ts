@@ -104,14 +104,6 @@ describe('on a server with sessions', () => {
     expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(1)
   })
 
-  test('completes arguments', async () => {
-    await using client = new McpClient({ url: everything.url })
-    const ref = { type: 'ref/prompt', name: 'completable-prompt' } as const
-    const asked = { ref, argument: { name: 'department', value: 'E' } }
-    const { completion } = await client.complete(asked)
-    expect(completion.values).toEqual(['Engineering'])
-  })
-
   test("ignores inputRequired: 'surface', and sends nothing of it", async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })

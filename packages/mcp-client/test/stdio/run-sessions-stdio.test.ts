@@ -5,7 +5,6 @@ import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError, runInSessionScope } from '../../src/index.ts'
 import type { CommandConfig } from '../../src/index.ts'
-import { jitter } from '../jitter.ts'
 import { rejectionOf, textOf } from '../setting.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
 
@@ -50,35 +49,6 @@ describe('a server on stdio in runs', { timeout: 30_000 }, () => {
       expect(pids.map((pid) => isRunning(pid))).toEqual([true, false])
     })
     expect(pids.map((pid) => isRunning(pid))).toEqual([false, false])
-  })
-
-  test('ends two servers one after the other, the newest first', async () => {
-    await using first = new McpClient(everything, { scope: 'run' })
-    // exits only after a signal
-    await using second = new McpClient(telling(misbehaving('linger')), { scope: 'run' })
-    const [firsts, seconds] = [processesOf(first), processesOf(second)]
-    const order: [string, ...boolean[]][] = []
-    const watch = (name: string, client: McpClient): void => {
-      client.on('state', ({ to }) => {
-        const alive = [...firsts, ...seconds].map((pid) => isRunning(pid))
-        if (to === 'disposing' || to === 'created') order.push([`${name} ${to}`, ...alive])
-      })
-    }
-    watch('first', first)
-    watch('second', second)
-    const failing = runInSessionScope(async () => {
-      await echo(first)
-      await echo(second)
-      throw new Error('the agent failed')
-    })
-    await expect(failing).rejects.toThrow('the agent failed')
-    expect(order).toEqual([
-      ['second disposing', true, true],
-      ['second created', true, false],
-      ['first disposing', true, false],
-      ['first created', false, false],
-    ])
-    expect([...firsts, ...seconds].map((pid) => isRunning(pid))).toEqual([false, false])
   })
 
   test('rejects calls in flight with the reason of an abort, and ends the process', async () => {
@@ -131,26 +101,6 @@ describe('a server on stdio in runs', { timeout: 30_000 }, () => {
     })
     expect(warnings).toEqual([expect.stringContaining('nobody can continue the session')])
     expect(pids.map((pid) => isRunning(pid))).toEqual([false])
-  })
-
-  test('starts one process for concurrent first calls, 20 times', async () => {
-    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
-    const pids = processesOf(client)
-    const pid = async (): Promise<string> => textOf(await client.callTool('pid'))
-    for (let seed = 1; seed <= 20; seed++) {
-      const random = seededRandom(seed)
-      const caller = async (): Promise<string> => {
-        await jitter(random)
-        return pid()
-      }
-      const agent = (): Promise<string[]> =>
-        runInSessionScope(() => Promise.all([caller(), caller(), runInSessionScope(caller)]))
-      const [one, other] = await Promise.all([agent(), agent()])
-      expect([new Set(one).size, new Set(other).size]).toEqual([1, 1])
-      expect(one[0]).not.toBe(other[0])
-    }
-    expect(pids).toHaveLength(40)
-    expect(pids.filter((one) => isRunning(one))).toEqual([])
   })
 
   test('leaves no process of a run that ends while the process starts, 20 times', async () => {
