@@ -46,8 +46,8 @@ await runInProcess(async (context) => {
 })
 
 async function serve({ port, db }: Options, context: CommandContext): Promise<void> {
-  const { stdout, onSignal, exit } = context
-  using signals = listenToStopSignals(onSignal, exit)
+  const { stdout } = context
+  using signals = listenToStopSignals(context)
   await (await listen(new Hono(), port))[Symbol.asyncDispose]() // finds out early that the port is in use
   const folder = await buildPage()
   stdout.write('Starting the servers, the gateway and the agent …\n')

@@ -31,16 +31,9 @@ export async function within<Result, Late>(
   onLate: () => Late,
 ): Promise<Result | Late> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<Late>((resolve, reject) => {
-    const end = (): void => {
-      try {
-        resolve(onLate())
-      } catch (error) {
-        reject(error)
-      }
-    }
-    timer = setTimeout(end, Math.min(ms, LONGEST_MS))
-  })
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, Math.min(ms, LONGEST_MS))
+  }).then(onLate)
   try {
     return await Promise.race([promise, late])
   } finally {

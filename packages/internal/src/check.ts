@@ -154,7 +154,7 @@ function optionProblem(given: unknown, checks: AnyChecks, path: string): OptionP
     const check = Object.hasOwn(checks, key) ? checks[key] : undefined
     if (check === undefined) {
       const unknown = joined(path, key)
-      const message = `there is no option "${unknown}". ${adviceFor(key, value, checks, path)}`
+      const message = `there is no option "${unknown}". ${adviceFor([key, value], checks, path)}`
       return { path: unknown, message }
     }
     if (value === undefined) continue
@@ -190,7 +190,11 @@ function firstProblem(
   return undefined
 }
 
-function adviceFor(key: string, value: unknown, checks: AnyChecks, path: string): string {
+function adviceFor(
+  [key, value]: readonly [string, unknown],
+  checks: AnyChecks,
+  path: string,
+): string {
   const keys = Object.keys(checks)
   // Prefers a similar name that accepts the value: `timeout: 5000` means `timeoutMs`, not `timeouts`.
   const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)

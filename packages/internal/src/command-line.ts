@@ -92,9 +92,6 @@ function readPackageVersion(url: string): string {
   return isRecord(manifest) ? String(manifest['version']) : 'unknown'
 }
 
-/** Listens to a signal of the operating system. Returns a function that stops listening. */
-export type OnSignal = (signal: NodeJS.Signals, listener: () => void) => () => void
-
 /** The process that a command runs in. */
 export interface CommandContext {
   readonly args: readonly string[]
@@ -104,7 +101,8 @@ export interface CommandContext {
   readonly stdout: Writable & { readonly isTTY?: boolean }
   /** For errors and logs. */
   readonly stderr: Writable
-  readonly onSignal: OnSignal
+  /** Listens to a signal of the operating system. Returns a function that stops listening. */
+  readonly onSignal: (signal: NodeJS.Signals, listener: () => void) => () => void
   /** Ends the process at once. */
   readonly exit: (code: number) => void
 }
@@ -135,13 +133,15 @@ export interface StopSignals extends Disposable {
 }
 
 /** Waits for SIGINT or SIGTERM. A second signal ends the process at once. */
-export function listenToStopSignals(onSignal: OnSignal, exit: (code: number) => void): StopSignals {
+export function listenToStopSignals({
+  onSignal,
+  exit,
+}: Pick<CommandContext, 'onSignal' | 'exit'>): StopSignals {
   const undo: (() => void)[] = []
   const stopped = new Promise<NodeJS.Signals>((resolve) => {
     let count = 0
     for (const [signal, code] of STOP_SIGNALS) {
-      const listener = (): void => (++count === 1 ? resolve(signal) : exit(code))
-      undo.push(onSignal(signal, listener))
+      undo.push(onSignal(signal, () => (++count === 1 ? resolve(signal) : exit(code))))
     }
   })
   return {

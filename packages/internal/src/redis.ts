@@ -233,14 +233,15 @@ class RedisConnection implements RedisClient {
   }
 
   async sendCommand(command: RedisCommand, options: RedisCommandOptions): Promise<unknown> {
-    const { client, ended } = this.#connect(this.#redis ?? (await this.load()))
+    const { client, ending } = this.#connect(this.#redis ?? (await this.load()))
     try {
       const connected = await client
       options.abortSignal?.throwIfAborted()
       return await connected.sendCommand(command, options)
     } catch (error) {
       // The reason why the connection was dropped says more than the error of the client.
-      throw ended.reason instanceof RedisError ? ended.reason : error
+      const { reason } = ending.signal
+      throw reason instanceof RedisError ? reason : error
     }
   }
 
@@ -259,8 +260,7 @@ class RedisConnection implements RedisClient {
     const ending = new AbortController()
     const attempt: Attempt = {
       client: this.#open(redis, ending.signal, () => this.#drop(attempt)),
-      ended: ending.signal,
-      end: (reason) => ending.abort(reason),
+      ending,
     }
     this.#current = attempt
     const settled = attempt.client.catch(() => this.#drop(attempt))
@@ -299,15 +299,15 @@ class RedisConnection implements RedisClient {
 
   /** A late error of an older connection does not end the current one. */
   #drop(attempt: Attempt | undefined, reason?: RedisError): void {
-    attempt?.end(reason)
+    attempt?.ending.abort(reason)
     if (this.#current === attempt) this.#current = undefined
   }
 }
 
 interface Attempt {
   readonly client: Promise<RedisClient>
-  readonly ended: AbortSignal
-  end(reason: RedisError | undefined): void
+  /** Aborted when the connection is dropped, with the reason. */
+  readonly ending: AbortController
 }
 
 function parseHost(url: string): string {

@@ -43,7 +43,7 @@ await runInProcess(async (context) => {
 
 /** @throws CommandError if a figure is wrong */
 async function demo(options: Options, context: CommandContext): Promise<void> {
-  const { stdout, onSignal, exit } = context
+  const { stdout, exit } = context
   if (options.step && !process.stdin.isTTY)
     throw new UsageError('--step needs a terminal to read keys from')
   const terminal = new Terminal((text) => stdout.write(text))
@@ -74,7 +74,7 @@ async function demo(options: Options, context: CommandContext): Promise<void> {
       steps.push(await scene.run(step))
     }
   }
-  using signals = listenToStopSignals(onSignal, exit)
+  using signals = listenToStopSignals(context)
   const signal = await Promise.race([tell(), signals.stopped])
   await stack.disposeAsync()
   if (signal !== undefined) exit(130)

@@ -58,11 +58,11 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
 
 /** Runs the service until SIGINT or SIGTERM. */
 async function serve(flags: ServeFlags, context: CommandContext): Promise<void> {
-  const { stdout, stderr, env, onSignal, exit } = context
+  const { stdout, stderr, env } = context
   const token = flags.token ?? (env['DEBUGSTATE_TOKEN'] || undefined)
   const tokens = token === undefined ? undefined : ([{ token, agentIds: '*' }] as const)
   const logger = createLogger(stderr)
-  using signals = listenToStopSignals(onSignal, exit)
+  using signals = listenToStopSignals(context)
   await using store = await openStore(flags.db ?? (env['DEBUGSTATE_DB'] || DEFAULT_FILE))
   await store.list('health', 1) // a service with a broken store does not start
   await using server = createDebugStateServer({ store, tokens, logger })

@@ -32,7 +32,7 @@ export interface ServingOptions {
 export async function serveFile(options: ServingOptions): Promise<void> {
   const { context, configFile } = options
   const read = await readConfigFile(configFile)
-  using signals = listenToStopSignals(context.onSignal, context.exit)
+  using signals = listenToStopSignals(context)
   try {
     await serveConfig(options, read, signals.stopped)
   } catch (error) {
