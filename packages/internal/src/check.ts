@@ -215,7 +215,8 @@ function cut(value: string): string {
   return value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value
 }
 
-function shown(value: unknown, words?: readonly string[]): string {
+/** Names a value in an error: its kind, or the value itself if it is no text. A text is shown only if `words` are expected. */
+export function shown(value: unknown, words?: readonly string[]): string {
   if (typeof value === 'string') return words === undefined ? 'a string' : `'${cut(value)}'`
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'an object'

@@ -4,7 +4,7 @@ export { BoundedMap } from './bounded-map.ts'
 export { compareBytes, readAtMost } from './bytes.ts'
 export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
-export { assertOptions } from './check.ts'
+export { assertOptions, shown } from './check.ts'
 export { longestTextFor, waysToMatch } from './expression-cost.ts'
 export { isObject, isRecord } from './is-record.ts'
 export {

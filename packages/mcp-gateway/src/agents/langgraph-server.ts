@@ -14,7 +14,6 @@ import type {
   AgentSource,
   AgentUpdate,
   JsonSchema,
-  Skill,
 } from './agent.ts'
 import { askedFrom, openInterruptsOf, resumeOf, threadStateFrom } from './langgraph/interrupts.ts'
 import { argumentStateOf, messageStateOf, outputOf, readChunk } from './langgraph/messages.ts'
@@ -479,10 +478,7 @@ async function threadFor(call: AgentCall, { threads }: Client): Promise<string> 
 }
 
 /** @returns `undefined` if the assistant takes arguments, and the message fits none of them */
-async function payloadOf(
-  { agent }: RemoteAssistant,
-  call: AgentCall,
-): Promise<Payload | undefined> {
+async function payloadOf({ agent }: RemoteAssistant, call: AgentCall) {
   if (call.resume !== undefined) return { command: { resume: resumeOf(call.resume) }, input: null }
   const skill = agent.skills.find(({ id }) => id === call.skillId)
   if (skill?.inputSchema === undefined) {
@@ -490,11 +486,6 @@ async function payloadOf(
   }
   const input = argumentStateOf(call.input, skill.inputSchema)
   return input && { input }
-}
-
-interface Payload {
-  readonly command?: { readonly resume: unknown }
-  readonly input: Readonly<Record<string, unknown>> | null
 }
 
 /** Names the caller. Claims, which may hold a credential, stay in this process. */
@@ -561,7 +552,10 @@ async function remoteAssistantFrom(
     id: agentId,
     name: name === '' || name === 'Untitled' ? graphId : name,
     description,
-    skills: inputSchema === undefined ? [] : [skillFrom(graphId, description, inputSchema)],
+    skills:
+      inputSchema === undefined
+        ? []
+        : [{ id: graphId, name: '', description, inputSchema, startsFrom: 'arguments' }],
     health: 'healthy',
     canAsk: true,
   }
@@ -570,10 +564,6 @@ async function remoteAssistantFrom(
 
 function versionOf({ version, updated_at: updatedAt }: Assistant): string {
   return `${version} ${updatedAt}`
-}
-
-function skillFrom(graphId: string, description: string, inputSchema: JsonSchema): Skill {
-  return { id: graphId, name: '', description, inputSchema, startsFrom: 'arguments' }
 }
 
 async function inputSchemaOf(

@@ -118,11 +118,12 @@ export async function readConfig({
     return { config, schema, sections: found, placeOf: (path) => placeOf(parsePath(path)) }
   }
   const problems = result.error?.issues.flatMap((issue) => problemsOf(schema, issue, value))
-  const causes = mistakes.map(({ path, section = path }) => section)
+  const causes = mistakes.map(({ section }) => section)
   for (const problem of problems ?? []) {
     // A variable that is not set, or a package that is not installed, explains what is wrong there.
     if (causes.some((cause) => isWithin(problem.path, cause))) continue
-    mistakes.push({ path: problem.path, text: problemText(problem, 'setting') })
+    const { path } = problem
+    mistakes.push({ path, text: problemText(problem, 'setting'), section: path })
   }
   const lines = mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`)
   throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(mistakes[0]?.path ?? []) })
@@ -131,8 +132,8 @@ export async function readConfig({
 interface Mistake {
   readonly path: SettingPath
   readonly text: string
-  /** Section that cannot be checked because of this mistake. @default `path` */
-  readonly section?: SettingPath
+  /** Section that cannot be checked because of this mistake. */
+  readonly section: SettingPath
 }
 
 const CORE_SCHEMA = toFileSchema({ sources: {}, store: {}, auth: {} })
@@ -251,7 +252,7 @@ function expand(
     }
     if (typeof value !== 'string') return value
     const text = expandText(value, env, (problem) => {
-      mistakes.push({ path, text: `${pathText(path)} ${problem}` })
+      mistakes.push({ path, text: `${pathText(path)} ${problem}`, section: path })
     })
     return text === undefined ? value : valueFromText(text, schema, path)
   }

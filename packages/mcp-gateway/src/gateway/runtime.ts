@@ -37,7 +37,7 @@ import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio
 import { Runs, STOP_GRACE_MS } from '../runs/runs.ts'
 import { prepareTask } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
-import { langGraphSource, type LangGraphSourceOptions } from '../agents/langgraph/source.ts'
+import { langGraphSource } from '../agents/langgraph/source.ts'
 import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
@@ -125,7 +125,7 @@ export class Runtime implements AsyncDisposable {
   ) {
     const options = checkedOptions('createGateway()', given)
     this.#limits = { ...LIMITS, ...limits }
-    const { artifacts, clock = systemClock, store, http } = options
+    const { agents, artifacts, clock = systemClock, http, sources = [], store } = options
     this.#options = options
     this.#clock = clock
     if (http.metricsPath !== undefined) {
@@ -158,7 +158,9 @@ export class Runtime implements AsyncDisposable {
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...this.#limits,
-      sources: sourcesOf(options, { clock, isShared: this.#store.isShared }),
+      sources: agents
+        ? [langGraphSource(agents, { clock, isShared: this.#store.isShared }), ...sources]
+        : sources,
       tools: {
         ...options.tools,
         artifactTtlMs: artifacts.enabled ? artifacts.ttlMs : undefined,
@@ -511,11 +513,4 @@ function authRoute(
       return response && toReply(response)
     },
   }
-}
-
-function sourcesOf(
-  { agents, sources = [] }: GatewayOptions,
-  options: LangGraphSourceOptions,
-): NonNullable<GatewayOptions['sources']> {
-  return agents ? [langGraphSource(agents, options), ...sources] : sources
 }

@@ -1,6 +1,6 @@
 // What a schema says about one place: its keys, its kind, whether it is secret; and the sentences for values that do
 // not fit.
-import { isRecord, nearestWord } from '@x/internal'
+import { isRecord, nearestWord, shown } from '@x/internal'
 import { z } from 'zod'
 
 /** A place in settings. */
@@ -138,26 +138,13 @@ export function problemText(problem: SettingProblem, noun: 'option' | 'setting')
   const expected = words ? orList(words.map((each) => `'${each}'`)) : problem.expected
   if (type === 'missing') return `${place} is missing: it must be ${expected}`
   const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
-  return `${place} must be ${expected}, not ${kindOf(found, problem)}${advice}`
+  // A number in the place of a text may be a secret.
+  const isSecret = typeof found === 'number' && !problem.expected.includes('number')
+  return `${place} must be ${expected}, not ${isSecret ? 'a number' : shown(found, words)}${advice}`
 }
 
 function orList(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
-}
-
-const MAX_WORD = 40
-
-function kindOf(value: unknown, { words, expected }: SettingProblem): string {
-  const isNumber = expected.includes('number')
-  if (typeof value === 'string') {
-    return words
-      ? `'${value.length > MAX_WORD ? `${value.slice(0, MAX_WORD)}…` : value}'`
-      : 'a string'
-  }
-  if (Array.isArray(value)) return 'a list'
-  if (typeof value === 'object' && value !== null) return 'an object'
-  if (typeof value === 'function') return 'a function'
-  return typeof value === 'number' && !isNumber ? 'a number' : String(value)
 }
 
 /** The value at a place. `undefined` if there is none. */

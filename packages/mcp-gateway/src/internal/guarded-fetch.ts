@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import type { LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
-import { check, untilAborted } from '@x/internal'
+import { check, readAtMost, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import ipaddr from 'ipaddr.js'
 import type { Agent, Dispatcher, request as SendRequest } from 'undici'
@@ -301,13 +301,7 @@ function hasCredentials({ username, password }: URL): boolean {
  * @throws GatewayError `LIMIT` for a larger body; errors of the stream
  */
 export async function readBounded({ body }: Response | Request, maxBytes: number): Promise<Buffer> {
-  if (body === null) return Buffer.alloc(0)
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of body) {
-    size += chunk.byteLength
-    if (size > maxBytes) throw tooLarge(maxBytes) // leaving the loop cancels the stream
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks, size)
+  const bytes = body === null ? Buffer.alloc(0) : await readAtMost(body, maxBytes)
+  if (bytes === undefined) throw tooLarge(maxBytes)
+  return bytes
 }

@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest'
+import type { ToolSettings } from '../options.ts'
 import { createToolFilter } from './filter.ts'
+
+type GivenFilter = Partial<Pick<ToolSettings, 'include' | 'exclude'>>
+
+const filterOf = (given: GivenFilter) => createToolFilter({ include: [], exclude: [], ...given })
 
 const names = ['Weather', 'Get Forecast', 'weather_get_forecast']
 
@@ -17,11 +22,11 @@ test.each([
   ['expressions are searched for', { exclude: ['fore.ast'] }, false],
   ['and with case, too', { exclude: ['FORE.AST'] }, true],
 ])('%s', (_what, options, allowed) => {
-  expect(createToolFilter(options).allows(names)).toBe(allowed)
+  expect(filterOf(options).allows(names)).toBe(allowed)
 })
 
 test('compares an invalid expression as text, with a warning', () => {
-  const filter = createToolFilter({ exclude: ['weather(', '[unclosed'] })
+  const filter = filterOf({ exclude: ['weather(', '[unclosed'] })
   expect(filter.allows(['weather('])).toBe(false)
   expect(filter.allows(['weather'])).toBe(true)
   expect(filter.warnings).toHaveLength(2)
@@ -30,22 +35,22 @@ test('compares an invalid expression as text, with a warning', () => {
 
 test('refuses a pattern that is too long, with its path', () => {
   const wrong = expect.objectContaining({ code: 'CONFIG', path: 'tools.include[1]' })
-  expect(() => createToolFilter({ include: ['ok', 'x'.repeat(257)] })).toThrow(wrong)
+  expect(() => filterOf({ include: ['ok', 'x'.repeat(257)] })).toThrow(wrong)
 })
 
 test('takes any regular expression of the operator', () => {
-  expect(createToolFilter({ include: ['^(a+)+$'] }).allows(['aaa'])).toBe(true)
+  expect(filterOf({ include: ['^(a+)+$'] }).allows(['aaa'])).toBe(true)
 })
 
 test('matches 256 characters of a name only', () => {
   const long = `${'a'.repeat(300)}!`
-  expect(createToolFilter({ exclude: ['!$'] }).allows([long])).toBe(true)
+  expect(filterOf({ exclude: ['!$'] }).allows([long])).toBe(true)
 })
 
 test('searches for an expression with or without .* around it', () => {
-  const filter = createToolFilter({ include: ['.*get.*cast.*'] })
+  const filter = filterOf({ include: ['.*get.*cast.*'] })
   expect(filter.allows(['weather_get_forecast_now'])).toBe(true)
   expect(filter.allows(['weather_set_forecast'])).toBe(false)
-  expect(createToolFilter({ include: ['.*'] }).allows(['anything'])).toBe(true)
-  expect(createToolFilter({ include: [String.raw`x\.*`] }).allows(['x...'])).toBe(true)
+  expect(filterOf({ include: ['.*'] }).allows(['anything'])).toBe(true)
+  expect(filterOf({ include: [String.raw`x\.*`] }).allows(['x...'])).toBe(true)
 })

@@ -19,9 +19,9 @@ const MAX_TESTED = 256
  * @throws GatewayError `CONFIG` if a pattern is too long
  */
 export function createToolFilter({
-  include = [],
-  exclude = [],
-}: Partial<Pick<ToolSettings, 'include' | 'exclude'>>): ToolFilter {
+  include,
+  exclude,
+}: Pick<ToolSettings, 'include' | 'exclude'>): ToolFilter {
   const inside = patternsFrom('include', include)
   const outside = patternsFrom('exclude', exclude)
   return {

@@ -134,15 +134,6 @@ function choicesFrom(value: unknown): readonly unknown[] | undefined {
 
 // ---- reviews -------------------------------------------------------------------------------------------------------
 
-/** An action that a person reviews. */
-interface ReviewedAction {
-  readonly name: string
-  readonly args: Values
-  readonly description?: string | undefined
-  /** Decisions to choose from, by their names in the form. */
-  readonly decisions: readonly string[]
-}
-
 /** Makes one form for all actions: a decision for each, and fields that some decisions need. */
 function reviewAsking(value: unknown, id: string): Asking | undefined {
   const actions = reviewedActions(value)
@@ -220,6 +211,11 @@ const reviewShape = z.object({
     .min(1),
   reviewConfigs: z.array(z.unknown()).catch([]),
 })
+
+/** An action that a person reviews, and the decisions to choose from, by their names in the form. */
+type ReviewedAction = z.infer<typeof reviewShape>['actionRequests'][number] & {
+  readonly decisions: readonly string[]
+}
 
 /** Reads `{ actionRequests, reviewConfigs }`, which is answered by `{ decisions }`. */
 function reviewedActions(value: unknown): readonly ReviewedAction[] | undefined {

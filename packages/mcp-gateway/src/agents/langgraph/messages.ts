@@ -178,7 +178,7 @@ export function outputOf(state: unknown): Exclude<GraphOutput, string> {
 /** The part of a message that is read. Another copy of LangChain may have made it. */
 interface ModelMessage {
   readonly content: unknown
-  readonly id?: unknown
+  readonly id: unknown
 }
 
 function isModelMessage(value: unknown): value is ModelMessage {
@@ -235,19 +235,22 @@ function fileFrom(block: Readonly<Record<string, unknown>>, count: number): Outp
 
 interface Found {
   readonly data: OutputFile['data']
-  readonly mimeType?: string | undefined
+  readonly mimeType: string | undefined
 }
 
 function contentOf(block: Readonly<Record<string, unknown>>): Found | undefined {
   const { data, text } = block
   const bytes = bytesFrom(data)
-  if (bytes !== undefined) return { data: bytes }
-  if (typeof data === 'string') return dataUrlFrom(data) ?? { data: Buffer.from(data, 'base64') }
+  const mimeType = undefined
+  if (bytes !== undefined) return { data: bytes, mimeType }
+  if (typeof data === 'string') {
+    return dataUrlFrom(data) ?? { data: Buffer.from(data, 'base64'), mimeType }
+  }
   if (typeof text === 'string') return { data: Buffer.from(text), mimeType: 'text/plain' }
   const nested = block['image_url']
   const url = textOf(block['url']) ?? textOf(isRecord(nested) ? nested['url'] : nested)
   if (url === undefined) return undefined
-  return dataUrlFrom(url) ?? { data: { url } }
+  return dataUrlFrom(url) ?? { data: { url }, mimeType }
 }
 
 /** @returns `undefined` for any other URL */
