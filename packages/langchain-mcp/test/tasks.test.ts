@@ -63,11 +63,13 @@ const accept = () => ({ action: 'accept' as const, content: { value: 'yes' } })
 
 /** Resolves when a poll after the first `after` requests was answered. */
 function polled(server: TaskServer, after = 0): Promise<unknown> {
-  const from = after
-  return server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete', {
-    from,
-    timeoutMs: 20_000,
-  })
+  return server.waitFor(
+    (one) =>
+      one.rpcMethod === 'tasks/get' &&
+      one.end === 'complete' &&
+      server.received.indexOf(one) >= after,
+    { timeoutMs: 20_000 },
+  )
 }
 
 function keysOf({ received }: TaskServer): unknown[] {

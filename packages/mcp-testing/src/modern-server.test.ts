@@ -194,7 +194,7 @@ test('sends changes to its listeners, until it drops them', async () => {
   const filter = { toolsListChanged: true, resourceSubscriptions: ['counter://value'] }
   const subscription = await client.listen(filter)
   const listener = await server.waitForListener(() => true)
-  expect(listener).toMatchObject({ requested: filter, acknowledged: filter, isOpen: true })
+  expect(listener).toMatchObject({ requested: filter, isOpen: true })
   expect(server.listeners).toEqual([listener])
 
   server.toolsChanged()

@@ -15,7 +15,6 @@ import {
   ResourceTemplate,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { isRecord } from '@x/internal'
 import { resetConnection } from './loopback-server.ts'
 import type { HandledRequest, Listener, ReceivedRequest, ServerOptions } from './recorded-server.ts'
 import { StatelessServer } from './recorded-server.ts'
@@ -43,7 +42,8 @@ export async function startModernServer(options: ModernServerOptions = {}): Prom
 export class ModernServer extends StatelessServer<Mutable<Listener>> {
   /** The tools. Changing them does not notify clients; {@link toolsChanged} does. */
   tools: readonly TestTool[]
-  readonly #responses = new Map<Listener, ServerResponse>()
+  /** Responses of the open listen streams. */
+  readonly #listening = new Set<ServerResponse>()
   readonly #schemas = new WeakMap<object, StandardSchemaWithJSON>()
   /** State that tools share: the modern era has no sessions. */
   readonly #state = new Map<string, unknown>()
@@ -86,9 +86,9 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
 
   /** Resets the connections of the listen streams. Returns how many streams. */
   dropListeners(): number {
-    const responses = [...this.#responses.values()]
-    for (const response of responses) resetConnection(response.socket)
-    return responses.length
+    const count = this.#listening.size
+    for (const response of this.#listening) resetConnection(response.socket)
+    return count
   }
 
   override async [Symbol.asyncDispose](): Promise<void> {
@@ -177,51 +177,27 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
     server.registerPrompt('hello', { description: 'Greets.' }, () => promptResult('Say hello'))
   }
 
-  /** Reads the acknowledgement of a listen stream from its first write. */
+  /** The first write of a listen stream is its acknowledgement. */
   #watch(response: ServerResponse, received: ReceivedRequest): void {
     const write = response.write.bind(response)
     response.write = (chunk: string | Uint8Array) => {
       response.write = write
       const written = write(chunk)
-      this.#opened(response, received, Buffer.from(chunk).toString())
+      const listener = { requested: received.params?.['notifications'], isOpen: true }
+      this.#listening.add(response)
+      response.once('close', () => {
+        this.#listening.delete(response)
+        listener.isOpen = false
+        this.streams.changed(listener)
+      })
+      this.streams.add(listener)
       return written
     }
-  }
-
-  #opened(response: ServerResponse, received: ReceivedRequest, frames: string): void {
-    const acknowledged = acknowledgedFrom(frames)
-    if (acknowledged === undefined) return
-    const listener: Mutable<Listener> = {
-      id: received.rpcId,
-      requested: received.params?.['notifications'],
-      acknowledged,
-      connection: received.connection,
-      isOpen: true,
-    }
-    this.#responses.set(listener, response)
-    response.once('close', () => {
-      this.#responses.delete(listener)
-      listener.isOpen = false
-      this.streams.changed(listener)
-    })
-    this.streams.add(listener)
   }
 }
 
 async function* once<Value>(value: Value): AsyncGenerator<Value> {
   yield value
-}
-
-/** The honoured filter in the first frames of a listen stream; `undefined` when it is not there. */
-function acknowledgedFrom(frames: string): unknown {
-  for (const [, data = ''] of frames.matchAll(/^data: (.*)$/gm)) {
-    const message: unknown = JSON.parse(data)
-    if (!isRecord(message) || !isRecord(message['params'])) continue
-    if (message['method'] === 'notifications/subscriptions/acknowledged') {
-      return message['params']['notifications']
-    }
-  }
-  return undefined
 }
 
 function namesStartingWith(value = ''): string[] {

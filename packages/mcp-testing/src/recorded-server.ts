@@ -9,7 +9,6 @@ import type { Mutable, WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
 import type { ReadRequest, RecordedRequest } from './recording-server.ts'
 import { readRequest, RecordingServer } from './recording-server.ts'
-import type { RpcId } from './rpc-message.ts'
 import type { TestTool, ToolContext } from './tools.ts'
 import { fullResult } from './tools.ts'
 
@@ -30,13 +29,8 @@ export interface ReceivedRequest extends RecordedRequest {
 
 /** One `subscriptions/listen` stream of a modern client. */
 export interface Listener {
-  /** Id of the request, which is the id of the subscription. */
-  readonly id: RpcId | undefined
   /** `params.notifications` of the request. */
   readonly requested: unknown
-  /** Filter that the server acknowledged; absent before. */
-  readonly acknowledged: unknown
-  readonly connection: number
   readonly isOpen: boolean
 }
 

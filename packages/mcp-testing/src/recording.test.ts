@@ -7,14 +7,6 @@ test('finds an earlier entry', async () => {
   await expect(recording.waitFor((n) => n === 3)).resolves.toBe(3)
 })
 
-test('skips entries before the given index', async () => {
-  const recording = new Recording<number>('numbers')
-  recording.add(3)
-  const next = recording.waitFor((n) => n >= 3, { from: 1 })
-  recording.add(4)
-  await expect(next).resolves.toBe(4)
-})
-
 test('checks an entry again when it has changed', async () => {
   const recording = new Recording<{ status?: number }>('exchanges')
   const entry: { status?: number } = {}

@@ -6,15 +6,12 @@ export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 /** Options of every `waitFor`. */
 export interface WaitForOptions {
-  /** Index of the first entry that counts. @default 0, which includes past entries */
-  readonly from?: number | undefined
   /** Time after which the wait rejects. @default 4_000, a little less than the time limit of a test */
   readonly timeoutMs?: number | undefined
 }
 
 interface Waiter<Entry> extends Deferred<Entry> {
   readonly matches: (entry: Entry) => boolean
-  readonly from: number
 }
 
 /** Entries in order, and a way to wait for later ones. */
@@ -31,26 +28,26 @@ export class Recording<Entry> {
 
   add(entry: Entry): void {
     this.entries.push(entry)
-    this.#check(entry, this.entries.length - 1)
+    this.changed(entry)
   }
 
   /** Lets waits look again at an entry that has changed. */
   changed(entry: Entry): void {
-    if (this.#waiters.size > 0) this.#check(entry, this.entries.lastIndexOf(entry))
+    for (const { matches, resolve } of this.#waiters) if (matches(entry)) resolve(entry)
   }
 
   /**
-   * The first entry that matches, as soon as there is one.
+   * The first entry that matches, past ones included, as soon as there is one.
    *
    * @throws after `timeoutMs`, and when the recording is closed
    */
   waitFor(matches: (entry: Entry) => boolean, options: WaitForOptions = {}): Promise<Entry> {
-    const { from = 0, timeoutMs = 4_000 } = options
-    const present = this.entries.slice(from).find(matches)
+    const { timeoutMs = 4_000 } = options
+    const present = this.entries.find(matches)
     if (present !== undefined) return Promise.resolve(present)
     if (this.#closed) return Promise.reject(new Error(`No ${this.#what} matched before the end`))
 
-    const waiter = { ...deferred<Entry>(), matches, from }
+    const waiter = { ...deferred<Entry>(), matches }
     const timer = setTimeout(() => {
       const seen = this.entries.length
       waiter.reject(new Error(`None of ${seen} matched in ${timeoutMs} ms: ${this.#what}`))
@@ -70,12 +67,6 @@ export class Recording<Entry> {
     this.#closed = true
     for (const { reject } of this.#waiters) {
       reject(new Error(`Disposed while waiting: ${this.#what}`))
-    }
-  }
-
-  #check(entry: Entry, index: number): void {
-    for (const { from, matches, resolve } of this.#waiters) {
-      if (index >= from && matches(entry)) resolve(entry)
     }
   }
 }

@@ -219,7 +219,6 @@ test('lets the test control a listening stream', async () => {
   client.setNotificationHandler('notifications/tools/list_changed', () => heard.resolve())
   const listening = client.listen({ toolsListChanged: true, promptsListChanged: true })
   const listener = await server.waitForListener(() => true)
-  expect(listener.acknowledged).toBeUndefined()
   listener.acknowledge({ toolsListChanged: true })
   const subscription = await listening
   expect(subscription.honoredFilter).toEqual({ toolsListChanged: true })

@@ -159,23 +159,17 @@ const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** A `subscriptions/listen` stream that the test controls. Messages to a closed stream are lost. */
 export class ScriptedListener implements Listener {
+  /** Id of the request, which is the id of the subscription. */
   readonly id: RpcId | undefined
   readonly requested: unknown
-  readonly connection: number
   readonly #response: OpenResponse
-  #acknowledged: unknown
 
   constructor(received: ReceivedRequest, response: OpenResponse) {
     this.id = received.rpcId
     this.requested = received.params?.['notifications']
-    this.connection = received.connection
     this.#response = response
     response.raw.writeHead(200, { 'content-type': 'text/event-stream' })
     response.raw.flushHeaders()
-  }
-
-  get acknowledged(): unknown {
-    return this.#acknowledged
   }
 
   get isOpen(): boolean {
@@ -184,7 +178,6 @@ export class ScriptedListener implements Listener {
 
   /** Acknowledges a filter. @default the requested one */
   acknowledge(honoured: unknown = this.requested): void {
-    this.#acknowledged = honoured
     this.notify('notifications/subscriptions/acknowledged', { notifications: honoured })
   }
 

@@ -33,7 +33,7 @@ test('needs no handshake for the second client, which knows the server and share
   expect(client.getServerVersion()).toEqual(first.client.getServerVersion())
   expect(transport).toMatchObject({ isResumed: true, epoch: 1, protocolVersion: '2025-11-25' })
   expect(transport.sessionId).toBe(server.sessions[0])
-  await server.waitFor(({ httpMethod }) => httpMethod === 'GET', { from: before })
+  await server.waitFor((one) => one.httpMethod === 'GET' && server.received.indexOf(one) >= before)
   const { content } = await client.callTool({ name: 'counter_add' })
   expect(JSON.stringify(content)).toContain('2')
 

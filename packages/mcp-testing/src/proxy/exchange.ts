@@ -24,8 +24,6 @@ export interface RecordedMessage {
 export interface Exchange extends RecordedRequest {
   /** 1 for the first. */
   readonly n: number
-  /** The client's connection has carried an exchange before. */
-  readonly reused: boolean
   /** Without the query. */
   readonly path: string
   /** Argument `key` of a `tools/call`, if it is a string. */

@@ -9,13 +9,11 @@ export type Break = 'reset' | 'close' | 'stall'
 
 /** A fault of one exchange. */
 export type Fault =
-  /** The server gets nothing of the request, or its head and half of its body. */
-  | { readonly type: 'break-request'; readonly how: Break; readonly after: 'nothing' | 'half' }
   /**
-   * The connection ends when the client sends its next request on it, as after an idle time-out. The
-   * server gets nothing. On a new connection: the same, under the name of `break-request`.
+   * The server gets nothing of the request, or its head and half of its body. With `nothing` and `close`,
+   * the connection ends when it is used again, as after an idle time-out.
    */
-  | { readonly type: 'close-idle'; readonly how: 'reset' | 'close' }
+  | { readonly type: 'break-request'; readonly how: Break; readonly after: 'nothing' | 'half' }
   /** The server does its work. The client gets no byte, the head, or the head and so many bytes. */
   | {
       readonly type: 'break-answer'
@@ -71,7 +69,7 @@ const shorthands: Readonly<Record<string, Fault>> = {
 }
 
 /** The fault that an action stands for, with its name; `undefined` for none. */
-export function faultFrom(action: InjectedAction, exchange: Exchange): NamedFault | undefined {
+export function faultFrom(action: InjectedAction): NamedFault | undefined {
   if (typeof action === 'string') {
     const fault = shorthands[action]
     return fault === undefined ? undefined : { ...fault, name: action }
@@ -79,10 +77,7 @@ export function faultFrom(action: InjectedAction, exchange: Exchange): NamedFaul
   if (!('type' in action)) {
     return { type: 'answer', answer: action, when: 'instead', name: `answer-${action.status}` }
   }
-  if (action.type !== 'close-idle') return { ...action, name: action.name ?? action.type }
-  const { how } = action
-  const name = exchange.reused ? (action.name ?? `idle-${how}`) : `${how}-before`
-  return { type: 'break-request', how, after: 'nothing', name }
+  return { ...action, name: action.name ?? action.type }
 }
 
 type EventChange = 'truncate' | 'repeat' | 'reorder' | 'repeat-last'

@@ -184,14 +184,18 @@ test.each(['reset', 'close'] as const)(
     using client = new RawConnection(proxy.url)
     client.get()
     await client.until('ok')
-    proxy.inject({ match: () => true, times: 1, action: { type: 'close-idle', how } })
+    proxy.inject({
+      match: () => true,
+      times: 1,
+      action: { type: 'break-request', how, after: 'nothing' },
+    })
     client.post()
     const { received, ...end } = await client.ended()
     expect(end).toEqual({ how })
     expect(received.match(/HTTP/g)).toHaveLength(1)
     expect(proxy.exchanges).toMatchObject([
-      { reused: false, end: 'complete', delivered: 'whole' },
-      { reused: true, end: 'cut', delivered: 'none', fault: `idle-${how}` },
+      { end: 'complete', delivered: 'whole', connection: 1 },
+      { end: 'cut', delivered: 'none', connection: 1 },
     ])
   },
 )

@@ -158,8 +158,7 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
     const { socket } = request
     const startedAt = Date.now()
     const clock = performance.now()
-    const reused = this.#open.has(socket)
-    if (!reused) socket.once('close', () => this.#open.delete(socket))
+    if (!this.#open.has(socket)) socket.once('close', () => this.#open.delete(socket))
     this.#open.set(socket, undefined)
     const read = await readRequest(request, this.server.connectionOf(request))
     if (read === undefined) return
@@ -169,7 +168,6 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
     const exchange: Mutable<Exchange> = {
       ...recorded,
       n: this.log.total + 1,
-      reused,
       path: (request.url ?? '/').replace(/\?.*$/, ''),
       key: typeof key === 'string' ? key : undefined,
       assignedSessionId: undefined,
@@ -202,7 +200,7 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
     this.log.add(exchange)
     this.#emit({ type: 'started', exchange })
     const action = typeof rule === 'function' ? await rule(exchange) : rule
-    const fault = action === undefined ? undefined : faultFrom(action, exchange)
+    const fault = action === undefined ? undefined : faultFrom(action)
     if (fault !== undefined) {
       exchange.fault = fault.name
       this.log.changed(exchange)

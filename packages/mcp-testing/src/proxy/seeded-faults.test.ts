@@ -7,7 +7,6 @@ import type { SeededFaultOptions } from './seeded-faults.ts'
 const exchange = (key: string, more: Partial<Exchange> = {}): Exchange => ({
   n: 1,
   connection: 1,
-  reused: true,
   httpMethod: 'POST',
   path: '/mcp',
   rpcMethod: 'tools/call',
@@ -40,7 +39,7 @@ async function faultsOf(
     if (!rule.match(one)) faults.push(undefined)
     else if (typeof rule.action === 'function') {
       const action = await rule.action(one)
-      faults.push(JSON.stringify({ ...faultFrom(action, one), name: undefined }))
+      faults.push(JSON.stringify({ ...faultFrom(action), name: undefined }))
     }
   }
   return faults
@@ -92,19 +91,18 @@ test('gives all kinds equally often', async () => {
   const counts = new Map<string, number>()
   for (const call of calls) {
     if (!rule.match(call) || typeof rule.action !== 'function') continue
-    const name = faultFrom(await rule.action(call), call)?.name ?? ''
+    const name = faultFrom(await rule.action(call))?.name ?? ''
     counts.set(name, (counts.get(name) ?? 0) + 1)
   }
   expect([...counts.keys()].toSorted()).toEqual([
     'answer-after',
     'answer-instead',
     'close-answer',
+    'close-before',
     'delay-answer',
     'delay-request',
     'html-after',
     'html-instead',
-    'idle-close',
-    'idle-reset',
     'reorder-events',
     'repeat-answer',
     'repeat-events',
@@ -133,12 +131,6 @@ test('leaves out what `match` refuses, and does not count it', async () => {
   expect(faults.filter((_, index) => index % 2 === 1)).toEqual(
     await faultsOf(1, calls, { rate: 0.5 }),
   )
-})
-
-test('has another name for an idle close on a new connection', () => {
-  const fault = { type: 'close-idle', how: 'reset', name: 'idle-reset' } as const
-  expect(faultFrom(fault, exchange('a'))?.name).toBe('idle-reset')
-  expect(faultFrom(fault, exchange('a', { reused: false }))?.name).toBe('reset-before')
 })
 
 test.each([-0.1, 1.1, Number.NaN])('rejects the rate %s', (rate) => {

@@ -65,6 +65,7 @@ const breakAnswer = (how: Break, random: Random): Fault => {
 /** Each kind by its name, which `exchange.fault` gets, with the numbers that it draws. */
 const catalogue: Readonly<Record<string, (random: Random) => Fault>> = {
   'reset-before': () => ({ type: 'break-request', how: 'reset', after: 'nothing' }),
+  'close-before': () => ({ type: 'break-request', how: 'close', after: 'nothing' }),
   'reset-request': () => ({ type: 'break-request', how: 'reset', after: 'half' }),
   'reset-after': () => ({ type: 'break-answer', how: 'reset', after: 'nothing' }),
   'reset-answer': (random) => breakAnswer('reset', random),
@@ -73,8 +74,6 @@ const catalogue: Readonly<Record<string, (random: Random) => Fault>> = {
   'stall-request': () => ({ type: 'break-request', how: 'stall', after: 'half' }),
   'stall-after': () => ({ type: 'break-answer', how: 'stall', after: 'nothing' }),
   'stall-answer': (random) => breakAnswer('stall', random),
-  'idle-reset': () => ({ type: 'close-idle', how: 'reset' }),
-  'idle-close': () => ({ type: 'close-idle', how: 'close' }),
   split: (random) => ({ type: 'split', bytes: numberBetween(1, 64, random) }),
   'delay-request': (random) => ({
     type: 'delay',
