@@ -1,119 +1,40 @@
-import { McpClient, SessionInfoFactory } from '@x/mcp-client'
-import { startRecordingProxy } from '@x/mcp-testing'
-import type { RecordingProxy } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { startBasketServer } from '../servers/basket-server.ts'
 import { Classifier, labelOf } from './classify.ts'
 import type { ObservedExchange } from './classify.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
-
-/** A proxy whose exchanges are classified while they happen. `process` names who calls. */
-async function watched(url: string) {
-  const proxy = await startRecordingProxy(url, { keepBodies: 65_536 })
-  const classifier = new Classifier()
-  const kinds = new Map<number, string>()
-  const watcher = {
-    process: 'agent 1',
-    proxy,
-    /** Kinds of the POSTs since the last time. */
-    async take(): Promise<string[]> {
-      await settled(proxy)
-      const taken = proxy.exchanges
-        .filter(({ n, httpMethod }) => kinds.has(n) && httpMethod !== 'GET')
-        .map(({ n, toolName, rpcMethod }) => `${kinds.get(n)} ${toolName ?? rpcMethod ?? 'DELETE'}`)
-      kinds.clear()
-      return taken.filter((kind) => !kind.startsWith('stream'))
-    },
-    [Symbol.asyncDispose]: () => proxy[Symbol.asyncDispose](),
-  }
-  proxy.on(({ exchange }) => {
-    kinds.set(exchange.n, classifier.kindOf(watcher.process, 'shop', exchange))
-  })
-  return watcher
-}
-
-async function settled(proxy: RecordingProxy): Promise<void> {
-  for (const exchange of proxy.exchanges) {
-    const isStream = exchange.httpMethod === 'GET' || exchange.rpcMethod === 'subscriptions/listen'
-    if (!isStream) await proxy.waitFor(({ n, end }) => n === exchange.n && end !== undefined)
-  }
-}
-
-test('tells the kinds in the life of a session', async () => {
-  await using server = await startBasketServer()
-  await using watcher = await watched(server.url)
-  const kept = new SessionInfoFactory().createSession({ url: watcher.proxy.url })
-  const open = () =>
-    new McpClient(
-      { url: watcher.proxy.url },
-      { sessionInfoFactory: { createSession: () => kept }, terminateOnClose: false },
-    )
-  await using first = open()
-  await first.callTool('basket_show')
-  await first.callTool('basket_show')
-  expect(await watcher.take()).toEqual([
-    'handshake server/discover',
-    'handshake initialize',
-    'handshake notifications/initialized',
-    'call basket_show',
-    'call basket_show',
-  ])
-  server.legacy.forgetSessions()
-  await first.callTool('basket_show')
-  expect(await watcher.take()).toEqual([
-    'loss basket_show',
-    'recovery initialize',
-    'recovery notifications/initialized',
-    'call basket_show',
-  ])
-  await first.dispose()
-
-  watcher.process = 'agent 2'
-  await using second = open()
-  await second.callTool('basket_show')
-  await second.callTool('basket_show')
-  expect(await watcher.take()).toEqual(['resume basket_show', 'call basket_show'])
-  await second.dispose()
-
-  server.legacy.forgetSessions()
-  watcher.process = 'agent 3'
-  await using third = open()
-  await third.callTool('basket_show')
-  expect(await watcher.take()).toEqual([
-    'loss basket_show',
-    'recovery initialize',
-    'recovery notifications/initialized',
-    'call basket_show',
-  ])
-})
-
-test('tells a switch of the era, and one loss for each of many parallel calls', async () => {
-  await using server = await startBasketServer()
-  await using watcher = await watched(server.url)
-  await using client = new McpClient({ url: watcher.proxy.url })
-  await client.callTool('basket_show')
-  await watcher.take()
-  server.legacy.forgetSessions()
-  await Promise.all(Array.from({ length: 20 }, () => client.callTool('basket_show')))
-  const kinds = await watcher.take()
-  expect(kinds.filter((kind) => kind === 'recovery initialize')).toHaveLength(1)
-  expect(kinds.filter((kind) => kind === 'call basket_show')).toHaveLength(20)
-  expect(kinds).toContain('loss basket_show')
-  expect(kinds.some((kind) => kind.startsWith('handshake'))).toBe(false)
-
-  server.kind = 'modern'
-  await client.callTool('basket_show')
-  const switched = await watcher.take()
-  expect(switched.at(-1)).toBe('call basket_show')
-  expect(switched).toContain('loss basket_show')
-  expect(switched).toContain('recovery server/discover')
-})
 
 const AGENT = ['agent 1', 'shop'] as const
 
 function post(rpcMethod: string, rest: Partial<ObservedExchange> = {}): ObservedExchange {
   return { httpMethod: 'POST', rpcMethod, ...rest }
 }
+
+test('tells the kinds in the life of a session', () => {
+  const classifier = new Classifier()
+  const kindsOf = (from: string, exchanges: readonly ObservedExchange[]) =>
+    exchanges.map((exchange) => classifier.kindOf(from, 'shop', exchange))
+  const opening = (assignedSessionId: string) => [
+    post('initialize', { status: 200, assignedSessionId }),
+    post('notifications/initialized', { sessionId: assignedSessionId, status: 202 }),
+  ]
+  const call = (sessionId: string, status = 200) => post('tools/call', { sessionId, status })
+  const first = opening('one')
+  expect(kindsOf('agent 1', [...first, call('one'), call('one', 404)])).toEqual([
+    ...['handshake', 'handshake', 'call', 'loss'],
+  ])
+  // The answer to the handshake ends after the loss.
+  expect(kindsOf('agent 1', [...first.slice(0, 1), ...opening('two'), call('two')])).toEqual([
+    ...['handshake', 'recovery', 'recovery', 'call'],
+  ])
+  const resumed = call('two')
+  expect(kindsOf('agent 2', [resumed, resumed, call('two'), ...opening('three')])).toEqual([
+    ...['resume', 'resume', 'call', 'handshake', 'handshake'],
+  ])
+  expect(kindsOf('agent 3', [call('three', 404), ...opening('four')])).toEqual([
+    ...['loss', 'recovery', 'recovery'],
+  ])
+  expect(new Classifier().kindOf(...AGENT, call('four'))).toBe('resume')
+})
 
 test('a late refusal of an earlier session does not make the next handshake a recovery', () => {
   const classifier = new Classifier()

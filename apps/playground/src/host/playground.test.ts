@@ -2,11 +2,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { McpClient } from '@x/mcp-client'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import type { ServerDefinition } from '../servers/servers.ts'
 import type { Trouble } from '../timeline/commands.ts'
-import type { Exchange } from '../timeline/events.ts'
 import type { ConversationItem } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { EventLog } from './event-log.ts'
@@ -38,15 +36,6 @@ function say(text: string): Promise<void> {
 
 function trouble(made: Trouble): Promise<void> {
   return playground.run({ type: 'trouble', trouble: made })
-}
-
-/** Exchanges with MCP servers after an exchange id. */
-function exchangesAfter(id: number): readonly Exchange[] {
-  return playground.state.exchanges.filter((one) => one.id > id && one.kind !== 'state')
-}
-
-function lastExchangeId(): number {
-  return playground.state.exchanges.at(-1)?.id ?? 0
 }
 
 function itemsOf<Type extends ConversationItem['type']>(type: Type) {
@@ -83,29 +72,6 @@ describe('the playground', { timeout: SLOW }, () => {
     ])
     expect(lastText()).toMatch(/^A new basket of session .* holds 2 × apples$/)
     expect(playground.state.records).toMatchObject([{ server: 'basket', era: 'legacy' }])
-  })
-
-  test('initializes once after the server forgot the session', async () => {
-    const before = lastExchangeId()
-    await trouble({ name: 'forget-sessions', server: 'basket' })
-    await say('Show my basket')
-    const exchanges = exchangesAfter(before)
-    expect(exchanges.filter(({ rpcMethod }) => rpcMethod === 'initialize')).toHaveLength(1)
-    expect(exchanges.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['loss', 'recovery']))
-    expect(lastText()).toMatch(/is empty$/)
-  })
-
-  test.each([
-    ['basket', 'Show my basket', /is empty$/],
-    ['everything', 'Echo "hello"', /hello/],
-  ])('goes on in a new session after a restart of %s', async (server, text, answer) => {
-    await say(text)
-    const before = lastExchangeId()
-    await trouble({ name: 'restart-server', server })
-    await say(text)
-    expect(lastText()).toMatch(answer)
-    const handshakes = exchangesAfter(before).filter(({ rpcMethod }) => rpcMethod === 'initialize')
-    expect(handshakes).toHaveLength(1)
   })
 
   test('keeps the revision of a server after a restart', async () => {
@@ -168,41 +134,6 @@ describe('the playground', { timeout: SLOW }, () => {
     expect(lastText()).toContain('5')
   })
 
-  test('makes 50 calls at once in one session', async () => {
-    const before = lastExchangeId()
-    await trouble({ name: 'parallel-calls' })
-    expect(playground.state.notices.at(-1)?.text).toMatch(/50 answered, 0 failed/)
-    const calls = exchangesAfter(before).filter(({ toolName }) => toolName === 'basket_show')
-    expect(calls).toHaveLength(50)
-    expect(new Set(calls.map(({ sessionId }) => sessionId)).size).toBe(1)
-  })
-
-  test('loses the session in the middle of 50 calls, and answers each of them', async () => {
-    await say('Show my basket')
-    const before = lastExchangeId()
-    const calling = trouble({ name: 'parallel-calls' })
-    await playground.until(() => exchangesAfter(before).some(({ kind }) => kind === 'call'))
-    await trouble({ name: 'forget-sessions', server: 'basket' })
-    await playground.until(({ notices }) => notices.at(-1)?.text.includes(' at once: ') ?? false)
-    await calling
-    expect(playground.state.notices.at(-1)?.text).toMatch(/50 answered, 0 failed/)
-    expect(exchangesAfter(before).map(({ kind }) => kind)).toContain('loss')
-  })
-
-  test('finishes a report in a new agent process, which resumes the session of the shop', async () => {
-    await say('Add a pear to my basket')
-    const before = lastExchangeId()
-    await trouble({ name: 'long-task', kill: 'agent' })
-    expect(lastText()).toMatch(/^Report about tides: /)
-    await say('Show my basket')
-    expect(lastText()).toMatch(/1 × pear/)
-    const exchanges = exchangesAfter(before)
-    expect(exchanges.filter(({ toolName }) => toolName === 'write_report')).toHaveLength(1)
-    const ofShop = exchanges.filter(({ to }) => to === 'basket').map(({ kind }) => kind)
-    expect(ofShop).toContain('resume')
-    expect(ofShop).not.toContain('handshake')
-  })
-
   test('ends a run with an error of the model, and goes on', async () => {
     await say('Give me a model error')
     expect(playground.state.run).toMatchObject({
@@ -211,19 +142,6 @@ describe('the playground', { timeout: SLOW }, () => {
     })
     await say('What is 2 plus 3?')
     expect(lastText()).toContain('5')
-  })
-
-  test('tells requests of other programs from those of the agent', async () => {
-    const before = lastExchangeId()
-    const { BASKET_URL: url = '' } = playground.environment
-    await using client = new McpClient({ url })
-    await client.callTool('basket_show', {})
-    const exchanges = exchangesAfter(before).filter(({ to }) => to === 'basket')
-    expect(exchanges.map(({ from, rpcMethod }) => [from, rpcMethod])).toContainEqual([
-      'other client',
-      'tools/call',
-    ])
-    expect(exchanges.every(({ from }) => from === 'other client')).toBe(true)
   })
 
   test('refuses a trouble that a server cannot make', async () => {
@@ -253,14 +171,6 @@ describe('the web server', () => {
     for (let count = 0; count < 5010; count++) playground.notify('info', 'again')
     const text = await new Response(body).text()
     expect(text.match(/^data: /gm)?.length).toBeGreaterThan(5000)
-  })
-
-  test('shows an exchange without secrets', async () => {
-    const { id } = playground.state.exchanges.findLast(({ to }) => to === 'gateway') ?? { id: 0 }
-    const response = await fetch(new URL(`/api/exchanges/${id}`, page.url))
-    expect(await response.json()).toMatchObject({
-      request: { headers: { authorization: 'Bearer •••' } },
-    })
   })
 
   test.each([
