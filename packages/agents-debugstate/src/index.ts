@@ -6,7 +6,4 @@ export type { DebugStateConfigOptions, DebugStateToken } from './debug-state-con
 export { SessionInfoDebugState } from './session-info-debug-state.ts'
 export type { SessionInfoDebugStateOptions } from './session-info-debug-state.ts'
 export { SessionInfoDebugStateFactory } from './session-info-debug-state-factory.ts'
-export type {
-  SessionInfoDebugStateFactoryOptions,
-  WarningListener,
-} from './session-info-debug-state-factory.ts'
+export type { SessionInfoDebugStateFactoryOptions } from './session-info-debug-state-factory.ts'

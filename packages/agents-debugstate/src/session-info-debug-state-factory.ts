@@ -12,16 +12,16 @@ import { debugStateKey, resolveConfig } from './debug-state-config.ts'
 import type { DebugStateConfig, DebugStateConfigOptions } from './debug-state-config.ts'
 import { SessionInfoDebugState } from './session-info-debug-state.ts'
 
-/** Receives a failure that the agent can live with. An exception that it throws is ignored. */
-export type WarningListener = (warning: DebugStateError) => void
-
 export interface SessionInfoDebugStateFactoryOptions extends DebugStateConfigOptions {
   /** Any undici dispatcher. The caller closes it. @default one for all sessions of the factory */
   readonly dispatcher?: Dispatcher | undefined
   /** Limit of one request to the service. @default 2000 */
   readonly timeoutMs?: number | undefined
-  /** Called once for each kind of failure. @default process.emitWarning */
-  readonly onWarning?: WarningListener | undefined
+  /**
+   * Called once for each kind of failure, which the agent can live with. An exception that it throws is
+   * ignored. @default process.emitWarning
+   */
+  readonly onWarning?: ((warning: DebugStateError) => void) | undefined
 }
 
 const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
@@ -79,12 +79,11 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
   }
 
   #createClient(config: DebugStateConfig): DebugStateClient {
-    const { timeoutMs = 2000, dispatcher = this.#createDispatcher() } = this.#options
+    const { timeoutMs = 2000 } = this.#options
+    const dispatcher =
+      this.#options.dispatcher ??
+      (this.#ownDispatcher = createDispatcher({ connections: CONNECTIONS }))
     return new DebugStateClient({ ...config, dispatcher, timeoutMs })
-  }
-
-  #createDispatcher(): Dispatcher {
-    return (this.#ownDispatcher = createDispatcher({ connections: CONNECTIONS }))
   }
 
   /** Reports each kind of failure once. All failures go to `NODE_DEBUG=debugstate`. */
@@ -92,9 +91,11 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
     debug('%s: %s', warning.code, warning.message)
     if (this.#reported.has(warning.code)) return
     this.#reported.add(warning.code)
-    const { onWarning = emitProcessWarning } = this.#options
+    const { code, message } = warning
+    const { onWarning } = this.#options
     try {
-      onWarning(warning)
+      if (onWarning === undefined) process.emitWarning(message, { type: 'DebugStateWarning', code })
+      else onWarning(warning)
     } catch (error) {
       // A logger that fails must not fail the agent.
       debug('onWarning failed: %s', error)
@@ -105,7 +106,3 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
 /** A small service needs no more connections, however many sessions there are. */
 const CONNECTIONS = 4
 const debug = debuglog('debugstate')
-
-function emitProcessWarning(warning: DebugStateError): void {
-  process.emitWarning(warning.message, { type: 'DebugStateWarning', code: warning.code })
-}

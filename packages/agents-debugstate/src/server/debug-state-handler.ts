@@ -115,9 +115,10 @@ export function createDebugStateHandler(
     return new Response(null, { status: 204, headers: NO_STORE })
   }
 
+  /** Answers with a `KeyList` (PROTOCOL.md), which contains no values. */
   async function list(agentId: string): Promise<Response> {
     const entries = await store.list(agentId, LISTED_KEYS + 1)
-    const body: KeyList = {
+    const body = {
       agentId,
       keys: entries.slice(0, LISTED_KEYS).map(({ key, bytes, updatedAt, expiresAt }) => ({
         key,
@@ -131,23 +132,6 @@ export function createDebugStateHandler(
   }
 
   return async (request) => app.fetch(request)
-}
-
-/** Answer to `GET …/{agentId}`. It contains no values. */
-export interface KeyList {
-  readonly agentId: string
-  readonly keys: readonly ListedKey[]
-  /** True if there are more keys than the list may contain. */
-  readonly truncated: boolean
-}
-
-export interface ListedKey {
-  readonly key: string
-  readonly bytes: number
-  /** ISO 8601. */
-  readonly updatedAt: string
-  /** ISO 8601. */
-  readonly expiresAt: string
 }
 
 const DAY_MS = 86_400_000

@@ -11,8 +11,6 @@ export type {
   DebugStateLogger,
   DebugStateServerOptions,
   FetchHandler,
-  KeyList,
-  ListedKey,
   WriteLog,
 } from './debug-state-handler.ts'
 export { DebugStateStoreError } from './debug-state-store.ts'
@@ -23,10 +21,10 @@ export type {
   StoredEntry,
 } from './debug-state-store.ts'
 export { MemoryDebugStateStore } from './memory-debug-state-store.ts'
-export type { Problem, ProblemCode } from './protocol.ts'
+export type { ProblemCode } from './protocol.ts'
 export type { RedisClient, RedisCommand, RedisCommandOptions } from '@x/internal/redis'
 export { RedisDebugStateStore } from './redis-debug-state-store.ts'
 export type { RedisDebugStateStoreOptions } from './redis-debug-state-store.ts'
 export { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
-export type { SqliteDebugStateStoreOptions, SqliteSynchronous } from './sqlite-debug-state-store.ts'
+export type { SqliteDebugStateStoreOptions } from './sqlite-debug-state-store.ts'
 export type { DebugStateTokenGrant } from './tokens.ts'

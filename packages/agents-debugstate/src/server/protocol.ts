@@ -19,24 +19,17 @@ const STATUS = {
 /** Why a request failed. Stable: clients switch on it. PROTOCOL.md explains each code. */
 export type ProblemCode = keyof typeof STATUS
 
-/** Body of an error answer: RFC 9457, with `code` as an extension. */
-export interface Problem {
-  readonly type: 'about:blank'
-  readonly title: string
-  readonly status: number
-  /** The error, and the rule that the request broke. */
-  readonly detail: string
-  readonly code: ProblemCode
-}
-
-/** Creates an error answer. It contains no values and no tokens. */
+/**
+ * Creates an error answer: RFC 9457, with `code` as an extension. `detail` names the error, and the rule that the
+ * request broke. It contains no values and no tokens.
+ */
 export function createProblem(
   code: ProblemCode,
   detail: string,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   const [status, title] = STATUS[code]
-  const body: Problem = { type: 'about:blank', title, status, detail, code }
+  const body = { type: 'about:blank', title, status, detail, code }
   return new Response(JSON.stringify(body), {
     status,
     headers: {

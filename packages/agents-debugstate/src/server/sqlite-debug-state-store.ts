@@ -12,15 +12,12 @@ import type { Checks, SqliteFileFormat } from '@x/internal'
 import { DebugStateStoreError } from './debug-state-store.ts'
 import type { DebugStateAddress, DebugStateStore, StoredEntry } from './debug-state-store.ts'
 
-/** `PRAGMA synchronous`: which writes survive a power cut. */
-export type SqliteSynchronous = 'normal' | 'full'
-
 export interface SqliteDebugStateStoreOptions {
   /**
-   * `normal` survives a killed process, but may lose the last writes when the machine loses power.
+   * `PRAGMA synchronous`. `normal` survives a killed process, but may lose the last writes when the machine loses power.
    * `full` survives that too, and is slower. @default 'normal'
    */
-  readonly synchronous?: SqliteSynchronous | undefined
+  readonly synchronous?: 'normal' | 'full' | undefined
 }
 
 const optionChecks: Checks<SqliteDebugStateStoreOptions> = {
