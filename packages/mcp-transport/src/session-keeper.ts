@@ -20,18 +20,7 @@ export interface StoredSession {
   readonly record: SessionRecord | undefined
 }
 
-/** Fields that describe a session. A record without them holds only the era of the server. */
-export type SessionPart = Pick<
-  SessionRecord,
-  | 'sessionId'
-  | 'protocolVersion'
-  | 'initializeResult'
-  | 'discoverResult'
-  | 'toolHeaders'
-  | 'initializeParamsHash'
->
-
-const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
+const NO_SESSION = {
   sessionId: undefined,
   protocolVersion: undefined,
   initializeResult: undefined,
@@ -39,6 +28,9 @@ const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
   toolHeaders: undefined,
   initializeParamsHash: undefined,
 }
+
+/** Fields that describe a session. A record without them holds only the era of the server. */
+export type SessionPart = Pick<SessionRecord, keyof typeof NO_SESSION>
 
 /** Limit for each access to the store. */
 const STORE_MS = 2000

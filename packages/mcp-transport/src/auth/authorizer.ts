@@ -32,7 +32,6 @@ export interface Renewal {
   readonly signal: AbortSignal
 }
 
-/** The credential of one HTTP request. */
 export interface Credential {
   readonly token: string
   /** Flat list: name, value, name, value. */

@@ -51,7 +51,6 @@ export class OAuthFlow {
   readonly #memory: Memory
   /** Scope of the tokens that are requested, for servers that do not repeat it in the response. */
   #scope: string | undefined
-  /** Holds the error of the first step that failed. */
   readonly #failures: unknown[] = []
 
   constructor(options: FlowOptions) {

@@ -63,7 +63,6 @@ export class AnswerReader {
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
   #feed: EventReader | undefined
   readonly #chunks: Buffer[] = []
-  /** Number of bytes that the body may still have. */
   #room = 0
   #isPartial = false
 

@@ -292,16 +292,12 @@ export class AuthorizedExchange implements Exchange {
     return this.#isRefused || this.#current?.isSent === true
   }
 
-  start(): void {
-    void this.#send()
-  }
-
   abort(error: TransportError): void {
     this.#aborting.abort(error)
     this.#current?.abort(error)
   }
 
-  async #send(): Promise<void> {
+  async start(): Promise<void> {
     const outcome = await this.#finalOutcome()
     this.#isDone = true
     removeFrom(this.#client.open, this)

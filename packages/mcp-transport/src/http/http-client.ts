@@ -244,7 +244,6 @@ export class HttpClient {
     this.#lingerTimer ??= setTimeout(() => this.#closeLingering(), LINGER_MS).unref()
   }
 
-  /** Aborts all open exchanges and sends nothing more. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#lingerTimer)

@@ -118,7 +118,6 @@ interface EventStreamRequest extends Pick<HttpRequest, 'headersMs' | 'idleMs' | 
    */
   readonly isPolled: boolean
   readonly handlers: Pick<AnswerHandlers, 'activity' | 'message' | 'cursor'>
-  /** Called when the server has accepted the stream. */
   readonly onOpen: (() => void) | undefined
 }
 

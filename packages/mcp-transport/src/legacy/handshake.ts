@@ -33,20 +33,15 @@ export interface StoredId {
   readonly protocolVersion: string | undefined
 }
 
-type Reply =
-  /** `assigned` is the session id in the response head. */
-  | {
-      readonly kind: 'answered'
-      readonly answer: JsonRpcResponse
-      readonly assigned: string | undefined
-    }
+/** `assigned` is the session id in the response head, `refusal` the response of a server that refused the request. */
+type Reply = { readonly assigned: string | undefined } & (
+  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
   | {
       readonly kind: 'failed'
       readonly error: TransportError
-      /** The response of the server, if it refused the request. */
       readonly refusal: Refusal | undefined
-      readonly assigned: string | undefined
     }
+)
 
 export type Initialized =
   | {
@@ -159,7 +154,6 @@ export async function describeLiveSession(
   return { kind: 'refused' }
 }
 
-/** Time limit of the `ping` that tests a session, in milliseconds. */
 const PING_MS = 2000
 
 /**

@@ -1,5 +1,6 @@
 import { untilAborted } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
+import { OpenCalls } from '../http/open-calls.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
@@ -18,16 +19,18 @@ import {
 } from '../transport-error.ts'
 import type { CallOptions, Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
-import { LegacyCalls } from './legacy-calls.ts'
-import type { PendingCall } from './legacy-calls.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
+import { PendingCall } from './pending-call.ts'
 import { SessionOpener } from './session-opener.ts'
 import type { OpenOptions, OpenOutcome } from './session-opener.ts'
 
 /** Replacement of a lost session. `stateless` if the server no longer has sessions. */
 export type Replacement = LegacySession | 'stateless'
+
+/** Ids of the transport's own requests: far above those of clients, and still safe integers. */
+const OWN_IDS = 2 ** 52
 
 const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as const
 
@@ -55,7 +58,6 @@ export interface LegacyProtocolOptions {
   readonly listen: boolean
   /** Called after a lost session was replaced. Set if the transport sends lost requests again. */
   readonly onReplaced: ((event: SessionReplaced) => void) | undefined
-  /** Passes a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Reports a failure that belongs to no message. */
   readonly report: (error: TransportError) => void
@@ -66,18 +68,17 @@ export interface LegacyProtocolOptions {
  * holds the current session. Used once, from `load` to `close`.
  */
 export class LegacyProtocol {
-  readonly router: Router
-  readonly #options: LegacyProtocolOptions
+  readonly options: LegacyProtocolOptions
+  /** The client's requests without an answer. */
+  readonly calls: OpenCalls<PendingCall>
+  readonly #router: Router
   readonly #opener: SessionOpener
-  readonly #calls: LegacyCalls
+  #ownId = 0
   /** Created on demand, because most servers send no requests. */
   #serverRequests: ServerRequests | undefined
   #session: LegacySession | undefined
-  /** The client's last `initialize`. */
   #initialize: JsonRpcRequest | undefined
-  /** The client's `initialize` in progress. */
   #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
-  /** Ends the replacement in progress. */
   #replacing: AbortController | undefined
   /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
   #settings: Map<string, JsonRpcRequest> | undefined
@@ -88,10 +89,34 @@ export class LegacyProtocol {
   #isClosed = false
 
   constructor(options: LegacyProtocolOptions, router: Router) {
-    this.#options = options
-    this.router = router
+    this.options = options
+    this.#router = router
     this.#opener = new SessionOpener(options)
-    this.#calls = new LegacyCalls(this, options)
+    const { http, timeouts, deliver, onReplaced } = options
+    const isRecovering = onReplaced !== undefined
+    this.calls = new OpenCalls({
+      http,
+      timeouts,
+      deliver: (answer, request) => {
+        if (isRecovering && 'result' in answer) this.#succeeded(request)
+        deliver(answer)
+      },
+      check: ({ session }) => ({
+        rpcMethod: 'ping',
+        era: 'legacy',
+        sessionId: session.id,
+        headers: session.postHeaders,
+        body: JSON.stringify(
+          session.ids.request({ jsonrpc: '2.0', id: this.#nextOwnId(), method: 'ping' }),
+        ),
+      }),
+      recovery: isRecovering
+        ? {
+            replace: ({ session }) => this.replacementOf(session),
+            sendAgain: (request, sent) => router.sendAgain(request, sent),
+          }
+        : undefined,
+    })
   }
 
   get session(): LegacySession | undefined {
@@ -133,7 +158,18 @@ export class LegacyProtocol {
    */
   async start(request: JsonRpcRequest, options: CallOptions): Promise<void> {
     this.#assertOpen()
-    await this.#calls.start(request, this.#current(), options)
+    const session = this.#current()
+    const call = new PendingCall(this, { request, session, options })
+    this.calls.add(call)
+    if (session.lost === undefined) return call.start()
+    const { display: url } = this.options.http.url
+    await session.lost // the failure below may open another session
+    const message = 'The session was lost before the request; nothing was sent'
+    call.fail(
+      session.isTerminated
+        ? closedError('The session was terminated; nothing was sent', url, 'not-executed')
+        : new TransportError('SESSION_LOST', message, { certain: true, epoch: session.epoch, url }),
+    )
   }
 
   /**
@@ -154,7 +190,7 @@ export class LegacyProtocol {
   async close(): Promise<void> {
     this.#isClosed = true
     const closed = this.#closed('The transport was closed')
-    this.#calls.open.close('The transport was closed')
+    this.calls.close('The transport was closed')
     this.#initializing?.controller.abort(closed)
     this.#initializing = undefined
     this.#replacing?.abort(closed)
@@ -164,10 +200,18 @@ export class LegacyProtocol {
     await Promise.all([this.#opener.close(), this.#stopping])
     await this.#terminating?.catch(() => {}) // the caller of terminate() gets the error
     this.#session = undefined
-    await this.#options.http.close()
+    await this.options.http.close()
   }
 
-  // Methods for LegacyCalls
+  // Methods for PendingCall
+
+  /** Returns the call that waits for this answer. Some servers return a number as text. */
+  findCall({ id }: JsonRpcResponse, session: LegacySession): PendingCall | undefined {
+    const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
+    if (own === undefined) return undefined
+    const call = this.calls.find(own) ?? this.calls.find(Number(own))
+    return call?.session === session ? call : undefined
+  }
 
   /** Takes a request or notification of the server. `call` is set if the response stream of that call delivered it. */
   receive(
@@ -177,22 +221,22 @@ export class LegacyProtocol {
   ): void {
     if (isRequest(message)) {
       const requests = (this.#serverRequests ??= new ServerRequests())
-      return this.#options.deliver(requests.asked(message, session, call))
+      return this.options.deliver(requests.asked(message, session, call))
     }
     if (message.method === 'notifications/cancelled') {
       const cancelled = this.#serverRequests?.cancelled(message, session)
       // An unknown id may be that of a request in another session.
-      if (cancelled !== undefined) this.#options.deliver(cancelled)
+      if (cancelled !== undefined) this.options.deliver(cancelled)
       return
     }
     // Notifications of a session that another one replaced are out of date, except the progress of its calls.
     if (session !== this.#session && message.method !== 'notifications/progress') return
     const own = session.ids.progress(message)
-    if (own !== undefined) this.#options.deliver(own)
+    if (own !== undefined) this.options.deliver(own)
   }
 
   /** Called for each request that succeeded, if the transport replaces lost sessions. */
-  succeeded(request: JsonRpcRequest): void {
+  #succeeded(request: JsonRpcRequest): void {
     const { method, params } = request
     const settings = (this.#settings ??= new Map())
     const uri = params?.['uri']
@@ -212,7 +256,7 @@ export class LegacyProtocol {
     if (isCertain) session.mayBeOpen = false
     if (session.lost === undefined) this.#stopUsing(session)
     return (session.lost ??=
-      session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
+      session.unstored === undefined ? this.options.keeper.lost(session.id) : Promise.resolve())
   }
 
   /**
@@ -229,10 +273,10 @@ export class LegacyProtocol {
     const { signal } = (this.#replacing = new AbortController())
     const options: OpenOptions = {
       signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
-      limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
+      limitMs: limits === undefined ? this.options.timeouts.probeMs : undefined,
       isReplacement: old.lost !== undefined,
     }
-    const replacement = this.#options.http.asOwner(() => this.#replace(old, options))
+    const replacement = this.options.http.asOwner(() => this.#replace(old, options))
     old.replacement = replacement
     const isOver = (): void => void (old.replacement = undefined)
     // The store may still have the same session. The callers get the error.
@@ -251,20 +295,25 @@ export class LegacyProtocol {
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined)
-        throw refusedSessionError(answer, this.#options.http.url.display)
-      await this.router.changeToStateless(options.signal, answer)
+        throw refusedSessionError(answer, this.options.http.url.display)
+      await this.#router.changeToStateless(options.signal, answer)
       return 'stateless'
     }
     const { session } = outcome
     if (old.lost === undefined && old.id !== session.id) this.#stopUsing(old)
-    this.#options.onReplaced?.({
+    this.options.onReplaced?.({
       oldEpoch: old.epoch,
       newEpoch: session.epoch,
       oldSessionId: old.id && shortSessionId(old.id),
       newSessionId: session.id && shortSessionId(session.id),
     })
     const settings = [...(this.#settings?.values() ?? [])]
-    await Promise.all(settings.map((message) => this.#calls.startOwn(message, session)))
+    await Promise.all(
+      settings.map((message) => {
+        const own = { ...message, id: this.#nextOwnId() } // its answer is dropped
+        return new PendingCall(this, { request: own, session, options: {} }).start()
+      }),
+    )
     return session
   }
 
@@ -302,7 +351,7 @@ export class LegacyProtocol {
   #stopUsing(session: LegacySession): void {
     session.endListening()
     const ended = this.#terminateAfterLastCall(session).catch((error: unknown) => {
-      this.#options.report(toTransportError(error))
+      this.options.report(toTransportError(error))
     })
     const before = this.#stopping
     this.#stopping = ended.then(() => before)
@@ -313,14 +362,14 @@ export class LegacyProtocol {
    * opened it and the server may have it: no store holds its id any more.
    */
   async #terminateAfterLastCall(session: LegacySession): Promise<void> {
-    await this.#calls.open.ended((call) => call.session === session)
+    await this.calls.ended((call) => call.session === session)
     for (const cancelled of this.#serverRequests?.ended(session) ?? []) {
-      this.#options.deliver(cancelled)
+      this.options.deliver(cancelled)
     }
     if (session.isResumed || session.id === undefined || !session.mayBeOpen) return
     session.mayBeOpen = false
     session.lost ??= Promise.resolve()
-    await deleteSession(this.#options.http, session)
+    await deleteSession(this.options.http, session)
   }
 
   // Messages of the client
@@ -352,7 +401,7 @@ export class LegacyProtocol {
   async repeatHandshake(request: JsonRpcRequest, signal: AbortSignal): Promise<JsonRpcResponse> {
     await this.load()
     this.#initialize = request
-    const limitMs = this.#options.timeouts.probeMs
+    const limitMs = this.options.timeouts.probeMs
     const outcome = await this.#repeatHandshake(request, { signal, limitMs, isReplacement: false })
     if (outcome.kind === 'failed') return outcome.answer
     return { jsonrpc: '2.0', id: request.id, result: outcome.result }
@@ -369,16 +418,19 @@ export class LegacyProtocol {
   }
 
   #listenIn(session: LegacySession): Promise<void> {
-    if (!this.#options.listen || this.#isClosed) return Promise.resolve()
-    return listen(this.#options, session, (incoming) =>
-      this.#calls.receiveFromStream(incoming, session),
-    )
+    if (!this.options.listen || this.#isClosed) return Promise.resolve()
+    return listen(this.options, session, (incoming) => {
+      // An answer on this stream may belong to any call: some servers use it if the response stream of the call is
+      // gone (rmcp). On other responses, only the answer to their own request is accepted.
+      if (isResponse(incoming)) this.findCall(incoming, session)?.answered(incoming)
+      else this.receive(incoming, session)
+    })
   }
 
   /** Removes a request that was not sent, and is then never sent. Returns false if the server may have received it. */
   withdraw(id: RequestId): boolean {
-    if (this.#calls.open.find(id)?.isSent !== false) return false
-    this.#calls.cancel(id)?.closeStreams(this.#closed('The client cancelled the request'))
+    if (this.calls.find(id)?.isSent !== false) return false
+    this.#remove(id)?.closeStreams(this.#closed('The client cancelled the request'))
     return true
   }
 
@@ -392,7 +444,7 @@ export class LegacyProtocol {
       this.#opener.discardAll()
       return
     }
-    const call = this.withdraw(id) ? undefined : this.#calls.cancel(id)
+    const call = this.withdraw(id) ? undefined : this.#remove(id)
     if (call === undefined) return // not sent, or already answered
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
@@ -418,7 +470,7 @@ export class LegacyProtocol {
     const { id, session, call } = asked
     if (session.lost !== undefined) {
       const text = 'The session of the request was lost before; nothing was sent'
-      const { display: url } = this.#options.http.url
+      const { display: url } = this.options.http.url
       const options = { certain: true, epoch: session.epoch, url }
       call?.failUnanswered(new TransportError('SESSION_LOST', text, options))
       return
@@ -446,7 +498,7 @@ export class LegacyProtocol {
     limitMs?: number,
   ): Promise<void> {
     try {
-      await postOneWay(this.#options.http, message, { session, limitMs })
+      await postOneWay(this.options.http, message, { session, limitMs })
     } catch (error) {
       if (TransportError.is(error) && error.code === 'SESSION_LOST')
         await this.loseSession(session, error.certain === true)
@@ -459,7 +511,7 @@ export class LegacyProtocol {
     this.#replacing?.abort(this.#closed(why))
     await this.#session?.replacement?.catch(() => {}) // it may have opened a session
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
-    this.#calls.open.failAll(why)
+    this.calls.failAll(why)
     session.endListening()
     if (session.id === undefined || session.lost !== undefined) return
     session.isTerminated = true
@@ -467,19 +519,32 @@ export class LegacyProtocol {
     session.lost = Promise.resolve()
     this.#opener.removeHalfOpen(session)
     // Another process may have replaced and terminated the stored session.
-    if (session.isResumed && (await this.#options.keeper.isReplaced(session.id))) return
+    if (session.isResumed && (await this.options.keeper.isReplaced(session.id))) return
     try {
-      await deleteSession(this.#options.http, session)
+      await deleteSession(this.options.http, session)
     } catch (error) {
       session.lost = undefined // the session may still exist, so that a second call tries again
       throw error
     }
-    await this.#options.keeper.lost(session.id)
+    await this.options.keeper.lost(session.id)
+  }
+
+  /** Removes a call that the client cancelled. The caller closes its streams. */
+  #remove(id: RequestId): PendingCall | undefined {
+    const call = this.calls.find(id)
+    if (call === undefined) return undefined // already answered
+    call.end()
+    this.calls.remove(call)
+    return call
+  }
+
+  #nextOwnId(): RequestId {
+    return OWN_IDS + ++this.#ownId
   }
 
   #assertOpen(): void {
     if (!this.#isClosed) return
-    throw closedError('The transport is closed', this.#options.http.url.display, 'not-executed')
+    throw closedError('The transport is closed', this.options.http.url.display, 'not-executed')
   }
 
   #current(): LegacySession {
@@ -487,6 +552,6 @@ export class LegacyProtocol {
   }
 
   #closed(why: string): TransportError {
-    return closedError(why, this.#options.http.url.display)
+    return closedError(why, this.options.http.url.display)
   }
 }

@@ -8,7 +8,7 @@ import type {
   JsonRpcResponse,
 } from '../json-rpc.ts'
 import type { SessionRecord } from '../session-record.ts'
-import type { PendingCall } from './legacy-calls.ts'
+import type { PendingCall } from './pending-call.ts'
 import { MAX_REFUSALS } from './session-loss.ts'
 
 /** Headers of every request in a session, as a flat list. */
@@ -52,7 +52,6 @@ export class LegacySession {
   onSuccess: (() => void) | undefined
   /** False if the server has refused the session, or was asked to terminate it. */
   mayBeOpen = true
-  /** The session was terminated by the client. */
   isTerminated = false
   /** State of the listening stream, which is opened at most once. */
   #listening: AbortController | 'over' | undefined
@@ -73,7 +72,6 @@ export class LegacySession {
     this.postHeaders = POST_HEADERS.concat(this.headers)
   }
 
-  /** Records that a request succeeded. */
   succeeded(): void {
     this.isProven = true
     this.isDoubtful = false
@@ -223,7 +221,6 @@ export class ServerRequests {
     })
   }
 
-  /** Returns and removes the request that waits for a response. */
   take({ id }: JsonRpcResponse): ServerRequest | undefined {
     if (id === undefined || id === null) return undefined
     const request = this.#open.get(id)

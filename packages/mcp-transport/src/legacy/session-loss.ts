@@ -230,7 +230,6 @@ function saysOnlySession(text: string): boolean {
   return words.every((word) => SESSION_WORDS.has(word))
 }
 
-/** The request that was refused. */
 interface RefusalContext {
   /** The session that the request was sent in, if the refusal may prove that it is lost. */
   readonly session: LegacySession | undefined
@@ -255,7 +254,6 @@ const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
 /** Limit for ids in messages: a server may send any text as id. */
 const MAX_ID_LENGTH = 40
 
-/** Converts a response without an answer to an error. */
 export function toRefusalError(
   refusal: Refusal,
   http: { readonly url: Pick<ServerUrl, 'display'>; readonly limits: Limits },

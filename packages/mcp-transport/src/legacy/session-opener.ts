@@ -10,7 +10,6 @@ import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import { LegacySession } from './legacy-session.ts'
 import { deleteSession } from './one-way.ts'
 
-/** How a session is opened. */
 export interface OpenOptions {
   /** Aborts the opening. A session that the server has opened by then is terminated. */
   readonly signal: AbortSignal
@@ -26,7 +25,6 @@ export interface OpenOptions {
   readonly isReplacement: boolean
 }
 
-/** Time limit for terminating an unused session. */
 const TERMINATE_MS = 2000
 
 /** Number of stored sessions that are tried, one after another, before a new one is opened. */
@@ -36,7 +34,6 @@ export type OpenOutcome =
   | {
       readonly kind: 'opened'
       readonly session: LegacySession
-      /** Result for the client's `initialize`. */
       readonly result: InitializeResult
     }
   /** `answer` is the error for the client. */
@@ -52,7 +49,6 @@ export class SessionOpener {
   #stored: StoredSession | undefined
   /** Ids of sessions that were opened here and are not stored. No other process can terminate them. */
   #halfOpen: Set<string> | undefined
-  /** Unused sessions that are being terminated. */
   #terminating: Set<Promise<void>> | undefined
 
   constructor(options: LegacyProtocolOptions) {

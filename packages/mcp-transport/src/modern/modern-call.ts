@@ -19,7 +19,6 @@ import { declaresTasks } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 
 const MAX_ROUNDS = 10
-/** Delay before a round without inputs. */
 const EMPTY_ROUND_MS = 250
 
 /** One request of the client. Sends a new request with the inputs each time the server requires inputs. */
@@ -30,7 +29,6 @@ export class ModernCall implements OpenCall {
   readonly #protocol: ModernProtocol
   /** Undefined between two rounds, while the call waits for the user. */
   #exchange: Exchange | undefined
-  /** Reason why the call ended early. */
   #failure: TransportError | undefined
   #cancellation: AbortController | undefined
   #lastProgress = 0

@@ -17,7 +17,6 @@ import { MODERN_CODES } from '../session-record.ts'
 import { closedError, TransportError } from '../transport-error.ts'
 import { encodeHeaderValue } from './tools.ts'
 
-/** Result of one request in the stateless revision. */
 export type PostOutcome = Answered | Refused | Failed
 
 /** An answer of the server: a result, or an error of any HTTP status. */
@@ -231,7 +230,6 @@ export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string):
   }
 }
 
-/** Adds the identity to `_meta` of `params`. */
 export function withIdentity(
   params: Readonly<Record<string, unknown>> | undefined,
   identity: ClientIdentity,

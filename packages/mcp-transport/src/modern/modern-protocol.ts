@@ -37,7 +37,6 @@ export interface ModernProtocolOptions extends Omit<LegacyProtocolOptions, 'onRe
   readonly discovered: DiscoverResult
   /** The server is known from the record, without a request. */
   readonly isResumed: boolean
-  /** From the session record. */
   readonly toolHeaders: ToolHeaderMap | undefined
   readonly recovery: CallRecovery<unknown> | undefined
 }
@@ -128,7 +127,6 @@ export class ModernProtocol {
     else this.notify(message)
   }
 
-  /** Takes a notification of the client. */
   notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {
       if (this.#options.listen) this.#subscriptions.open()

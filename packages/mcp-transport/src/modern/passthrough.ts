@@ -67,7 +67,6 @@ export class Passthrough {
   }
 }
 
-/** A request in flight. */
 type OpenRequest = Pick<JsonRpcRequest, 'id'>
 
 /** Returns the headers of a request that the revision allows for requests. */

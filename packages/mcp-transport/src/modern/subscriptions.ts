@@ -18,7 +18,6 @@ type SubscriptionFilter = Readonly<Record<string, unknown>>
 export class Subscriptions {
   readonly #protocol: ModernProtocol
   readonly #options: ModernProtocolOptions
-  /** List changes that the server advertises. */
   readonly #changes: ListChanges
   readonly #uris = new Set<string>()
   #current: Listener | undefined
@@ -72,7 +71,6 @@ export class Subscriptions {
     })
   }
 
-  /** Call it when the server has answered a request. */
   answered(): void {
     this.#current?.onAnswer?.()
   }
@@ -279,7 +277,6 @@ function toFailure(outcome: PostOutcome, url: string): TransportError | undefine
   return new TransportError('REJECTED', message, { url, status, serverError: answer.error })
 }
 
-/** Temporary failures are retried. */
 function isRefusal({ code, status = 500 }: TransportError): boolean {
   return FINAL.has(code) || (code === 'REJECTED' && !isTemporary(status))
 }

@@ -81,7 +81,6 @@ export class ToolCatalog {
   }
 }
 
-/** Data of a tool that is needed to call it. */
 interface ToolShape {
   readonly headers: readonly ToolHeader[]
   /** The output is wrapped as the property `result` of an object. */
@@ -89,10 +88,8 @@ interface ToolShape {
 }
 
 export interface BridgedTools {
-  /** The tools for a client of SDK v1. */
   readonly tools: readonly unknown[]
   readonly shapes: ReadonlyMap<string, ToolShape>
-  /** Tools that were left out, and the reasons. */
   readonly leftOut: readonly { readonly name: string; readonly reason: string }[]
 }
 

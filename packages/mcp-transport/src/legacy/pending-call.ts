@@ -5,7 +5,6 @@ import type { Exchange } from '../http/exchange.ts'
 import { followStream, parseCursor } from '../http/follow-stream.ts'
 import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { OpenCalls } from '../http/open-calls.ts'
 import type { OpenCall } from '../http/open-calls.ts'
 import {
   INVALID_PARAMS,
@@ -15,109 +14,12 @@ import {
   takeInputInstructions,
 } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
-import { closedError, errorAnswer, TransportError } from '../transport-error.ts'
+import { errorAnswer, TransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
-import type { LegacyProtocol, LegacyProtocolOptions } from './legacy-protocol.ts'
+import type { LegacyProtocol } from './legacy-protocol.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { misroutedError, toRefusalError } from './session-loss.ts'
-
-/** Ids of the transport's own requests: far above those of clients, and still safe integers. */
-const OWN_IDS = 2 ** 52
-
-/** The client's requests without an answer, to a server with sessions. */
-export class LegacyCalls {
-  readonly protocol: LegacyProtocol
-  readonly options: LegacyProtocolOptions
-  readonly open: OpenCalls<PendingCall>
-  #ownId = 0
-
-  constructor(protocol: LegacyProtocol, options: LegacyProtocolOptions) {
-    this.protocol = protocol
-    this.options = options
-    const { http, timeouts, deliver, onReplaced } = options
-    const isRecovering = onReplaced !== undefined
-    this.open = new OpenCalls({
-      http,
-      timeouts,
-      deliver: (answer, request) => {
-        if (isRecovering && 'result' in answer) protocol.succeeded(request)
-        deliver(answer)
-      },
-      check: ({ session }) => ({
-        rpcMethod: 'ping',
-        era: 'legacy',
-        sessionId: session.id,
-        headers: session.postHeaders,
-        body: JSON.stringify(
-          session.ids.request({ jsonrpc: '2.0', id: this.#nextOwnId(), method: 'ping' }),
-        ),
-      }),
-      recovery: isRecovering
-        ? {
-            replace: ({ session }) => protocol.replacementOf(session),
-            sendAgain: (request, sent) => protocol.router.sendAgain(request, sent),
-          }
-        : undefined,
-    })
-  }
-
-  /** Resolves when the request is sent or answered locally. */
-  start(request: JsonRpcRequest, session: LegacySession, options: CallOptions): Promise<void> {
-    const call = new PendingCall(this, { request, session, options })
-    this.open.add(call)
-    return session.lost === undefined ? call.start() : this.#failLost(call)
-  }
-
-  /** Sends a request of the transport itself. Its answer is dropped. */
-  async startOwn(message: JsonRpcRequest, session: LegacySession): Promise<void> {
-    const request = { ...message, id: this.#nextOwnId() }
-    await new PendingCall(this, { request, session, options: {} }).start()
-  }
-
-  /** Removes a call that the client cancelled. The caller closes its streams. */
-  cancel(id: RequestId): PendingCall | undefined {
-    const call = this.open.find(id)
-    if (call === undefined) return undefined // already answered
-    call.end()
-    this.open.remove(call)
-    return call
-  }
-
-  /**
-   * Takes a message of the listening stream. An answer on this stream may belong to any call: some servers use
-   * it if the response stream of the call is gone (rmcp). On other responses, only the answer to their own
-   * request is accepted.
-   */
-  receiveFromStream(message: JsonRpcMessage, session: LegacySession): void {
-    if (isResponse(message)) this.findCall(message, session)?.answered(message)
-    else this.protocol.receive(message, session)
-  }
-
-  /** Returns the call that waits for this answer. Some servers return a number as text. */
-  findCall({ id }: JsonRpcResponse, session: LegacySession): PendingCall | undefined {
-    const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
-    if (own === undefined) return undefined
-    const call = this.open.find(own) ?? this.open.find(Number(own))
-    return call?.session === session ? call : undefined
-  }
-
-  #nextOwnId(): RequestId {
-    return OWN_IDS + ++this.#ownId
-  }
-
-  async #failLost(call: PendingCall): Promise<void> {
-    const { session } = call
-    const { display: url } = this.options.http.url
-    await session.lost // the failure below may open another session
-    const message = 'The session was lost before the request; nothing was sent'
-    call.fail(
-      session.isTerminated
-        ? closedError('The session was terminated; nothing was sent', url, 'not-executed')
-        : new TransportError('SESSION_LOST', message, { certain: true, epoch: session.epoch, url }),
-    )
-  }
-}
 
 /**
  * One request of the client, from its POST until it has an answer of the server or a failure. It is its own
@@ -128,7 +30,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   readonly session: LegacySession
   readonly options: CallOptions
   quietTicks = 0
-  readonly #calls: LegacyCalls
+  readonly #protocol: LegacyProtocol
   readonly #cursor: StreamCursor
   /** A connection emits in the async context of the request that opened it, possibly of another call. */
   readonly #context = new AsyncResource('McpCall') // 40 times as fast as AsyncLocalStorage.snapshot()
@@ -143,13 +45,13 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   #isStarted = false
 
   constructor(
-    calls: LegacyCalls,
+    protocol: LegacyProtocol,
     { request, session, options }: Pick<PendingCall, 'request' | 'session' | 'options'>,
   ) {
     this.request = request
     this.session = session
     this.options = options
-    this.#calls = calls
+    this.#protocol = protocol
     this.#refusalsBefore = session.refusals
     this.#cursor = { lastEventId: options.resumptionToken }
   }
@@ -175,7 +77,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       void this.#resume()
       return
     }
-    const { http, timeouts } = this.#calls.options
+    const { http, timeouts } = this.#protocol.options
     try {
       await http.send(
         {
@@ -220,7 +122,6 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     return true
   }
 
-  /** Closes the open streams of the call. */
   closeStreams(reason: TransportError): void {
     this.#resuming?.abort()
     this.#exchange?.abort(reason)
@@ -240,8 +141,6 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     this.inContext(() => this.fail(new TransportError('OUTCOME_UNKNOWN', message, { url, cause })))
   }
 
-  // Methods of AnswerHandlers
-
   activity(): void {
     this.quietTicks = 0
   }
@@ -256,7 +155,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       return
     }
     this.#isStarted = true
-    this.inContext(() => this.#calls.protocol.receive(message, this.session, this))
+    this.inContext(() => this.#protocol.receive(message, this.session, this))
   }
 
   stray(text: string): void {
@@ -295,7 +194,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   get #http(): HttpClient {
-    return this.#calls.options.http
+    return this.#protocol.options.http
   }
 
   get #wireId(): RequestId {
@@ -318,7 +217,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     if (isAnswerTo(this.#wireId, answer)) return true
     // On a resumed stream, the answer has the original id of the request.
     const isOfAnotherId = this.options.resumptionToken !== undefined
-    return isOfAnotherId && this.#calls.findCall(answer, this.session) === undefined
+    return isOfAnotherId && this.#protocol.findCall(answer, this.session) === undefined
   }
 
   /** The response has ended, and its only answer has the id of another request. */
@@ -343,7 +242,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   async #resume(broken?: TransportError): Promise<void> {
-    const { http, timeouts, reconnect } = this.#calls.options
+    const { http, timeouts, reconnect } = this.#protocol.options
     const { signal } = (this.#resuming ??= new AbortController())
     const outcome = await followStream({
       cursor: this.#cursor,
@@ -383,12 +282,12 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   async #lose(error: TransportError): Promise<void> {
     this.#phase = 'ending'
-    await this.#calls.protocol.loseSession(this.session, error.certain === true)
+    await this.#protocol.loseSession(this.session, error.certain === true)
     this.inContext(() => this.fail(error)) // another session is opened for this call
   }
 
   #settle(answer: JsonRpcResponse): void {
-    if (this.end()) this.#calls.open.settle(this, answer)
+    if (this.end()) this.#protocol.calls.settle(this, answer)
   }
 
   #toError(refusal: Refusal): TransportError {
