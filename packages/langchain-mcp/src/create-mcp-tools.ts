@@ -11,7 +11,8 @@ import {
 import { LiveServer, type McpServerHandle } from './servers/live-server.ts'
 import {
   assertOneOrigin,
-  maxParallelLists,
+  MAX_LOCAL_LISTS,
+  MAX_REMOTE_LISTS,
   ServerClients,
   skipServer,
   type McpToolsServerConfig,
@@ -153,8 +154,11 @@ class LiveTools implements McpTools {
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
-    const lists = await mapBounded(this.#servers, maxParallelLists, async (server) => {
-      const { label, timeoutMs } = server
+    const limit = ({ config: of }: LiveServer): number =>
+      'command' in of ? MAX_LOCAL_LISTS : MAX_REMOTE_LISTS
+    const lists = await mapBounded(this.#servers, limit, async (server) => {
+      const { label } = server
+      const { timeoutMs } = server.config
       let log = this.#log
       try {
         const failure = forceRefresh ? undefined : server.failureWithin(retryDownAfterMs, config)
@@ -240,8 +244,7 @@ class LiveTools implements McpTools {
         ...('slug' in server && { slug: server.slug }),
         ...('folderPath' in server && { folderPath: server.folderPath }),
       },
-      isLocal: 'command' in server,
-      timeoutMs,
+      config: server,
       ...this.#clients.create(name, server),
       contexts: this.#contexts,
       repeatsHarmless: replay === 'idempotent',

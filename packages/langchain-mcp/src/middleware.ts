@@ -2,7 +2,7 @@
 import './runtime-check.ts' // stays the first import
 import { ToolMessage } from '@langchain/core/messages'
 import { check } from '@x/internal'
-import { createMiddleware, type AgentMiddleware } from 'langchain'
+import { createMiddleware, type AgentMiddleware, type InterruptOnConfig } from 'langchain'
 import { assertOptions } from './base/options.ts'
 import { mayDestroy } from './base/tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
@@ -60,12 +60,6 @@ export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>):
   })
 }
 
-/** How LangChain's human-in-the-loop middleware treats a tool. */
-export interface InterruptOn {
-  readonly allowedDecisions: ('approve' | 'edit' | 'reject')[]
-  readonly description: string
-}
-
 /**
  * Returns the option `interruptOn` of `humanInTheLoopMiddleware()`, which asks a person once for all calls of a
  * message. The keys are the names that the model sees.
@@ -75,7 +69,7 @@ export interface InterruptOn {
 export function interruptOnFrom(
   tools: readonly McpTool[],
   asks: (tool: McpTool) => boolean = ({ definition }) => mayDestroy(definition),
-): Record<string, InterruptOn> {
+): Record<string, InterruptOnConfig> {
   return Object.fromEntries(
     tools.filter(asks).map((tool) => [
       tool.name,

@@ -11,9 +11,14 @@ import {
   type McpTools,
   type ToolInterceptor,
 } from '@x/langchain-mcp'
-import { interruptOnFrom, mcpToolsMiddleware, type InterruptOn } from '@x/langchain-mcp/middleware'
+import { interruptOnFrom, mcpToolsMiddleware } from '@x/langchain-mcp/middleware'
 import * as langchain from 'langchain'
-import { createAgent, type AgentMiddleware, type fakeModel } from 'langchain'
+import {
+  createAgent,
+  type AgentMiddleware,
+  type fakeModel,
+  type InterruptOnConfig,
+} from 'langchain'
 import { ScriptedModel } from './scripted-model.ts'
 
 const checkpointer = new MemorySaver()
@@ -21,7 +26,7 @@ type Agent = ReturnType<typeof createAgent>
 
 /** Its types do not fit `exactOptionalPropertyTypes`. */
 const humanInTheLoopMiddleware = langchain.humanInTheLoopMiddleware as unknown as (options: {
-  interruptOn: Record<string, InterruptOn>
+  interruptOn: Record<string, InterruptOnConfig>
 }) => AgentMiddleware
 
 export function guardedAgent(

@@ -47,7 +47,7 @@ function setting(): Setting {
     info: (options) =>
       new SessionInfoLangGraphStore({
         store,
-        place: PLACE,
+        ...PLACE,
         serverUrl: SERVER_URL,
         principal: undefined,
         onError: (error) => errors.push(error),

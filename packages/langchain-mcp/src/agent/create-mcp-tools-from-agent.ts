@@ -14,7 +14,7 @@ import { answeringFrom } from '../interrupts/elicitation-to-interrupt.ts'
 import {
   assertOneOrigin,
   clientOptionsFrom,
-  maxParallelLists,
+  MAX_REMOTE_LISTS,
   skipServer,
   type OnServerError,
 } from '../servers/server-clients.ts'
@@ -130,8 +130,7 @@ export async function toolsetFrom<Client extends McpToolClient>(
       return { resource, client }
     })
     // A directory names few local servers, so the limit for remote ones is used.
-    const limit = maxParallelLists({ isLocal: false })
-    const found = await mapBounded(sources, limit, ({ resource, client }) =>
+    const found = await mapBounded(sources, MAX_REMOTE_LISTS, ({ resource, client }) =>
       discover(resource, client),
     )
     return { tools: buildTools(found.flat(), toolOptions).tools, clients, failures }

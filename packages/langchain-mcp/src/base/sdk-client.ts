@@ -1,5 +1,6 @@
+import type { RequestOptions as SdkOptions } from '@modelcontextprotocol/sdk/shared/protocol.js'
 import { isRecord } from '@x/internal'
-import { McpClientError, type Progress } from '@x/mcp-client'
+import { McpClientError } from '@x/mcp-client'
 import { ToolListCache } from './tool-lists.ts'
 import type {
   ListedResource,
@@ -16,11 +17,7 @@ import type {
 /** Limit of pages, as in other clients. A list with more pages comes from a server that repeats them. */
 const MAX_PAGES = 64
 
-interface SdkRequestOptions {
-  readonly signal?: AbortSignal
-  readonly timeout?: number
-  readonly onprogress?: (progress: Progress) => void
-}
+type SdkRequestOptions = Pick<SdkOptions, 'signal' | 'timeout' | 'onprogress'>
 
 interface PageRequest {
   cursor?: string

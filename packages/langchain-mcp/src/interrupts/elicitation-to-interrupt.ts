@@ -60,10 +60,7 @@ export class ElicitationToInterrupt {
   readonly #isOfClient: boolean
 
   /** @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value */
-  constructor(
-    options: ElicitationToInterruptOptions = {},
-    { isOfClient = false }: { readonly isOfClient?: boolean } = {},
-  ) {
+  constructor(options: ElicitationToInterruptOptions = {}, isOfClient = false) {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS } = options
     const { log = processWarnings } = options
@@ -135,10 +132,7 @@ export function elicitationToInterrupt(
 }
 
 /** For clients that answer questions themselves. A graph is interrupted only for tasks. */
-export const answeredByClient: ElicitationToInterrupt = new ElicitationToInterrupt(
-  {},
-  { isOfClient: true },
-)
+export const answeredByClient: ElicitationToInterrupt = new ElicitationToInterrupt({}, true)
 
 /**
  * Returns who answers questions of servers: the given `elicitation`, or a new one unless `handlers` answer or

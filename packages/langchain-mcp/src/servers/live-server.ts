@@ -4,23 +4,19 @@ import { BoundedMap } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
 import type { CallOptions, McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
 import type {
-  ListedResource,
   McpPromptSource,
   McpResourceSource,
   McpServerLabel,
   McpToolSource,
-  PromptResult,
   QuarantinedTool,
-  ReadResource,
   RequestOptions,
   SessionReplaced,
-  StartedCall,
   ToolCallOptions,
   ToolDefinition,
-  ToolResult,
 } from '../base/tool-source.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
 import { ambientConfig, inCall, toThreadId, type CallContext } from '../sessions/call-context.ts'
+import type { McpToolsServerConfig } from './server-clients.ts'
 import {
   ServerLists,
   type ListFailure,
@@ -31,10 +27,7 @@ import {
 
 export interface LiveServerOptions extends ServerListsOptions {
   readonly label: McpServerLabel
-  /** `true` for a program on this machine. */
-  readonly isLocal: boolean
-  /** Limit of one call, in milliseconds. */
-  readonly timeoutMs: number | undefined
+  readonly config: McpToolsServerConfig
   /** `true`: read-only and idempotent tools may be called again after a broken connection. */
   readonly repeatsHarmless: boolean
   /** `true`: sessions or headers depend on the call, which the client reads from the async context. */
@@ -83,8 +76,7 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
 export class LiveServer implements McpToolSource, McpServerHandle {
   readonly name: string
   readonly label: McpServerLabel
-  readonly isLocal: boolean
-  readonly timeoutMs: number | undefined
+  readonly config: McpToolsServerConfig
   readonly #options: LiveServerOptions
   readonly #lists: ServerLists
   readonly #replacements: SessionReplacements
@@ -94,11 +86,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   #isClosed = false
 
   constructor(options: LiveServerOptions) {
-    const { name, label, isLocal, timeoutMs, client, listsMax } = options
+    const { name, label, config, client, listsMax } = options
     this.name = name
     this.label = label
-    this.isLocal = isLocal
-    this.timeoutMs = timeoutMs
+    this.config = config
     this.#options = options
     this.#lists = new ServerLists(options)
     this.#replacements = new SessionReplacements(listsMax)
@@ -131,20 +122,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return this.#lists.failureWithin(ms, this.principalOf(config))
   }
 
-  callTool(
-    name: string,
-    args?: Record<string, unknown>,
-    options?: ToolCallOptions,
-  ): Promise<ToolResult> {
-    return this.#call(name, options, (source, limits) => source.callTool(name, args, limits))
-  }
+  readonly callTool: McpToolSource['callTool'] = (name, args, options) =>
+    this.#call(name, options, (source, limits) => source.callTool(name, args, limits))
 
-  startTool(
-    name: string,
-    args?: Record<string, unknown>,
-    options?: ToolCallOptions,
-  ): Promise<StartedCall> {
-    return this.#call(name, options, async (source, limits) => {
+  readonly startTool: NonNullable<McpToolSource['startTool']> = (name, args, options) =>
+    this.#call(name, options, async (source, limits) => {
       const started = await source.startTool(name, args, limits)
       const { task } = started
       if (task === undefined) return started
@@ -159,7 +141,6 @@ export class LiveServer implements McpToolSource, McpServerHandle {
         },
       }
     })
-  }
 
   async #call<Answer>(
     name: string,
@@ -192,57 +173,35 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return this.#options.contexts.of(config).scope.principal
   }
 
-  listResources(options?: RequestOptions): Promise<readonly ListedResource[]> {
-    return this.#request(options, (client, bounds) => client.listResources(bounds))
-  }
+  readonly listResources: McpServerHandle['listResources'] = (options) =>
+    this.#request(options, (client, bounds) => client.listResources(bounds))
 
-  readResource(uri: string, options?: RequestOptions): Promise<ReadResource> {
-    return this.#request(options, (client, bounds) => client.readResource(uri, bounds))
-  }
+  readonly readResource: McpServerHandle['readResource'] = (uri, options) =>
+    this.#request(options, (client, bounds) => client.readResource(uri, bounds))
 
-  getPrompt(
-    name: string,
-    args: Readonly<Record<string, string>> = {},
-    options?: RequestOptions,
-  ): Promise<PromptResult> {
-    return this.#request(options, (client, bounds) => client.getPrompt(name, args, bounds))
-  }
+  readonly getPrompt: McpServerHandle['getPrompt'] = (name, args, options) =>
+    this.#request(options, (client, bounds) => client.getPrompt(name, args, bounds))
 
-  listResourceTemplates(
-    options?: RequestOptions,
-  ): ReturnType<McpServerHandle['listResourceTemplates']> {
-    return this.#request(options, (client, bounds) => client.listResourceTemplates(bounds))
-  }
+  readonly listResourceTemplates: McpServerHandle['listResourceTemplates'] = (options) =>
+    this.#request(options, (client, bounds) => client.listResourceTemplates(bounds))
 
-  listPrompts(options?: RequestOptions): ReturnType<McpServerHandle['listPrompts']> {
-    return this.#request(options, (client, bounds) => client.listPrompts(bounds))
-  }
+  readonly listPrompts: McpServerHandle['listPrompts'] = (options) =>
+    this.#request(options, (client, bounds) => client.listPrompts(bounds))
 
-  complete(
-    ...[params, options]: Parameters<McpServerHandle['complete']>
-  ): ReturnType<McpServerHandle['complete']> {
-    return this.#request(options, (client, bounds) => client.complete(params, bounds))
-  }
+  readonly complete: McpServerHandle['complete'] = (params, options) =>
+    this.#request(options, (client, bounds) => client.complete(params, bounds))
 
-  subscribeResource(uri: string, options?: RequestOptions): Promise<void> {
-    return this.#request(options, (client, bounds) => client.subscribeResource(uri, bounds))
-  }
+  readonly subscribeResource: McpServerHandle['subscribeResource'] = (uri, options) =>
+    this.#request(options, (client, bounds) => client.subscribeResource(uri, bounds))
 
-  unsubscribeResource(uri: string, options?: RequestOptions): Promise<void> {
-    return this.#request(options, (client, bounds) => client.unsubscribeResource(uri, bounds))
-  }
+  readonly unsubscribeResource: McpServerHandle['unsubscribeResource'] = (uri, options) =>
+    this.#request(options, (client, bounds) => client.unsubscribeResource(uri, bounds))
 
-  setLoggingLevel(
-    ...[level, options]: Parameters<McpServerHandle['setLoggingLevel']>
-  ): Promise<void> {
-    return this.#request(options, (client, bounds) => client.setLoggingLevel(level, bounds))
-  }
+  readonly setLoggingLevel: McpServerHandle['setLoggingLevel'] = (level, options) =>
+    this.#request(options, (client, bounds) => client.setLoggingLevel(level, bounds))
 
-  request(
-    ...[request, options]: Parameters<McpServerHandle['request']>
-  ): ReturnType<McpServerHandle['request']> {
-    return this.#request(options, (client, bounds) => client.request(request, bounds))
-  }
+  readonly request: McpServerHandle['request'] = (request, options) =>
+    this.#request(options, (client, bounds) => client.request(request, bounds))
 
   on<Name extends HandleEvent>(
     event: Name,

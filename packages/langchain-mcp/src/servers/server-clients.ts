@@ -287,13 +287,11 @@ export async function skipServer(
   })
 }
 
-/** A list request waits for a remote server and uses a socket. A lower limit would add up many slow servers. */
-const MAX_REMOTE_LISTS = 64
+/**
+ * Limit of remote servers that are asked for their tools at the same time. A request uses a socket; a lower limit
+ * would add up many slow servers.
+ */
+export const MAX_REMOTE_LISTS = 64
 
-/** A stdio server is started on this machine and uses its memory. */
-const MAX_LOCAL_LISTS = 8
-
-/** Returns the number of servers of a kind that are asked for their tools at the same time. */
-export function maxParallelLists({ isLocal }: { readonly isLocal: boolean }): number {
-  return isLocal ? MAX_LOCAL_LISTS : MAX_REMOTE_LISTS
-}
+/** The same for stdio servers, which are started on this machine and use its memory. */
+export const MAX_LOCAL_LISTS = 8

@@ -14,15 +14,10 @@ import {
   type GraphStore,
 } from './call-context.ts'
 
-/** Namespace and key of a session in a store. */
-interface SessionPlace {
-  readonly namespace: readonly string[]
-  readonly key: string
-}
-
 export interface SessionInfoLangGraphStoreOptions {
   readonly store: GraphStore
-  readonly place: SessionPlace
+  readonly namespace: string[]
+  readonly key: string
   /** A stored record must have this endpoint. Undefined for any. */
   readonly serverUrl: string | undefined
   /** A stored record must have this principal. */
@@ -111,8 +106,8 @@ export class SessionInfoLangGraphStore extends SessionInfo {
 
   /** Returns undefined if the store does not answer. */
   async #read(): Promise<StoredSession | undefined> {
-    const { store, place, serverUrl, principal } = this.#options
-    const read = await this.#inTime(() => store.get([...place.namespace], place.key))
+    const { store, namespace, key, serverUrl, principal } = this.#options
+    const read = await this.#inTime(() => store.get(namespace, key))
     if (read === undefined) return undefined
     const value = read.result?.value
     this.#wasRead = true
@@ -139,8 +134,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
     // The stored record is read first, because a newer format must not be overwritten.
     if (!this.#wasRead) await this.#load()
     if (!this.#wasRead) return
-    const { store, place } = this.#options
-    const namespace = [...place.namespace]
+    const { store, namespace, key } = this.#options
     for (let written: StoredSession | undefined; written !== this.#session;) {
       const wanted = (written = this.#session)
       const record = wanted?.record
@@ -148,8 +142,8 @@ export class SessionInfoLangGraphStore extends SessionInfo {
         this.#isNewerFormat ||
         (await this.#inTime(() =>
           record === undefined
-            ? store.delete(namespace, place.key)
-            : store.put(namespace, place.key, { ...record }, false),
+            ? store.delete(namespace, key)
+            : store.put(namespace, key, { ...record }, false),
         ))
       if (isStored && wanted === this.#session) this.#isAhead = false
     }
@@ -215,7 +209,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
     }
     return new SessionInfoLangGraphStore({
       store: graphStore,
-      place,
+      ...place,
       serverUrl: server.mcpUrl ?? undefined,
       principal: scope.principal,
       onError: (error) =>
@@ -246,7 +240,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
 function sessionPlaceOf(
   { slug, folderKey, mcpUrl }: McpServer,
   { thread, principal, run }: SessionScope,
-): SessionPlace | undefined {
+): Pick<SessionInfoLangGraphStoreOptions, 'namespace' | 'key'> | undefined {
   if (thread === undefined || run !== undefined) return undefined
   const server = slug || mcpUrl
   if (!server) return undefined

@@ -84,10 +84,8 @@ export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = 
   if (only === undefined) return { content: '', artifact }
   const [first] = raw
   const isPlainText = first === undefined || (isRecord(first) && first['type'] === 'text')
-  if (others.length === 0 && isPlainText && only.type === 'text' && typeof only.text === 'string') {
-    return { content: only.text, artifact }
-  }
-  return { content: blocks, artifact }
+  const text = others.length === 0 && isPlainText ? textIn(only) : undefined
+  return { content: text ?? blocks, artifact }
 }
 
 /** Appends a text to the content. */
@@ -100,14 +98,19 @@ export function withNote(content: ToolOutput['content'], note: string): ToolOutp
 export function textOf(content: ToolOutput['content']): string {
   if (typeof content === 'string') return content
   return content
-    .map((block) => (block.type === 'text' && typeof block.text === 'string' ? block.text : ''))
-    .filter((text) => text !== '')
+    .map(textIn)
+    .filter((text) => text)
     .join('\n')
+}
+
+/** Returns undefined for a block that is not a text. */
+function textIn({ type, text }: ContentBlock): string | undefined {
+  return type === 'text' && typeof text === 'string' ? text : undefined
 }
 
 function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEntry[] {
   const entries: McpArtifactEntry[] = []
-  if (result.structuredContent !== undefined && result.structuredContent !== null) {
+  if (hasStructure(result)) {
     entries.push({ type: 'mcp_structured_content', data: result.structuredContent })
   }
   const { _meta: meta = {} } = result
@@ -227,27 +230,21 @@ function withoutLargeMedia(blocks: readonly ContentBlock[], limit: number): Cont
 
 /** Cuts the texts at the limit of their sum. Other blocks stay as they are. */
 function cutTexts(blocks: readonly ContentBlock[], limit: number): ContentBlock[] {
-  const total = blocks.reduce((sum, block) => sum + lengthOf(block), 0)
+  const total = blocks.reduce((sum, block) => sum + (textIn(block)?.length ?? 0), 0)
   if (total <= limit) return [...blocks]
   let left = limit
   const kept: ContentBlock[] = []
   for (const block of blocks) {
-    if (block.type !== 'text' || typeof block.text !== 'string') {
-      kept.push(block)
-      continue
-    }
-    if (left > 0) kept.push(textBlock(startOf(block.text, left)))
-    left -= block.text.length
+    const text = textIn(block)
+    if (text === undefined) kept.push(block)
+    else if (left > 0) kept.push(textBlock(startOf(text, left)))
+    left -= text?.length ?? 0
   }
   const note = `[Cut: this result has ${total} characters of text, the first ${limit} are shown. Ask for a smaller part if you need the rest.]`
   const lastText = kept.findLastIndex((block) => block.type === 'text')
   const last = kept[lastText]
   if (last === undefined || typeof last.text !== 'string') return [...kept, textBlock(note)]
   return kept.with(lastText, textBlock(`${last.text}\n${note}`))
-}
-
-function lengthOf(block: ContentBlock): number {
-  return block.type === 'text' && typeof block.text === 'string' ? block.text.length : 0
 }
 
 /** Does not split a surrogate pair, because providers refuse such text. */
