@@ -1,5 +1,4 @@
-import { check, isRecord, Listeners } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, isRecord, Listeners, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
@@ -8,7 +7,13 @@ import {
   answeringFrom,
   type ElicitationToInterrupt,
 } from './interrupts/elicitation-to-interrupt.ts'
-import { LiveServer, type McpServerHandle } from './servers/live-server.ts'
+import {
+  LiveServer,
+  type ListRequest,
+  type McpServerHandle,
+  type ServerStatus,
+  type ToolsChanged,
+} from './servers/live-server.ts'
 import {
   assertOneOrigin,
   MAX_LOCAL_LISTS,
@@ -19,7 +24,6 @@ import {
   type OnServerError,
   type ServerClientsOptions,
 } from './servers/server-clients.ts'
-import type { ListRequest, ServerStatus, ToolsChanged } from './servers/server-lists.ts'
 import {
   ambientConfig,
   CallContexts,

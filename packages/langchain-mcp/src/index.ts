@@ -15,8 +15,7 @@ export type {
   ToolRequest,
 } from './servers/server-clients.ts'
 export type { ToolListChange } from './base/tool-lists.ts'
-export type { ServerStatus, ToolsChanged } from './servers/server-lists.ts'
-export type { McpServerHandle } from './servers/live-server.ts'
+export type { McpServerHandle, ServerStatus, ToolsChanged } from './servers/live-server.ts'
 export type { GraphStore, SessionMode } from './sessions/call-context.ts'
 export {
   SessionInfoLangGraphStoreFactory,
@@ -122,7 +121,6 @@ export {
   agentDefinitionSchema,
   isMcpResource,
   type AgentDefinition,
-  type AgentDefinitionFromOptions,
   type AgentMessage,
   type AgentMetadata,
   type AgentSettings,

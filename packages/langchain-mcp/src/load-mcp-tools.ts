@@ -1,5 +1,4 @@
-import { check, isRecord } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, isRecord, type Checks } from '@x/internal'
 import type { McpClient } from '@x/mcp-client'
 import { assertOptions, wrongValue } from './base/options.ts'
 import { isSdkClient, toolSourceFrom, type SdkClient } from './base/sdk-client.ts'

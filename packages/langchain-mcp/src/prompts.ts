@@ -1,10 +1,13 @@
 // Everything exported here is public API.
 import './runtime-check.ts' // stays the first import
 import { AIMessage, HumanMessage, type BaseMessage } from '@langchain/core/messages'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
-import { requestChecks, type McpPromptSource, type PromptResult } from './base/tool-source.ts'
-import type { RequestOptions } from './base/tool-source.ts'
+import { check, type Checks } from '@x/internal'
+import {
+  requestChecks,
+  type McpPromptSource,
+  type PromptResult,
+  type RequestOptions,
+} from './base/tool-source.ts'
 import { assertOptions } from './base/options.ts'
 import { isSdkClient, sdkOptionsFrom, type SdkPromptClient } from './base/sdk-client.ts'
 import { contentBlockFrom } from './tools/tool-output.ts'

@@ -1,13 +1,16 @@
 // Everything exported here is public API.
 import './runtime-check.ts' // stays the first import
 import { Document } from '@langchain/core/documents'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
-import { requestChecks, type ListedResource, type McpResourceSource } from './base/tool-source.ts'
+import { check, definedFields, type Checks } from '@x/internal'
 import { mapBounded } from './base/map-bounded.ts'
-import type { RequestOptions } from './base/tool-source.ts'
 import { assertOptions } from './base/options.ts'
 import { resourceSourceFrom, type SdkResourceClient } from './base/sdk-client.ts'
+import {
+  requestChecks,
+  type ListedResource,
+  type McpResourceSource,
+  type RequestOptions,
+} from './base/tool-source.ts'
 
 export type { SdkResourceClient } from './base/sdk-client.ts'
 export type { ListedResource, McpResourceSource, ReadResource } from './base/tool-source.ts'
@@ -82,8 +85,7 @@ function toDocumentOrBlob(
 ): Document<ListedResource> | McpBlob {
   const uri = typeof content['uri'] === 'string' ? content['uri'] : listedUri
   const mimeType = typeof content['mimeType'] === 'string' ? content['mimeType'] : listedType
-  const fields = Object.entries({ mimeType, name, title, description })
-  const known = Object.fromEntries(fields.filter(([, value]) => value !== undefined))
+  const known = definedFields({ mimeType, name, title, description })
   const metadata: ListedResource = { ...known, uri }
   const { text, blob } = content
   if (typeof blob === 'string') return new McpBlob(blob, metadata)

@@ -50,6 +50,7 @@ function setting(): Setting {
         ...PLACE,
         serverUrl: SERVER_URL,
         principal: undefined,
+        timeoutMs: 2000,
         onError: (error) => errors.push(error),
         ...options,
       }),

@@ -243,19 +243,15 @@ export const agentDefinitionSchema: z.ZodType<AgentDefinition> = objectOf({
   guardrails: optional(z.unknown()),
 })
 
-export interface AgentDefinitionFromOptions {
-  /** Name of the file in errors. @default 'agent definition' */
-  readonly source?: string | undefined
-}
-
 /**
  * Checks an agent definition and fills in its defaults. Does not change the value.
  *
+ * @param options `source`: the name of the file in errors. The default is 'agent definition'
  * @throws {AgentDefinitionError} with the path of the first invalid field
  */
 export function agentDefinitionFrom(
   value: unknown,
-  { source = 'agent definition' }: AgentDefinitionFromOptions = {},
+  { source = 'agent definition' }: { readonly source?: string | undefined } = {},
 ): AgentDefinition {
   return checked(agentDefinitionSchema, value, source)
 }

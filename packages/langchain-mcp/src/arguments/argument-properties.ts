@@ -12,10 +12,11 @@ import {
   resolveProperty,
   type NamedResource,
   type PlacedProperty,
+  type ResolveContext,
 } from './argument-property.ts'
 import { InvalidValueError, withFixedArgument, type KnownArgument } from './fixed-in-schema.ts'
 import { withValueAt, type PathStep } from './json-path.ts'
-import { secretsIn } from './secrets.ts'
+import { HIDDEN, secretsIn } from './secrets.ts'
 
 interface ArgumentPropertiesOptions {
   readonly origin: McpToolOrigin
@@ -92,13 +93,14 @@ export class ArgumentProperties {
     const input = this.#input && (await inputOf(config, this.#input))
     let merged = args
     let redacted = args
-    const secrets: string[] = []
+    const secrets: unknown[] = []
     for (const placed of this.#properties) {
-      const fixed = resolveProperty(placed, this.#contextWith(input))
-      if (this.#fixed(schema, placed, fixed.known) === undefined) continue
-      merged = withValueAt(merged, placed.steps, fixed.value)
-      redacted = withValueAt(redacted, placed.steps, fixed.redacted)
-      secrets.push(...fixed.secrets)
+      const { value, known } = resolveProperty(placed, this.#contextWith(input))
+      if (this.#fixed(schema, placed, known) === undefined) continue
+      const isSecret = known === 'secret'
+      if (isSecret) secrets.push(value)
+      merged = withValueAt(merged, placed.steps, value)
+      redacted = withValueAt(redacted, placed.steps, isSecret ? HIDDEN : value)
     }
     return { args: merged, redacted, secrets: secretsIn(secrets) }
   }
@@ -114,7 +116,7 @@ export class ArgumentProperties {
     })?.path
   }
 
-  #contextWith(input: unknown): Parameters<typeof resolveProperty>[1] {
+  #contextWith(input: unknown): ResolveContext {
     return { input, origin: this.#origin, resources: this.#resources }
   }
 

@@ -5,7 +5,6 @@ import { camelCased } from '../base/options.ts'
 import { serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
 import type { KnownArgument } from './fixed-in-schema.ts'
 import { fieldOf, jsonPathFrom, valueAt, type PathStep } from './json-path.ts'
-import { HIDDEN, secretsIn } from './secrets.ts'
 
 /** A part of a built text. A `variable` is replaced by its value, other tokens stay as they are. */
 export interface TextToken {
@@ -144,32 +143,19 @@ export interface ResolveContext {
   readonly resources: readonly NamedResource[]
 }
 
-/** The value of a property in one run. */
-interface FixedArgument {
-  /** Undefined without a value; the argument is then left out. */
-  readonly value: unknown
-  /** The same for people and logs: sensitive values are `<hidden>`. */
-  readonly redacted: unknown
-  /** The value that the model sees. */
-  readonly known: KnownArgument
-  /** Sensitive texts. */
-  readonly secrets: readonly string[]
-}
-
 /**
- * Returns the value of a property for the agent's input.
+ * Returns the value of a property for the agent's input, and the value that the model sees. Undefined without a value;
+ * the argument is then left out.
  *
  * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be parsed
  */
 export function resolveProperty(
   { property, path }: PlacedProperty,
   context: ResolveContext,
-): FixedArgument {
+): { readonly value: unknown; readonly known: KnownArgument } {
   const value = valueOf(property, path, context)
-  if (value === undefined) return { value, redacted: value, known: 'absent', secrets: [] }
-  return property.isSensitive
-    ? { value, redacted: HIDDEN, known: 'secret', secrets: secretsIn(value) }
-    : { value, redacted: value, known: { shown: value }, secrets: [] }
+  if (value === undefined) return { value, known: 'absent' }
+  return { value, known: property.isSensitive ? 'secret' : { shown: value } }
 }
 
 /** Returns true if the value is the same in every run. */

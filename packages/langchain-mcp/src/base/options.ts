@@ -25,16 +25,12 @@ export function wordOrFunction(...words: readonly string[]): Check {
 /** Returns the error for a value that an option does not accept. */
 export function wrongValue(place: string, takes: string, value: unknown): McpClientError {
   const quoted = typeof value === 'string' ? `"${value}"` : undefined
-  return configError(`${place}: expected ${takes}, got ${quoted ?? typeName(value)}`)
+  const type = value === null ? 'null' : typeof value
+  return configError(`${place}: expected ${takes}, got ${quoted ?? type}`)
 }
 
 export function configError(message: string): McpClientError {
   return new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
-}
-
-/** Returns `typeof`, or `null` for null. */
-function typeName(value: unknown): string {
-  return value === null ? 'null' : typeof value
 }
 
 /**

@@ -2,14 +2,7 @@ import { isRecord } from '@x/internal'
 import type { TaskReference } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import { withoutSecretsInError } from '../arguments/secrets.ts'
-import {
-  isForTheCaller,
-  McpToolError,
-  toolErrorFrom,
-  unknownOutcomeText,
-  type McpToolErrorCode,
-  type ToolOutcome,
-} from '../base/errors.ts'
+import { isForTheCaller, McpToolError, toolErrorFrom, unknownOutcomeText } from '../base/errors.ts'
 import type { McpToolOrigin, ToolResult } from '../base/tool-source.ts'
 
 /** The server needs the answer of a person. */
@@ -53,12 +46,8 @@ export type CallOutcome =
   | AuthorizationOutcome
   | FailedOutcome
 
-interface FailedOutcome {
+interface FailedOutcome extends Pick<McpToolError, 'code' | 'message' | 'outcome' | 'artifact'> {
   readonly kind: 'failed'
-  readonly code: McpToolErrorCode
-  readonly message: string
-  readonly outcome: ToolOutcome | undefined
-  readonly artifact: unknown
 }
 
 export function failedOutcomeFrom(error: McpToolError): FailedOutcome {

@@ -1,23 +1,12 @@
 import { dispatchCustomEvent } from '@langchain/core/callbacks/dispatch/web'
 import { CallbackManager } from '@langchain/core/callbacks/manager'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { definedFields } from '@x/internal'
 import type { Progress, ServerLog } from '@x/mcp-client'
 import { serverTitle, type McpToolSource } from '../base/tool-source.ts'
 import type { ToolCaller } from './live-call.ts'
 
-/** Progress of a call (`notifications/progress`). */
-export interface McpProgressEvent extends Progress {
-  readonly type: 'mcp_progress'
-  /** Slug of the server, else its name. */
-  readonly server: string
-  /** Name of the tool on the server. */
-  readonly tool: string
-  readonly toolCallId: string | undefined
-}
-
-/** A log message of a server during a call (`notifications/message`). */
-export interface McpLogEvent extends Omit<ServerLog, 'origin'> {
-  readonly type: 'mcp_log'
+interface EventOfCall {
   /** Slug of the server, else its name. */
   readonly server: string
   /** Name of the running tool on the server. */
@@ -25,22 +14,25 @@ export interface McpLogEvent extends Omit<ServerLog, 'origin'> {
   readonly toolCallId: string | undefined
 }
 
-/** Emits the notifications of a call to its run. */
-interface RunNotifications {
-  readonly onProgress: (progress: Progress) => void
-  /** Stops all events. */
-  end(): void
+/** Progress of a call (`notifications/progress`). */
+export interface McpProgressEvent extends EventOfCall, Progress {
+  readonly type: 'mcp_progress'
+}
+
+/** A log message of a server during a call (`notifications/message`). */
+export interface McpLogEvent extends EventOfCall, Omit<ServerLog, 'origin'> {
+  readonly type: 'mcp_log'
 }
 
 /**
  * Emits notifications of a call to the custom stream of the graph (`streamMode: 'custom'`) and to the
- * callbacks of the run, as custom events of the same name. Returns undefined if neither exists.
+ * callbacks of the run, as custom events of the same name, until `end()`. Returns undefined if neither exists.
  */
 export function runNotificationsFor(
   config: ToolRunnableConfig,
   source: McpToolSource,
   caller: ToolCaller,
-): RunNotifications | undefined {
+): { readonly onProgress: (progress: Progress) => void; end(): void } | undefined {
   const writer =
     'writer' in config && typeof config.writer === 'function' ? config.writer : undefined
   const { callbacks: manager } = config
@@ -80,8 +72,7 @@ export function runNotificationsFor(
         type: 'mcp_progress',
         ...about,
         progress,
-        ...(total !== undefined && { total }),
-        ...(message !== undefined && { message }),
+        ...definedFields({ total, message }),
       }),
     end() {
       isOver = true

@@ -1,8 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { BoundedMap } from '@x/internal'
+import { BoundedMap, type Listeners } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
-import type { CallOptions, McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
+import type {
+  CallOptions,
+  DeclinedQuestion,
+  McpClient,
+  McpClientEvents,
+  SessionScope,
+} from '@x/mcp-client'
+import { ToolListCache, toolListChange, type ToolListChange } from '../base/tool-lists.ts'
 import type {
   McpPromptSource,
   McpResourceSource,
@@ -15,24 +23,75 @@ import type {
   ToolDefinition,
 } from '../base/tool-source.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
-import { ambientConfig, inCall, toThreadId, type CallContext } from '../sessions/call-context.ts'
-import type { McpToolsServerConfig } from './server-clients.ts'
 import {
-  ServerLists,
-  type ListFailure,
-  type ListRequest,
-  type ServerListsOptions,
-  type ServerStatus,
-} from './server-lists.ts'
+  ambientConfig,
+  inCall,
+  toThreadId,
+  type CallContext,
+  type CallContexts,
+} from '../sessions/call-context.ts'
+import type { McpToolsServerConfig } from './server-clients.ts'
 
-export interface LiveServerOptions extends ServerListsOptions {
+/** A changed tool list. Tools that were made before stay valid while their server has them. */
+export interface ToolsChanged extends ToolListChange {
+  /** Key of the server in `servers`. */
+  readonly server: string
+  /** Principal whose list changed, if there are principals. */
+  readonly principal?: string | undefined
+}
+
+export interface LiveServerOptions {
+  /** Key of the server in `servers`. */
+  readonly name: string
   readonly label: McpServerLabel
   readonly config: McpToolsServerConfig
+  readonly client: McpClient
+  readonly contexts: CallContexts
+  /** Limit of one list request, in milliseconds. */
+  readonly listMs: number
+  /** Number of principals whose lists are kept. */
+  readonly listsMax: number
+  /** Emits when a list differs from the previous list of the same principal. */
+  readonly toolsChanged: Listeners<ToolsChanged>
   /** `true`: read-only and idempotent tools may be called again after a broken connection. */
   readonly repeatsHarmless: boolean
   /** `true`: sessions or headers depend on the call, which the client reads from the async context. */
   readonly readsCalls: boolean
 }
+
+export interface ListRequest {
+  /** Config of the user that the list is for; its headers are sent. @default the config of the current run */
+  readonly config?: RunnableConfig | undefined
+  /** Ignores cached lists. @default false */
+  readonly forceRefresh?: boolean | undefined
+}
+
+/** Result of the last list request to a server. */
+export interface ServerStatus {
+  /** Key of the server in `servers`. */
+  readonly name: string
+  /** `untried` before the first list request, then `up` or `down` by the last one. */
+  readonly state: 'untried' | 'up' | 'down'
+  /**
+   * Why the server is down. Errors of other classes are the `cause` of an `McpClientError`: with the code
+   * `REJECTED` for an error response of the server, and `CONFIG` for an error of your own function
+   * (`principal`, `headers`, a directory).
+   */
+  readonly error?: McpClientError
+  /** The last question of the server that was refused, because it may have been for several calls. */
+  readonly lastDeclined?: DeclinedQuestion
+  /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
+  readonly quarantined?: readonly QuarantinedTool[]
+}
+
+/** A list request that failed. */
+export interface ListFailure {
+  readonly error: unknown
+  readonly at: number
+}
+
+/** JSON-RPC code that a server without tools answers `tools/list` with. */
+const METHOD_NOT_FOUND = -32_601
 
 /** Notifications of a server that `McpServerHandle.on()` passes on. */
 type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promptsChanged'
@@ -71,14 +130,19 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
 
 /**
  * One server behind live tools. The config of each call decides which session serves it. Tool lists belong to
- * principals, not to sessions.
+ * principals, not to sessions. Where all calls share a session, that session reads the list; else a separate session
+ * does, so that no thread gets a session before its first call.
  */
 export class LiveServer implements McpToolSource, McpServerHandle {
   readonly name: string
   readonly label: McpServerLabel
   readonly config: McpToolsServerConfig
   readonly #options: LiveServerOptions
-  readonly #lists: ServerLists
+  readonly #lists: ToolListCache
+  /** The last list of each principal, to find changes. */
+  readonly #last: BoundedMap<string | undefined, readonly ToolDefinition[]>
+  readonly #failures: BoundedMap<string | undefined, ListFailure>
+  #status: ServerStatus
   readonly #replacements: SessionReplacements
   readonly #unlisten: readonly (() => void)[]
   /** Tools of the last list that were left out. */
@@ -91,7 +155,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.label = label
     this.config = config
     this.#options = options
-    this.#lists = new ServerLists(options)
+    this.#lists = new ToolListCache(listsMax)
+    this.#last = new BoundedMap(listsMax)
+    this.#failures = new BoundedMap(listsMax)
+    this.#status = { name, state: 'untried' }
     this.#replacements = new SessionReplacements(listsMax)
     this.#unlisten = [
       client.on('toolListChanged', () => this.#invalidateList()),
@@ -106,20 +173,42 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const { lastDeclined } = this.#options.client.status()
     const { quarantined } = this
     return {
-      ...this.#lists.status,
+      ...this.#status,
       ...(lastDeclined && { lastDeclined }),
       ...(quarantined.length > 0 && { quarantined }),
     }
   }
 
-  async listTools(request: ListRequest = {}): Promise<readonly ToolDefinition[]> {
+  /** Returns the list of the caller's principal: cached if it is valid, else from the server. */
+  async listTools({ config, forceRefresh = false }: ListRequest = {}): Promise<
+    readonly ToolDefinition[]
+  > {
     if (this.#isClosed) throw this.#closedError()
-    return this.#lists.read(request)
+    const { name, contexts } = this.#options
+    try {
+      const context = contexts.of(config)
+      const { principal } = context.scope
+      const tools = await this.#tools(context, forceRefresh).catch((error: unknown) => {
+        this.#failures.delete(principal)
+        this.#failures.set(principal, { error, at: performance.now() })
+        throw error
+      })
+      this.#status = { name, state: 'up' }
+      this.#failures.delete(principal)
+      this.#emitChange(principal, tools)
+      return tools
+    } catch (error) {
+      if (!this.#isClosed) {
+        this.#status = { name, state: 'down', error: toMcpClientError(error, name) }
+      }
+      throw error
+    }
   }
 
   /** Returns why the last list request of the caller's principal failed, if it failed less than `ms` ago. */
   failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
-    return this.#lists.failureWithin(ms, this.principalOf(config))
+    const failure = this.#failures.get(this.principalOf(config))
+    return failure !== undefined && performance.now() - failure.at < ms ? failure : undefined
   }
 
   readonly callTool: McpToolSource['callTool'] = (name, args, options) =>
@@ -221,7 +310,6 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   /** Refuses all later calls. */
   close(): void {
     this.#isClosed = true
-    this.#lists.close()
     for (const undo of this.#unlisten) undo()
   }
 
@@ -235,6 +323,48 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return inCall(contexts.of(config ?? {}), () => send(client, bounds))
   }
 
+  #tools(context: CallContext, forceRefresh: boolean): Promise<readonly ToolDefinition[]> {
+    const { mode } = this.#options.contexts
+    // The client of the shared session caches the list and receives list changes.
+    if (mode === 'shared') return this.#list(context, forceRefresh)
+    if (forceRefresh) this.#lists.invalidate()
+    return this.#lists.get(context.scope.principal, () =>
+      mode === 'run' ? this.#list(context, true) : this.#listInOwnSession(context),
+    )
+  }
+
+  /** A server without tools has an empty list. */
+  async #list(context: CallContext, forceRefresh: boolean): Promise<readonly ToolDefinition[]> {
+    const { client, listMs: timeoutMs } = this.#options
+    try {
+      return await inCall(context, () => client.listTools({ forceRefresh, timeoutMs }))
+    } catch (error) {
+      if (isErrorResponse(error) && error.code === METHOD_NOT_FOUND) return []
+      throw error
+    }
+  }
+
+  async #listInOwnSession(context: CallContext): Promise<readonly ToolDefinition[]> {
+    const { principal } = context.scope
+    const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
+    try {
+      return await this.#list({ ...context, scope, store: undefined }, true)
+    } finally {
+      await this.#options.client.dispose({ scope, terminate: true })
+    }
+  }
+
+  #emitChange(principal: string | undefined, tools: readonly ToolDefinition[]): void {
+    const before = this.#last.get(principal)
+    if (before === tools) return
+    this.#last.delete(principal)
+    this.#last.set(principal, tools)
+    const change = before && toolListChange(before, tools)
+    if (change === undefined || this.#isClosed) return
+    const { name: server, toolsChanged } = this.#options
+    toolsChanged.emit({ ...change, server, ...(principal !== undefined && { principal }) })
+  }
+
   /** Makes the next list a request. If one session serves all calls and there are listeners, it is read at once. */
   #invalidateList(): void {
     this.#lists.invalidate()
@@ -245,7 +375,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   /** Goes by the tool's own annotations. False if the principal has no list. */
   #isHarmless({ scope }: CallContext, toolName: string): boolean {
-    const tool = this.#lists.peek(scope.principal)?.find(({ name }) => name === toolName)
+    const tool = this.#last.get(scope.principal)?.find(({ name }) => name === toolName)
     return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
   }
 
@@ -254,6 +384,18 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const about = { server: this.name, tool, outcome: 'not-executed' } as const
     return new McpClientError('CLOSED', message, about)
   }
+}
+
+function toMcpClientError(error: unknown, server: string): McpClientError {
+  if (McpClientError.is(error)) return error
+  const message = error instanceof Error ? error.message : String(error)
+  const code = isErrorResponse(error) ? 'REJECTED' : 'CONFIG'
+  return new McpClientError(code, message, { server, cause: error })
+}
+
+/** Returns true for an error response of the server: `McpError` of the SDK. */
+function isErrorResponse(error: unknown): error is Error & { readonly code: unknown } {
+  return error instanceof Error && error.name === 'McpError' && 'code' in error
 }
 
 /** A source that can start tasks. */

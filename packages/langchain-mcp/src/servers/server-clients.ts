@@ -86,7 +86,7 @@ export class ServerClients {
     own: {
       readonly handlers: ClientHandlers | undefined
       readonly log: ToolLog
-      /** Whether calls may add headers of their own. */
+      /** `true`: calls may add headers of their own. */
       readonly addsHeaders: boolean
     },
     contexts: CallContexts,
@@ -101,7 +101,7 @@ export class ServerClients {
     this.#common = {
       ...clientOptionsFrom(options),
       dispatcher: dispatcher ?? this.#ownDispatcher,
-      sessionInfoFactory: this.#sessionInfoFactory(own.log),
+      sessionInfoFactory: this.#sessionInfoFactory(),
       handlers: own.handlers,
     }
   }
@@ -164,12 +164,11 @@ export class ServerClients {
     await this.#ownDispatcher?.destroy().catch(() => {})
   }
 
-  #sessionInfoFactory(log: ToolLog): SessionInfoSource | undefined {
+  #sessionInfoFactory(): SessionInfoSource | undefined {
     const { session, sessionInfoFactory } = this.#options
     if (typeof session === 'object') return session
-    if (sessionInfoFactory !== undefined || this.#contexts.mode !== 'thread')
-      return sessionInfoFactory
-    return new SessionInfoLangGraphStoreFactory({ log })
+    if (sessionInfoFactory !== undefined || session !== 'thread') return sessionInfoFactory
+    return new SessionInfoLangGraphStoreFactory({ log: this.#log })
   }
 }
 

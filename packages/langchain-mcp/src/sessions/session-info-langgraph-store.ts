@@ -1,5 +1,4 @@
-import { check, within } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, within, type Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
 import { isNewerRecord, isRecordOfEndpoint, SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
@@ -24,8 +23,8 @@ export interface SessionInfoLangGraphStoreOptions {
   readonly principal: string | undefined
   /** Receives every failure of the store. Must not throw. */
   readonly onError: (error: unknown) => void
-  /** Limit of one access to the store, in milliseconds. @default 2000 */
-  readonly timeoutMs?: number
+  /** Limit of one access to the store, in milliseconds. */
+  readonly timeoutMs: number
 }
 
 interface StoredSession {
@@ -153,7 +152,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   async #inTime<Result>(
     access: () => Promise<Result>,
   ): Promise<{ readonly result: Result } | undefined> {
-    const { timeoutMs = TIMEOUT_MS, onError } = this.#options
+    const { timeoutMs, onError } = this.#options
     try {
       const result = await within(access(), timeoutMs, () => {
         throw new Error(`No answer within ${timeoutMs} ms`)
@@ -212,6 +211,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
       ...place,
       serverUrl: server.mcpUrl ?? undefined,
       principal: scope.principal,
+      timeoutMs: TIMEOUT_MS,
       onError: (error) =>
         this.#logOnce(
           'SESSION_STORE_FAILED',

@@ -1,5 +1,4 @@
-import { check, isRecord } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, isRecord, type Checks } from '@x/internal'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { wordOrFunction } from '../base/options.ts'
 import {

@@ -4,7 +4,7 @@ import { ensureConfig, patchConfig, pickRunnableConfigKeys } from '@langchain/co
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { StructuredTool, type ToolReturnType, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
-import { isRecord } from '@x/internal'
+import { definedFields, isRecord } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
 import type { InputResolver } from '../arguments/argument-properties.ts'
 import type { NamedResource } from '../arguments/argument-property.ts'
@@ -222,11 +222,12 @@ function isToolCall(input: unknown): input is ModelToolCall {
 function metadataOf(definition: ToolDefinition, server: McpServerLabel): Record<string, unknown> {
   const { name: toolName, title, annotations } = definition
   const { folderPath, slug, name } = server
-  const metadata: Record<string, unknown> = { tool_type: 'mcp', display_name: toolName }
-  if (folderPath !== undefined) metadata['folder_path'] = folderPath
-  if (slug !== undefined) metadata['slug'] = slug
-  if (name !== undefined) metadata['server_name'] = name
-  if (title !== undefined) metadata['title'] = title
-  if (annotations !== undefined) metadata['annotations'] = annotations
-  return metadata
+  const known = definedFields({
+    folder_path: folderPath,
+    slug,
+    server_name: name,
+    title,
+    annotations,
+  })
+  return { tool_type: 'mcp', display_name: toolName, ...known }
 }
