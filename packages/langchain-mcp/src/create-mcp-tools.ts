@@ -158,9 +158,7 @@ class LiveTools implements McpTools {
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
-    const limit = ({ config: of }: LiveServer): number =>
-      'command' in of ? MAX_LOCAL_LISTS : MAX_REMOTE_LISTS
-    const lists = await mapBounded(this.#servers, limit, async (server) => {
+    const lists = await mapBounded(this.#servers, maxParallelLists, async (server) => {
       const { label } = server
       const { timeoutMs } = server.config
       let log = this.#log
@@ -249,7 +247,7 @@ class LiveTools implements McpTools {
         ...('folderPath' in server && { folderPath: server.folderPath }),
       },
       config: server,
-      ...this.#clients.create(name, server),
+      client: this.#clients.create(name, server),
       contexts: this.#contexts,
       repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
@@ -263,6 +261,10 @@ class LiveTools implements McpTools {
     const message = `A listener for changed tools failed: ${reason}`
     this.#log({ level: 'warning', code: 'LISTENER_FAILED', message, server: 'all' })
   }
+}
+
+function maxParallelLists({ config }: LiveServer): number {
+  return 'command' in config ? MAX_LOCAL_LISTS : MAX_REMOTE_LISTS
 }
 
 /** @throws {McpClientError} `CONFIG` for anything but servers by name */

@@ -2,7 +2,13 @@ import { canonicalJson, isRecord } from '@x/internal'
 import type { McpToolOrigin } from '../base/tool-source.ts'
 import { noAnswerError } from './call-outcome.ts'
 import { isQuestionOfOurs } from './interrupt-value.ts'
-import { taskIn, tasksIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
+import {
+  pendingWrites,
+  taskIn,
+  tasksIn,
+  type GraphPlace,
+  type LangGraphRuntime,
+} from './langgraph.ts'
 
 interface Asking<Content extends object> {
   readonly origin: McpToolOrigin
@@ -117,22 +123,15 @@ interface WaitingTasks {
  *
  * @param answer a finished task of another kind counts as waiting if this answer may have finished it
  */
-async function waitingTasks(
-  { saver, thread, namespace, checkpoints }: GraphPlace,
-  answer: unknown,
-): Promise<WaitingTasks> {
-  if (saver === undefined) return { own: undefined, isOnlyOne: false }
+async function waitingTasks(place: GraphPlace, answer: unknown): Promise<WaitingTasks> {
   let own: unknown
   let isOnlyOne = true
-  const path = namespace.split('|')
+  const path = place.namespace.split('|')
   for (let level = 0; path.length > 0; level++) {
     const task = path.pop()
     if (task === undefined || /^\d*$/.test(task)) continue // a number separates the graphs inside one task
     const graph = path.join('|')
-    const tuple = await saver.getTuple({
-      configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoints[graph] },
-    })
-    const waiting = waitingIn(tuple?.pendingWrites, answer)
+    const waiting = waitingIn(await pendingWrites(place, graph), answer)
     const id = task.slice(task.lastIndexOf(':') + 1)
     isOnlyOne &&= waiting.size === 1 && waiting.has(id)
     if (level === 0) own = waiting.get(id)
@@ -141,10 +140,7 @@ async function waitingTasks(
 }
 
 /** Returns the values of waiting interrupts, by task id. */
-function waitingIn(
-  writes: readonly unknown[] | undefined,
-  answer: unknown,
-): ReadonlyMap<string, unknown> {
+function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<string, unknown> {
   const waiting = new Map<string, unknown>()
   for (const [id, task] of tasksIn(writes)) {
     if (!task.isInterrupted) continue

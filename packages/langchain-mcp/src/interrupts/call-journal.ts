@@ -3,7 +3,7 @@ import type { McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
 import { isElicitationInterrupt, isTaskInterrupt } from './interrupt-value.ts'
-import { startOf, tasksIn, type GraphPlace } from './langgraph.ts'
+import { pendingWrites, startOf, tasksIn, type GraphPlace } from './langgraph.ts'
 
 /** A round of a call that is about to be sent. */
 interface Sending {
@@ -70,14 +70,11 @@ export class CallJournal {
 
   /** Returns true if a call was sent when its task was executed before. */
   async wasSent(place: GraphPlace): Promise<boolean> {
-    const { thread, task, call, graph, checkpoints, saver } = place
+    const { thread, task, call } = place
     if (this.#sent.has(JSON.stringify([thread, task, call, 0]))) return true
     const record = recordOf({ place, number: 0 })
     if (record && (await record.store.get(record.namespace, record.key)) != null) return true
-    const tuple = await saver?.getTuple({
-      configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoints[graph] },
-    })
-    const interrupt = tasksIn(tuple?.pendingWrites).get(task)?.interrupt
+    const interrupt = tasksIn(await pendingWrites(place)).get(task)?.interrupt
     return isTaskInterrupt(interrupt) || isElicitationInterrupt(interrupt)
   }
 

@@ -292,9 +292,9 @@ export class CallRounds {
     const { caller, config, timeoutMs = WORK_MS, onProgress } = this.#call.options
     const limits = { workMs: timeoutMs, humanMs: this.#shared.humanTimeoutMs }
     const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
-      const timeoutMs = NO_LIMIT_MS
       const onLive = onProgress && ((progress: Progress) => live.onProgress?.(progress))
-      return this.#request({ ...own, signal, timeoutMs, onProgress: onLive }, true)
+      const limitless = { ...own, signal, timeoutMs: NO_LIMIT_MS, onProgress: onLive }
+      return this.#request(limitless, true)
     })
     live.onProgress = onProgress
     caller.live = live

@@ -172,16 +172,24 @@ export function taskIn<Arguments extends unknown[], Outcome>(
   return async (...args) => (await task(...args)) as Outcome
 }
 
-/** Returns the outcome of the running task, if the checkpoint contains it. */
-async function storedOutcome(
-  { getConfig }: LangGraphRuntime,
-  { saver, thread, graph, checkpoints }: GraphPlace,
-): Promise<{ readonly outcome: unknown } | undefined> {
-  const task: unknown = getConfig().configurable?.['__pregel_task_id']
+/** Returns the writes of the tasks of a graph since its checkpoint: the graph of the call, or an outer one. */
+export async function pendingWrites(
+  { saver, thread, checkpoints, graph: own }: GraphPlace,
+  graph: string = own,
+): Promise<readonly unknown[]> {
   const tuple = await saver?.getTuple({
     configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoints[graph] },
   })
-  for (const write of tuple?.pendingWrites ?? []) {
+  return tuple?.pendingWrites ?? []
+}
+
+/** Returns the outcome of the running task, if the checkpoint contains it. */
+async function storedOutcome(
+  { getConfig }: LangGraphRuntime,
+  place: GraphPlace,
+): Promise<{ readonly outcome: unknown } | undefined> {
+  const task: unknown = getConfig().configurable?.['__pregel_task_id']
+  for (const write of await pendingWrites(place)) {
     if (!Array.isArray(write)) continue
     const [id, channel, outcome]: readonly unknown[] = write
     if (id === task && channel === '__return__') return { outcome }
@@ -243,7 +251,7 @@ interface TaskWrites {
 }
 
 /** Reads the writes of a checkpoint, by the ids of their tasks. */
-export function tasksIn(writes: readonly unknown[] = []): ReadonlyMap<string, TaskWrites> {
+export function tasksIn(writes: readonly unknown[]): ReadonlyMap<string, TaskWrites> {
   const tasks = new Map<string, TaskWrites>()
   for (const write of writes) {
     if (!Array.isArray(write)) continue

@@ -55,8 +55,6 @@ export interface LiveServerOptions {
   readonly toolsChanged: Listeners<ToolsChanged>
   /** `true`: read-only and idempotent tools may be called again after a broken connection. */
   readonly repeatsHarmless: boolean
-  /** `true`: sessions or headers depend on the call, which the client reads from the async context. */
-  readonly readsCalls: boolean
 }
 
 export interface ListRequest {
@@ -238,7 +236,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
     const { config = {}, headers, ...rest } = options
-    const { client, contexts, repeatsHarmless, readsCalls } = this.#options
+    const { client, contexts, repeatsHarmless } = this.#options
     const context = contexts.of(config, headers)
     const { scope } = context
     const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
@@ -249,7 +247,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       repeatsHarmless && contexts.mode !== 'shared' && this.#isHarmless(context, name)
     const limits = isRepeatable ? { ...rest, idempotent: true } : rest
     try {
-      return await (readsCalls ? inCall(context, () => send(client, limits)) : send(client, limits))
+      return await inCall(context, () => send(client, limits))
     } finally {
       const { caller } = rest
       const replaced = this.#replacements.since(seen, key, thread)

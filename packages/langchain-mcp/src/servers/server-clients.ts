@@ -107,15 +107,11 @@ export class ServerClients {
   }
 
   /**
-   * Creates the client of one entry of `servers`. `readsCalls`: sessions or headers depend on the call, which
-   * the client reads from the async context.
+   * Creates the client of one entry of `servers`.
    *
    * @throws {McpClientError} `CONFIG` that names the entry, for a server that cannot be used as it is configured
    */
-  create(
-    name: string,
-    entry: McpToolsServerConfig,
-  ): { readonly client: McpClient; readonly readsCalls: boolean } {
+  create(name: string, entry: McpToolsServerConfig): McpClient {
     const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
     const { handshakeMs, timeoutMs, ...server } = others
     const { authProvider: common } = this.#options
@@ -140,10 +136,7 @@ export class ServerClients {
         this.#log({ level, code: 'CLIENT_WARNING', message, server: name })
       })
     }
-    const hasHeaderFunction = 'headers' in config && typeof config.headers === 'function'
-    const readsCalls =
-      !isOneSession || hasHeaderFunction || this.#common.sessionInfoFactory !== undefined
-    return { client, readsCalls }
+    return client
   }
 
   /** Ends the sessions of a thread on their servers. Never rejects. */

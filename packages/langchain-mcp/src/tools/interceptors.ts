@@ -76,18 +76,15 @@ export async function intercepted(
     const { args = request.args, headers = request.headers, meta = request.meta } = change
     return intercepted(others, call, { ...request, args, headers, meta })
   }
-  return answerOf(first, await first(request, next))
-}
-
-/** Checks the return value, because JavaScript does not report a missing `return`. */
-function answerOf({ name }: ToolInterceptor, answer: unknown): ToolCallAnswer {
+  const answer = await first(request, next)
   if (isAnswer(answer)) return answer
-  const who = name === '' ? 'An interceptor' : `The interceptor ${name}`
+  const who = first.name === '' ? 'An interceptor' : `The interceptor ${first.name}`
   throw new TypeError(
     `${who} returned ${answer === null ? 'null' : typeof answer}: return what next() gives, a result, a ToolMessage or a Command`,
   )
 }
 
+/** JavaScript does not report a missing `return`. */
 function isAnswer(answer: unknown): answer is ToolCallAnswer {
   return typeof answer === 'object' && answer !== null
 }
