@@ -151,8 +151,9 @@ class LiveTools implements McpTools {
     this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
-    const own = { handlers, log, addsHeaders: interceptors.length > 0 }
-    this.#clients = new ServerClients(options, own, this.#contexts)
+    const addsHeaders = interceptors.length > 0
+    const own = { ...options, handlers, log, addsHeaders }
+    this.#clients = new ServerClients(own, this.#contexts)
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
   }
 

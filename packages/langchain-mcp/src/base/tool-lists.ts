@@ -18,7 +18,7 @@ export class ToolListCache {
     this.#lists = new BoundedMap(max)
   }
 
-  /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. A failed read keeps the old list. */
+  /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. */
   get(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
     const cached = this.#lists.get(principal)
     if (cached !== undefined && performance.now() - cached.readAt < MAX_AGE_MS) {
@@ -39,9 +39,7 @@ export class ToolListCache {
   invalidate(): void {
     this.#changes++
     this.#reads.clear()
-    for (const [principal, { tools }] of this.#lists) {
-      this.#lists.set(principal, { tools, readAt: Number.NEGATIVE_INFINITY })
-    }
+    this.#lists.clear()
   }
 
   async #read(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {

@@ -2,7 +2,6 @@ import { definedFields } from '@x/internal'
 import { clientOptionChecks, McpClient, McpClientError } from '@x/mcp-client'
 import type {
   AuthProviderOf,
-  ClientHandlers,
   McpClientOptions,
   McpServerConfig,
   PerServerOptions,
@@ -70,39 +69,31 @@ export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
   readonly principal?: PrincipalOf | undefined
 }
 
+interface OwnOptions {
+  readonly log: ToolLog
+  /** `true`: calls may add headers of their own. */
+  readonly addsHeaders: boolean
+}
+
 /** Creates one client for each server. The scope of each call selects the session of the client. */
 export class ServerClients {
-  readonly #options: ServerClientsOptions
+  readonly #options: ServerClientsOptions & OwnOptions
   readonly #contexts: CallContexts
-  readonly #log: ToolLog
-  readonly #addsHeaders: boolean
   readonly #common: McpClientOptions
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
   readonly #ownDispatcher: ReturnType<typeof createDispatcher> | undefined
   readonly #clients: McpClient[] = []
 
-  constructor(
-    options: ServerClientsOptions,
-    own: {
-      readonly handlers: ClientHandlers | undefined
-      readonly log: ToolLog
-      /** `true`: calls may add headers of their own. */
-      readonly addsHeaders: boolean
-    },
-    contexts: CallContexts,
-  ) {
+  constructor(options: ServerClientsOptions & OwnOptions, contexts: CallContexts) {
     const { dispatcher, timeouts } = options
     this.#options = options
     this.#contexts = contexts
-    this.#log = own.log
-    this.#addsHeaders = own.addsHeaders
     this.#ownDispatcher =
       dispatcher === undefined ? createDispatcher({ connectMs: timeouts?.connectMs }) : undefined
     this.#common = {
       ...clientOptionsFrom(options),
       dispatcher: dispatcher ?? this.#ownDispatcher,
       sessionInfoFactory: this.#sessionInfoFactory(),
-      handlers: own.handlers,
     }
   }
 
@@ -114,12 +105,12 @@ export class ServerClients {
   create(name: string, entry: McpToolsServerConfig): McpClient {
     const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
     const { handshakeMs, timeoutMs, ...server } = others
-    const { authProvider: common } = this.#options
+    const { authProvider: common, addsHeaders, log } = this.#options
     const authProvider: typeof common =
       ownProvider ??
       (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
     const own = { label: name, authProvider, dispatcher, era, limits, handshakeMs, timeoutMs }
-    const config = withRunHeaders(server, this.#addsHeaders)
+    const config = withRunHeaders(server, addsHeaders)
     // One session for all calls needs no scope function, and is not closed when it is idle.
     const { isOneSession, mode } = this.#contexts
     const scope = mode === 'run' ? scopeInRun : currentScope
@@ -130,10 +121,10 @@ export class ServerClients {
     })
     this.#clients.push(client)
     // Without a log of the user, the client itself shows its warnings.
-    if (this.#log !== processWarnings) {
+    if (log !== processWarnings) {
       client.on('log', ({ level, message }) => {
         if (level !== 'warning') return
-        this.#log({ level, code: 'CLIENT_WARNING', message, server: name })
+        log({ level, code: 'CLIENT_WARNING', message, server: name })
       })
     }
     return client
@@ -158,10 +149,10 @@ export class ServerClients {
   }
 
   #sessionInfoFactory(): SessionInfoSource | undefined {
-    const { session, sessionInfoFactory } = this.#options
+    const { session, sessionInfoFactory, log } = this.#options
     if (typeof session === 'object') return session
     if (sessionInfoFactory !== undefined || session !== 'thread') return sessionInfoFactory
-    return new SessionInfoLangGraphStoreFactory({ log: this.#log })
+    return new SessionInfoLangGraphStoreFactory({ log })
   }
 }
 

@@ -37,12 +37,10 @@ export type ToolErrorHandler = (
 export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   /**
    * Handling of failures:
-   * - - `'message'`: a `ToolMessage` with `status: 'error'`, which tells the model what happened and what to
-   *   do.
-   * - - `'throw'`: an `McpToolError`, which ends the run of `createAgent()`. In a graph with your own
-   *   `ToolNode`, set its `handleToolErrors: false`.
-   * - - a function returns the text of the message, or throws. The `ToolNode` and middleware handle the
-   *   thrown error.
+   * - `'message'`: a `ToolMessage` with `status: 'error'`, which tells the model what happened and what to do.
+   * - `'throw'`: an `McpToolError`, which ends the run of `createAgent()`. In a graph with your own `ToolNode`,
+   *   set its `handleToolErrors: false`.
+   * - a function returns the text of the message, or throws. The `ToolNode` and middleware handle the thrown error.
    *
    * Mistakes of the developer (`CONFIG`, `NO_RUN`, `CLOSED`, `INVALID_STATIC_ARGUMENT`) always end the run,
    * without calling the function. Invalid arguments (`ToolInputParsingException`) and errors that are not
