@@ -358,14 +358,30 @@ class LangGraphServerSource implements AgentSource {
     await Promise.all(Array.from({ length: MAX_READS }, read))
   }
 
-  /** Returns `undefined` for an assistant whose schema cannot be read in time. The others are offered. */
+  /**
+   * Makes an agent of an assistant, with the schema of its input if it takes no messages.
+   *
+   * @returns `undefined` for an assistant whose schema cannot be read in time. The others are offered
+   */
   async #read(
     client: Client,
     assistant: Assistant,
     agentId: string,
   ): Promise<RemoteAssistant | undefined> {
+    const { assistant_id: assistantId, name, graph_id: graphId } = assistant
+    const description = assistant.description ?? ''
     try {
-      return await remoteAssistantFrom(client, assistant, { agentId, signal: this.#inTime() })
+      const inputSchema = await inputSchemaOf(client, assistantId, this.#inTime())
+      const skill = { id: graphId, name: '', description, startsFrom: 'arguments' } as const
+      const agent: Agent = {
+        id: agentId,
+        name: name === '' || name === 'Untitled' ? graphId : name,
+        description,
+        skills: inputSchema === undefined ? [] : [{ ...skill, inputSchema }],
+        health: 'healthy',
+        canAsk: true,
+      }
+      return { agent, assistantId, version: versionOf(assistant) }
     } catch (error) {
       const isClosing = this.#closing.signal.aborted
       if (!isClosing) {
@@ -537,29 +553,6 @@ async function listAssistants(client: Client, signal: AbortSignal): Promise<read
     if (some.length < PAGE) break
   }
   return all
-}
-
-/** Makes an agent of an assistant, with the schema of its input if it takes no messages. */
-async function remoteAssistantFrom(
-  client: Client,
-  assistant: Assistant,
-  { agentId, signal }: { readonly agentId: string; readonly signal: AbortSignal },
-): Promise<RemoteAssistant> {
-  const { assistant_id: assistantId, name, graph_id: graphId } = assistant
-  const description = assistant.description ?? ''
-  const inputSchema = await inputSchemaOf(client, assistantId, signal)
-  const agent: Agent = {
-    id: agentId,
-    name: name === '' || name === 'Untitled' ? graphId : name,
-    description,
-    skills:
-      inputSchema === undefined
-        ? []
-        : [{ id: graphId, name: '', description, inputSchema, startsFrom: 'arguments' }],
-    health: 'healthy',
-    canAsk: true,
-  }
-  return { agent, assistantId, version: versionOf(assistant) }
 }
 
 function versionOf({ version, updated_at: updatedAt }: Assistant): string {

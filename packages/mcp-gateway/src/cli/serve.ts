@@ -46,7 +46,8 @@ async function serveConfig(
   stopped: Promise<NodeJS.Signals>,
 ): Promise<void> {
   const { config, sections } = read
-  const log = gatewayLog({ level: config.log.level, output: context.stderr })
+  // Never to standard output, which may carry the protocol.
+  const log = gatewayLog(config.log.level, context.stderr)
   const logger = toGatewayLogger(log)
   const onWarning = loggerObserver(logger).warned
   const folder = dirname(configFile.file)

@@ -1,6 +1,3 @@
-import { spawnSync } from 'node:child_process'
-
-import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
 import { loggerObserver } from '../internal/logger.ts'
@@ -13,10 +10,7 @@ function logged(level?: 'info' | 'silent' | 'debug'): {
   readonly log: ReturnType<typeof gatewayLog>
 } {
   let text = ''
-  const log = gatewayLog({
-    level: level ?? 'info',
-    output: { write: (line) => void (text += line) },
-  })
+  const log = gatewayLog(level ?? 'info', { write: (line) => void (text += line) })
   const lines = (): Record<string, unknown>[] =>
     text
       .split('\n')
@@ -76,15 +70,6 @@ test('writes at most 60 refused credentials per minute, and one warning that the
   now = 60_000
   observer.requestRefused?.({ reason: 'sign_in', status: 400, address: undefined })
   expect(lines().at(-1)).toMatchObject({ event: 'audit', action: 'sign_in', outcome: 'sign_in' })
-})
-
-test('writes to standard error by default', () => {
-  const log = new URL('logger.ts', import.meta.url).href
-  const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog({ level: 'info' }).info('said')`
-  const args = ['--conditions=mcp-source', '--input-type=module', '--eval', program]
-  const { stdout, stderr } = spawnSync(sourceNode, args, { encoding: 'utf8' })
-  expect(stdout).toBe('')
-  expect(JSON.parse(stderr)).toMatchObject({ level: 'info', msg: 'said' })
 })
 
 test('writes the error of a run with its causes, without credentials', () => {

@@ -3,17 +3,11 @@ import { pino, type Logger } from 'pino'
 import { minuteCounter, type GatewayLogger, type LogLevel } from '../internal/logger.ts'
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 
-export interface LogOptions {
-  readonly level: LogLevel
-  /** Receives one line of JSON at a time. @default standard error, without a buffer */
-  readonly output?: { write(line: string): void }
-}
-
 /** Fields that are never written, at any depth of an entry. */
 const SECRETS = ['authorization', 'cookie', 'token', 'password', 'secret', 'apiKey', 'stateKey']
 
-/** Makes a logger. It never writes to standard output, which may carry the protocol. */
-export function gatewayLog({ level, output }: LogOptions): Logger {
+/** Makes a logger that writes one line of JSON at a time to `output`, without a buffer. */
+export function gatewayLog(level: LogLevel, output: { write(line: string): void }): Logger {
   const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
   const options = {
     level,
@@ -22,8 +16,7 @@ export function gatewayLog({ level, output }: LogOptions): Logger {
     formatters: { level: (label: string) => ({ level: label }) },
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
   }
-  // Without a buffer, because the last lines of a process are the ones that matter.
-  return pino(options, output ?? pino.destination({ dest: 2, sync: true }))
+  return pino(options, output)
 }
 
 /** Names that clients send are cut here. No name of a tool is that long. */

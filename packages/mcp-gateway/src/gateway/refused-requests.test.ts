@@ -29,10 +29,7 @@ async function toldOf(
   let log = ''
   const output = { write: (line: string) => void (log += line) }
   const requestRefused = (refusal: RefusedRequest): void => void refused.push(refusal)
-  const observer = allObservers([
-    auditObserver(gatewayLog({ level: 'info', output })),
-    { requestRefused },
-  ])
+  const observer = allObservers([auditObserver(gatewayLog('info', output)), { requestRefused }])
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo })],
     observer,

@@ -28,7 +28,7 @@ test.each(CLIENT_KINDS)(
   async (kind) => {
     let log = ''
     const output = { write: (line: string) => void (log += line) }
-    const all = gatewayLog({ level: 'debug', output })
+    const all = gatewayLog('debug', output)
     const auth = bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } })
     const headers = { authorization: `Bearer ${TOKEN}` }
     await using gateway = createGateway({

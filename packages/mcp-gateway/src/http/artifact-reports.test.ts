@@ -34,10 +34,7 @@ async function world(): Promise<World> {
     {
       sources: [new AgentsAtHand()],
       auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
-      observer: allObservers([
-        auditObserver(gatewayLog({ level: 'info', output })),
-        { fileTransferred },
-      ]),
+      observer: allObservers([auditObserver(gatewayLog('info', output)), { fileTransferred }]),
       http: {
         clientAddress: () => '192.0.2.1',
         metricsPath: '/metrics',

@@ -11,8 +11,8 @@ export interface Principal {
 }
 
 /** Returns the principal of all callers of a gateway without `auth`. It has all scopes. */
-export function anonymousPrincipal(id = 'mcp_user'): Principal {
-  return { id, scopes: ['*'], isAnonymous: true, claims: {} }
+export function anonymousPrincipal(): Principal {
+  return { id: 'mcp_user', scopes: ['*'], isAnonymous: true, claims: {} }
 }
 
 /** Returns whether a principal has a scope. `*` is every scope. */

@@ -441,7 +441,7 @@ function withHealth(known: KnownAgent): Agent {
 class FirstList {
   readonly #clock: Clock
   readonly #timeoutMs: number
-  #isOpen = false
+  isOpen = false
   #cancel: (() => void) | undefined
   #open: () => void = () => undefined
   readonly #opened = new Promise<void>((resolve) => {
@@ -453,18 +453,14 @@ class FirstList {
     this.#timeoutMs = timeoutMs
   }
 
-  get isOpen(): boolean {
-    return this.#isOpen
-  }
-
   /** Starts the time limit with the first call. Never rejects. */
   wait(): Promise<void> {
-    if (!this.#isOpen) this.#cancel ??= this.#clock.after(this.#timeoutMs, () => this.open())
+    if (!this.isOpen) this.#cancel ??= this.#clock.after(this.#timeoutMs, () => this.open())
     return this.#opened
   }
 
   open(): void {
-    this.#isOpen = true
+    this.isOpen = true
     this.#cancel?.()
     this.#open()
   }
