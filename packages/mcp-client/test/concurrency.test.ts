@@ -1,12 +1,10 @@
 import { getEventListeners } from 'node:events'
 import {
-  deferred,
   seededRandom,
   startLegacyServer,
   startModernServer,
   startRecordingProxy,
 } from '@x/mcp-testing'
-import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
@@ -44,53 +42,6 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
   await client.listTools({ signal })
   await client.callTool('no_such_tool', {}, { signal }).catch(() => {})
   expect(getEventListeners(signal, 'abort')).toEqual([])
-})
-
-describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) => {
-  test.each([undefined, 'sse'] as const)(
-    'gives no call the result of another call (answerAs: %s)',
-    async (answerAs) => {
-      await using server = await start({ answerAs })
-      await using proxy = await startRecordingProxy(server.url)
-      await using client = new McpClient({ url: proxy.url })
-      await client.ping()
-      const release = deferred<'forward'>()
-      const match = ({ toolName }: Exchange): boolean => toolName === 'echo'
-      proxy.inject({
-        match,
-        times: 5,
-        async action() {
-          const held = await proxy.waitFor(() => proxy.exchanges.filter(match).length > 5)
-          const { rpcId: id } = proxy.exchanges.findLast(match) ?? held
-          const body = JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })
-          const sse = {
-            headers: { 'content-type': 'text/event-stream' },
-            body: `data: ${body}\n\n`,
-          }
-          const answer = { status: 200, ...(answerAs === 'sse' ? sse : { body }) }
-          return { type: 'answer', answer, when: 'after-execution' }
-        },
-      })
-      proxy.inject({ match, times: 5, action: () => release.promise })
-      const failed = deferred()
-      const failures: unknown[] = []
-      const answers: string[] = []
-      const calls = Array.from({ length: 10 }, async (_, n) => {
-        const text = `${n}`
-        const [call] = await Promise.allSettled([client.callTool('echo', { text })])
-        if (call.status === 'rejected') failures.push(call.reason)
-        else answers.push(textOf(call.value) === text ? 'own' : 'the answer to another call')
-        if (failures.length + answers.length === 5) failed.resolve()
-      })
-      await failed.promise
-      release.resolve('forward')
-      await Promise.all(calls)
-      expect(answers).toEqual(Array.from({ length: 5 }, () => 'own'))
-      const failure = { code: 'OUTCOME_UNKNOWN', outcome: 'unknown' }
-      expect(failures).toMatchObject(Array.from({ length: 5 }, () => failure))
-      expect(server.executions('echo')).toBe(10)
-    },
-  )
 })
 
 describe('races, two hundred times each', () => {
