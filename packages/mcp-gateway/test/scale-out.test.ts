@@ -30,32 +30,6 @@ describe.runIf(redis)('two processes that are one gateway', () => {
     await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()])
   })
 
-  test('a session that began at one is served at the other, at once and every time', async () => {
-    const sessions = await Promise.all(
-      Array.from({ length: 20 }, async (_, n) => WireSession.open(n % 2 ? a.url : b.url)),
-    )
-    for (const session of sessions) {
-      const answers = await Promise.all(
-        [a.url, b.url, a.url, b.url].map((url, id) => session.ask(url, list(id))),
-      )
-      for (const [id, { status, message }] of answers.entries()) {
-        expect(status).toBe(200)
-        expect(message).toMatchObject({ id, result: { tools: expect.any(Array) } })
-      }
-    }
-  })
-
-  test('an interrupted call is answered at the other: the question came from one, the answer goes to another', async () => {
-    const session = await WireSession.open(a.url, { capabilities: { elicitation: {} } })
-    const call = new EventReader(await session.call(a.url, 1, 'shop'))
-    const question = await call.until(({ method }) => method === 'elicitation/create')
-    const result = { action: 'accept', content: { answer: 'L' } }
-    const response = await session.post(b.url, { jsonrpc: '2.0', id: question.id, result })
-    expect(response.status).toBe(202)
-    const answer = await call.until(isAnswerTo(1))
-    expect(answer).toMatchObject({ result: { content: [{ type: 'text', text: 'Size L' }] } })
-  })
-
   test('a lost stream is read on at the other, complete, in order and once', async () => {
     const session = await WireSession.open(a.url)
     const before = new EventReader(await session.call(a.url, 1, 'slow'))

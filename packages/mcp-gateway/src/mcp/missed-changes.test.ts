@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { echo } from '../../test/agents-at-hand.ts'
-import { eventsOf, inSession, openSession, post, get } from '../../test/rpc-requests.ts'
+import { eventsOf, post } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 
@@ -58,54 +57,4 @@ test('notifies a listener of a file that may have changed while the store failed
   expect(told).toContain(`"notifications/resources/updated"`)
   expect(told).toContain(uri)
   await events.return(undefined)
-})
-
-test('notifies a session of a subscribed file that may have changed while the store failed', async () => {
-  await using w = world()
-  const uri = await uploaded(w.a)
-  const id = await openSession(w.a, { authorization })
-  const headers = inSession(id, { authorization })
-  const follow = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri } }
-  await (await w.a(post(follow, headers))).text()
-  const events = eventsOf(await w.a(get(headers)))
-  const told: string[] = []
-  w.lose()
-  while (!told.join('\n').includes('notifications/resources/updated')) {
-    const { done, value } = await events.next()
-    if (done) break
-    told.push(value.data)
-  }
-  expect(told.at(-1)).toContain(uri)
-  await events.return(undefined)
-})
-
-test('notifies a client of each process once of a changed file', async () => {
-  await using w = twoReplicas({ auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }) })
-  const uri = await uploaded(w.a)
-  await w.clock.advance(100)
-  const listening = await Promise.all(
-    [w.a, w.b].map(async (fetch) => {
-      const headers = inSession(await openSession(fetch, { authorization }), { authorization })
-      const follow = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri } }
-      await (await fetch(post(follow, headers))).text()
-      return eventsOf(await fetch(get(headers)))
-    }),
-  )
-  for (const fetch of [w.b, w.a]) {
-    await uploaded(fetch)
-    await w.clock.advance(100)
-  }
-  w.agents.join('another', echo)
-  await w.clock.advance(10_000)
-  for (const events of listening) {
-    const methods: string[] = []
-    while (!methods.includes('notifications/tools/list_changed')) {
-      const { value } = await events.next()
-      const data = (value as { readonly data: string }).data
-      if (data !== '') methods.push((JSON.parse(data) as { readonly method: string }).method)
-    }
-    const updates = methods.filter((method) => method === 'notifications/resources/updated')
-    expect(updates).toHaveLength(2)
-    await events.return(undefined)
-  }
 })

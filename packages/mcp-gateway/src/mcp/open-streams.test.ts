@@ -7,32 +7,11 @@ import { OpenStreams } from './open-streams.ts'
 import type { Caller } from './request-context.ts'
 
 const KEEP_ALIVE_MS = 15_000
-const ada: Caller = { principal: { id: 'ada', scopes: [], isAnonymous: false, claims: {} } }
 const from = (address?: string): Caller => ({ principal: anonymousPrincipal(), address })
 
 function openStreams(clock = new ManualClock()): OpenStreams {
   return new OpenStreams(1, 2, clock)
 }
-
-test('counts the streams of a verified caller over all its addresses', () => {
-  const streams = openStreams()
-  const leave = streams.enter({ ...ada, address: '192.0.2.1' })
-  expect(streams.enter({ ...ada, address: '192.0.2.2' })).toBeUndefined()
-  leave?.()
-  expect(streams.enter(ada)).toBeDefined()
-  expect(streams.enter(ada)).toBeUndefined()
-})
-
-test('counts the streams of anonymous callers by address, and by /64 for IPv6', () => {
-  const streams = openStreams()
-  const leave = streams.enter(from('2001:db8::1'))
-  expect(streams.enter(from('2001:db8::2'))).toBeDefined()
-  // One customer has a whole /64.
-  expect(streams.enter(from('2001:db8::3'))).toBeUndefined()
-  expect(streams.enter(from('2001:db8:0:1::1'))).toBeDefined()
-  leave?.()
-  expect(streams.enter(from('2001:db8::3'))).toBeDefined()
-})
 
 test('has no limit for anonymous callers whose address is unknown', () => {
   const streams = openStreams()

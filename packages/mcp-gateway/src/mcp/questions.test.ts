@@ -73,18 +73,6 @@ test('stops an agent that asks again and again after 8 rounds', async () => {
   })
 })
 
-test('ends a call with the error with which its client refused a question', async () => {
-  const agents = new AgentsAtHand({ shop: () => [asked('Which size?')] })
-  const result = await callOf(agents, () => {
-    throw new Error('No user is here')
-  })
-  expect(result).toMatchObject({
-    isError: true,
-    content: [{ text: expect.stringContaining('No user is here') }],
-  })
-  expect(agents.calls).toHaveLength(1)
-})
-
 test('ends the round if one question times out, and withdraws the other question', async () => {
   const withdrawn: string[] = []
   const agents = new AgentsAtHand({ shop: () => [asked('Which size?', 'Which color?')] })

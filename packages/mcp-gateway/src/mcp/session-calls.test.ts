@@ -532,19 +532,6 @@ test('serves a client that sends its first request before notifications/initiali
   expect((await w.b(post(call(1, 'quick'), inSession(id)))).status).toBe(200)
 })
 
-test('keeps silent streams open by comments, with one timer', async () => {
-  const finish = deferred<string>()
-  await using w = sessionWorld({ tools: { slow: () => finish.promise } })
-  const headers = inSession(await openSession(w.a))
-  const texts = Promise.all(
-    [1, 2].map(async (id) => (await w.a(post(call(id, 'slow'), headers))).text()),
-  )
-  await turnsPass()
-  await w.clock.advance(45_000)
-  finish.resolve('late')
-  for (const text of await texts) expect(text.split(': keepalive\n\n')).toHaveLength(4)
-})
-
 describe('the phase of a call after an event', () => {
   const EVENTS = 'stream lost resume elsewhere left break end'.split(' ') as CallEvent[]
   /** One column per event; `-`: the event has no effect; `a/b`: `b` if the log is not complete. */

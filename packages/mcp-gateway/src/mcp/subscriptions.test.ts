@@ -66,20 +66,6 @@ describe('texts of an agent before its result, as log messages', () => {
     expect([...new Set(text.match(said))].toSorted()).toEqual(methods)
     expect(text.includes('thinking')).toBe(methods.length > 0)
   })
-
-  test('are sent to clients with a session, by the level that they set', async () => {
-    const sources = [new AgentsAtHand({ talking })]
-    await using gateway = createGateway({ sources, log: false, streaming: { channel: 'log' } })
-    const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
-    const id = await openSession(fetch)
-    const said = async (nth: number): Promise<string> =>
-      (await fetch(post(toolCall(nth, 'talking', 'Go'), inSession(id)))).text()
-    expect(await said(1)).toContain('notifications/message')
-    const params = { level: 'error' }
-    const level = { jsonrpc: '2.0', id: 9, method: 'logging/setLevel', params }
-    await (await fetch(post(level, inSession(id)))).text()
-    expect(await said(2)).not.toContain('notifications/message')
-  })
 })
 
 describe('listeners', () => {

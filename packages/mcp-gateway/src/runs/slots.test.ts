@@ -103,17 +103,6 @@ test('sends heartbeats to a call that waits in the queue', async () => {
   expect(messages).toHaveLength(1)
 })
 
-test('answers `busy` to a call that waited in the queue for too long', async () => {
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
-  const first = callRuns(world.runs, tool, requestOf('1'))
-  const second = callRuns(world.runs, tool, requestOf('2'))
-  await settled()
-  await world.clock.advance(30_000)
-  expect(metaOf(await second)).toMatchObject({ reason: 'busy' })
-  await world.runs.close()
-  await first
-})
-
 test('leaves slots to callers without a name at another address', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo, endless })],
