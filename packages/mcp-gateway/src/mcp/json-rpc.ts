@@ -1,7 +1,7 @@
 import { ProtocolError, RELATED_TASK_META_KEY, type RequestId } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
-import type { TaskError } from '../tasks/task.ts'
+import { toTaskError, type TaskError } from '../tasks/task.ts'
 
 export type Params = Readonly<Record<string, unknown>>
 
@@ -56,16 +56,7 @@ export function cancelledId(message: unknown): RequestId | undefined {
 
 /** Returns the error response for what a handler threw. Unexpected errors show no detail to the client. */
 export function toErrorResponse(id: RequestId, error: unknown): RpcResponse {
-  if (!(error instanceof ProtocolError)) {
-    const internal = { code: RPC_ERROR.internalError, message: 'Internal error' }
-    return { jsonrpc: '2.0', id, error: internal }
-  }
-  const { code, message, data } = error
-  return {
-    jsonrpc: '2.0',
-    id,
-    error: data === undefined ? { code, message } : { code, message, data },
-  }
+  return { jsonrpc: '2.0', id, error: toTaskError(error) }
 }
 
 export function invalidParams(message: string, data?: unknown): ProtocolError {
@@ -94,7 +85,7 @@ export function isAnyRequest(body: unknown): boolean {
   return isRecord(body) && 'method' in body && 'id' in body
 }
 
-/** Whether the body of a POST is one message of JSON-RPC. */
+/** Returns whether the body of a POST is one message of JSON-RPC. */
 export function isMessage(value: unknown): value is RpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
   const { error, id, method, params, result } = value

@@ -6,8 +6,6 @@ import {
   type InputResponse,
   type LoggingLevel,
 } from '@modelcontextprotocol/server'
-import { isRecord } from '@x/internal'
-
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { TraceCarrier } from '../internal/observer.ts'
 import { slotOwnerOf, type Principal } from '../internal/principal.ts'
@@ -23,7 +21,7 @@ export interface Caller extends ArtifactCaller {
 export type Questions = Readonly<Record<string, InputRequest>>
 export type Answers = Readonly<Record<string, InputResponse>>
 
-/** How a client describes itself. It proves nothing. */
+/** How a client describes itself in `initialize`, or in `_meta` of a request of 2026-07-28. It proves nothing. */
 export interface ClientInfo {
   /** Negotiated revision, such as `2025-11-25`. */
   readonly protocolVersion: string
@@ -107,9 +105,4 @@ function traceOf(meta: Params, headers: Pick<Headers, 'get'>): TraceCarrier | un
     if (typeof value === 'string') trace[key] = value
   }
   return trace
-}
-
-/** Returns how a client describes itself in `initialize`, or in `_meta` of a request of 2026-07-28. */
-export function toClientInfo(capabilities: unknown, protocolVersion: string): ClientInfo {
-  return { protocolVersion, capabilities: isRecord(capabilities) ? capabilities : {} }
 }

@@ -7,7 +7,6 @@ import { refused, type Reply } from './reply.ts'
 import { CallStream } from './session-calls.ts'
 import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
 
-/** A stream that a client resumes. */
 export interface Resumption {
   readonly session: LiveSession
   /** Last event that the client has. */
@@ -105,7 +104,6 @@ async function follow(
   return { status: 200, body: stream }
 }
 
-/** The call in flight here that writes this log. */
 function callWithLog(session: LiveSession, log: string): CallStream | undefined {
   const calls = session.uses.filter((use) => use instanceof CallStream)
   return calls.find((call) => call.log === log)

@@ -12,20 +12,14 @@ import { LogFollower, type GatewayStore, type LogLimits } from '../store/gateway
 import type { ProcessLease } from '../store/lease.ts'
 import { isRequestId, type Params } from './json-rpc.ts'
 import { tryLater, type Reply } from './reply.ts'
-import { toClientInfo, type Caller, type ClientInfo } from './request-context.ts'
-
-/** Parameters of `initialize`, with the negotiated revision. */
-export interface Handshake {
-  readonly protocolVersion: string
-  readonly capabilities: Params
-}
+import type { Caller, ClientInfo } from './request-context.ts'
 
 /** All that a process needs to serve a session. Stored as JSON. */
 export interface SessionRecord {
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly scope: string | undefined
-  readonly handshake: Handshake
+  readonly handshake: ClientInfo
   /** Level of `logging/setLevel`. `undefined`: all messages are sent. */
   readonly level: string | undefined
   readonly followed: readonly string[]
@@ -109,8 +103,7 @@ export class LiveSession {
     this.name = names.name
     this.principalId = names.principalId
     this.record = record
-    const { handshake } = record
-    this.client = toClientInfo(handshake.capabilities, handshake.protocolVersion)
+    this.client = record.handshake
     this.#clock = clock
     this.seenAt = clock.now()
     this.touchedAt = this.seenAt
@@ -223,7 +216,7 @@ export class Sessions {
 
   /** Opens a session. Returns the refusal if a limit forbids it. @throws GatewayError `UNAVAILABLE` */
   async open(
-    handshake: Handshake,
+    handshake: ClientInfo,
     { principal }: Pick<Caller, 'principal'>,
   ): Promise<LiveSession | Reply> {
     await this.#signals?.start()
@@ -489,7 +482,7 @@ export class Sessions {
 }
 
 /** Returns the record of a session whose client has sent nothing but a handshake. */
-function newRecord(handshake: Handshake, createdAt: number): SessionRecord {
+function newRecord(handshake: ClientInfo, createdAt: number): SessionRecord {
   const none = { scope: undefined, level: undefined, listener: undefined }
   return { ...none, createdAt, handshake, followed: [] }
 }

@@ -23,7 +23,7 @@ import { LIST_TTL_MS, type HandlerParts, type McpHandlers, type McpResult } from
 import { invalidParams, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
-import { RequestContext, toClientInfo, type Caller, type ClientInfo } from './request-context.ts'
+import { RequestContext, type Caller, type ClientInfo } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import { isAtLeast } from './session-context.ts'
 import { acceptFilter, Subscription } from './subscriptions.ts'
@@ -41,13 +41,11 @@ export interface StatelessHttpOptions {
   readonly clock: Clock
 }
 
-/** A request whose body was parsed. */
 interface Inbound {
   readonly body: unknown
   readonly route: InboundClassificationOutcome
 }
 
-/** The part of an HTTP request that a call reads. */
 type CallRequest = Pick<HttpExchange, 'headers' | 'signal'>
 
 /** A request whose headers and envelope are valid. Its parameters were not checked. */
@@ -326,7 +324,6 @@ function decodeName(header: string | null): string | null {
   return base64 === undefined ? header : Buffer.from(base64, 'base64').toString()
 }
 
-/** Context of a valid call. */
 class StatelessContext extends RequestContext {
   readonly session = undefined
   readonly progress: RequestContext['progress']
@@ -344,7 +341,9 @@ class StatelessContext extends RequestContext {
 
   constructor({ meta }: ValidCall, { headers }: CallRequest, caller: Caller) {
     super(meta, caller, headers)
-    this.client = toClientInfo(meta[CLIENT_CAPABILITIES_META_KEY], MODERN_REVISION)
+    const { [CLIENT_CAPABILITIES_META_KEY]: given } = meta
+    const capabilities = isRecord(given) ? given : {}
+    this.client = { protocolVersion: MODERN_REVISION, capabilities }
     this.signal = this.stop.signal
     const { progressToken } = meta
     if (progressToken === undefined) return

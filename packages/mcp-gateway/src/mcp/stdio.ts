@@ -23,7 +23,6 @@ export interface StdioOptions {
   readonly output?: Writable | undefined
 }
 
-/** A client on a pipe. */
 export interface StdioConnection extends AsyncDisposable {
   /** Resolves when one of the two sides has closed the pipe. */
   readonly closed: Promise<void>
@@ -156,7 +155,7 @@ export class StdioPipe implements StdioConnection {
     await before
     const isInitialize = methodOf(message) === 'initialize'
     const needsSession = this.#sessionId === undefined && 'id' in message && 'method' in message
-    const isOpened = !needsSession || isInitialize || isModern(message)
+    const isOpened = !needsSession || isInitialize || revisionOf(message) !== undefined
     if (!isOpened) await this.#serve(INITIALIZE, false)
     const served = this.#serve(message)
     if (isInitialize) await served
@@ -174,7 +173,8 @@ export class StdioPipe implements StdioConnection {
     }
     try {
       const { signal } = request
-      const { body } = await (isModern(message) ? this.#call(message, signal) : this.#post(message))
+      const isModern = revisionOf(message) !== undefined
+      const { body } = await (isModern ? this.#call(message, signal) : this.#post(message))
       if (body instanceof EventStream) await this.#sendEvents(body, signal)
       else if (body !== undefined && id !== undefined) {
         const text = typeof body === 'string' ? body : await body.text()
@@ -221,7 +221,6 @@ export class StdioPipe implements StdioConnection {
     if (reply.body instanceof EventStream) void this.#sendEvents(reply.body)
   }
 
-  /** Sends the messages of a stream until it ends. */
   #sendEvents(events: EventStream, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       events.onClose(() => resolve())
@@ -260,12 +259,7 @@ function headersOf(sessionId: string | undefined): Headers {
   return headers
 }
 
-/** Requests of 2026-07-28 name their revision. */
-function isModern(message: JSONRPCMessage): boolean {
-  return revisionOf(message) !== undefined
-}
-
-/** Returns the revision that a request of 2026-07-28 names. Nothing in it was checked. */
+/** Returns the revision that a request of 2026-07-28 names. Earlier requests name none. Nothing in it was checked. */
 function revisionOf(message: JSONRPCMessage): unknown {
   const { _meta: meta } = paramsOf(message)
   return isRecord(meta) ? meta[PROTOCOL_VERSION_META_KEY] : undefined

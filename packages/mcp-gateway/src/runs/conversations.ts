@@ -6,7 +6,6 @@ import { busy, namespaceOf, type Execution, type RunStorage } from './order.ts'
 import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
-/** The use of a conversation by one run. */
 export interface Turn {
   /** Id of the thread, a UUID. */
   readonly thread: string

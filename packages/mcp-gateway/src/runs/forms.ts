@@ -28,7 +28,6 @@ type FormField = FormSchema['properties'][string]
 /** Answers by the id of their question. */
 export type Answers = Readonly<Record<string, Answer>>
 
-/** The answers of a round, as far as they could be read. */
 export type AnswersReading =
   | { readonly type: 'answers'; readonly answers: Answers }
   /** The user refused. That ends the run, whatever the other answers are. */
@@ -287,7 +286,6 @@ function toField(property: Content, knowsChoices: boolean): FormField | undefine
   return isSpecType.PrimitiveSchemaDefinition(field) ? field : undefined
 }
 
-/** Items of a multiple choice. */
 function toItems(items: unknown): JsonSchema | undefined {
   if (!isRecord(items)) return undefined
   if (isTexts(items['enum'])) return { type: 'string', enum: items['enum'] }

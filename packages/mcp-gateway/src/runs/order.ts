@@ -68,9 +68,7 @@ export interface RunOrder {
   readonly idempotencyKey: string | undefined
   /** The call gets this id if it becomes a task. Calls with the same key become the same task. */
   readonly taskId?: string | undefined
-  /** Continues a paused run. */
   readonly resume: RunResume | undefined
-  /** W3C trace context of the caller. */
   readonly trace: Readonly<Record<string, string>> | undefined
   /** Number of the execution by an engine, as `AgentCall.attempt`. */
   readonly attempt?: number | undefined
@@ -105,7 +103,6 @@ export type RunProgress = (piece: {
   readonly message: string
 }) => void | Promise<void>
 
-/** The run to continue, and the answers. */
 export interface RunResume {
   /** The verified `requestState`, or `{ run }` of the `resume` argument. */
   readonly state: unknown
@@ -123,7 +120,6 @@ export interface RequestState {
   readonly args: string
 }
 
-/** How a call of a tool ended. */
 export type ToolOutcome =
   /** With an answer, or with an error that the model can read (`isError`, `_meta.reason`). */
   | {
@@ -158,7 +154,6 @@ interface EarlierExecution {
   readonly progress: number
 }
 
-/** How one execution of an agent ended. */
 export type RunEnding =
   | Extract<ToolOutcome, { type: 'result' }>
   | ({
@@ -166,7 +161,6 @@ export type RunEnding =
       readonly questions: readonly Question[]
       /** The agent has no state to continue with: with the answers, the run begins again. */
       readonly beginsAnew: boolean
-      /** State of the agent, to continue with. */
       readonly state: unknown
     } & Pick<EarlierExecution, 'files' | 'progress'>)
 
@@ -177,7 +171,6 @@ function optional<T>(type: z.ZodType<T>): z.ZodType<T | undefined> {
   return type.optional()
 }
 
-/** Reads an order that was stored as JSON. */
 export const StoredOrder: z.ZodType<RunOrder> = z.object({
   runId: z.custom<string>(isRunId),
   arguments: optional(jsonObject),

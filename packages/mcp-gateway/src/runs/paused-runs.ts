@@ -70,7 +70,6 @@ const StoredRun = z.object({
   skillId: z.string(),
   tool: z.string(),
   principal: z.string(),
-  /** Hash of the arguments. */
   args: z.string(),
   /** Secret of the `resume` argument. It is part of the question, and of nothing else. */
   key: z.string(),
@@ -79,17 +78,14 @@ const StoredRun = z.object({
   questions: z.array(StoredQuestion).readonly(),
   /** Answers of this round that were accepted when others were not. */
   answers: z.record(z.string(), StoredAnswer).optional(),
-  /** State of the agent. */
   state: z.unknown().optional(),
   /** The agent has no state to continue with: with the answers, the run begins again. */
   beginsAnew: z.boolean().optional(),
-  /** Files so far. */
   files: StoredFiles.optional(),
   /** Number of the last piece of progress. */
   progress: z.number(),
   /** The last answers that were accepted: a repeat of them executes nothing. */
   answered: z.object({ round: z.number(), hash: z.string() }).optional(),
-  /** Result, after the end. */
   result: z.custom<CallToolResult>(isCallToolResult).optional(),
   /** Milliseconds since 1970. The run waits, or runs, until then. */
   expiresAt: z.number(),

@@ -1,4 +1,4 @@
-import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
+import { ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
 import { sleep, type Clock } from '../internal/clock.ts'
@@ -7,7 +7,14 @@ import { toInputRequests } from '../runs/forms.ts'
 import type { RunOrder, RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import type { StoredTask, TaskRecords } from './task-records.ts'
-import { isTerminal, nextTask, type Task, type TaskError, type TaskEvent } from './task.ts'
+import {
+  isTerminal,
+  nextTask,
+  toTaskError,
+  type Task,
+  type TaskError,
+  type TaskEvent,
+} from './task.ts'
 
 export interface TaskExecutionsOptions {
   /** Shows other processes that this one still executes its tasks. */
@@ -496,14 +503,6 @@ function toUnknown({ content, _meta: meta }: CallToolResult): TaskError {
   const [first] = content
   const message = first?.type === 'text' ? first.text : DIED.message
   return { code: ProtocolErrorCode.InternalError, message, data: meta }
-}
-
-function toTaskError(error: unknown): TaskError {
-  if (!(error instanceof ProtocolError)) {
-    return { code: ProtocolErrorCode.InternalError, message: 'Internal error' }
-  }
-  const { code, data, message } = error
-  return { code, message, data }
 }
 
 /** Returns whether an execution ended because its run was stopped. */

@@ -1,4 +1,9 @@
-import type { CallToolResult, InputRequest } from '@modelcontextprotocol/server'
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  type CallToolResult,
+  type InputRequest,
+} from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
@@ -49,6 +54,15 @@ export interface TaskError {
   readonly code: number
   readonly message: string
   readonly data?: unknown
+}
+
+/** Unexpected errors show no detail to the client. */
+export function toTaskError(error: unknown): TaskError {
+  if (!(error instanceof ProtocolError)) {
+    return { code: ProtocolErrorCode.InternalError, message: 'Internal error' }
+  }
+  const { code, data, message } = error
+  return { code, message, data }
 }
 
 const values = z.custom<Values>(isRecord)
