@@ -1,20 +1,10 @@
-import { ListRootsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
 import { failureIn, rawClient, RawClient } from './raw-client.ts'
-import {
-  errorOf,
-  json,
-  openSse,
-  resultOf,
-  scriptedServer,
-  sse,
-  URL_OF_SERVER,
-} from './scripted-server.ts'
+import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
-import { connectStock } from './stock-client.ts'
 
 const onCall =
   (answer: (seen: Seen) => Response) =>
@@ -344,27 +334,6 @@ describe('if the response to a request of the server is not accepted', () => {
       expect(answers).toMatchObject(end === 'answered' ? [{ result: { paid: true } }] : [])
     },
   )
-
-  test('rejects the call of an SDK client, and reports the failed response', async () => {
-    const stream = openSse()
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST reply') return new Response('no', { status: 502 })
-      return seen.what === 'POST tools/call' ? stream.response : undefined
-    })
-    await using stock = await connectStock(URL_OF_SERVER, {
-      dispatcher: server.dispatcher,
-      era: 'legacy',
-      listen: false,
-      capabilities: { roots: {} },
-      setUp: (client) => client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [] })),
-    })
-    const call = stock.client.callTool({ name: 'pay' })
-    stream.push(ask)
-    await expect(call).rejects.toMatchObject({
-      data: { code: 'OUTCOME_UNKNOWN', cause: { code: 'REJECTED', status: 502 } },
-    })
-    expect(stock.errors).toMatchObject([{ message: expect.stringContaining('HTTP 502') }])
-  })
 })
 
 describe('fails a request', () => {

@@ -174,35 +174,6 @@ describe('a response stream that breaks', () => {
     expect(server.executions('slow')).toBe(1)
   })
 
-  test('can be resumed by its token in another client with another id', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'GET' ? sse(resultOf({ id: 7 }, { ok: true })) : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
-    await expect(
-      client.request('tools/call', {}, { resumptionToken: 'e1' }),
-    ).resolves.toMatchObject({ id: 1, result: { ok: true } })
-    expect(server.count('POST tools/call')).toBe(0)
-  })
-
-  test('waits for the delay of the server', async () => {
-    const at: number[] = []
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST tools/call') {
-        at.push(performance.now())
-        return sse('retry: 150\nid: e1\ndata:\n\n')
-      }
-      if (seen.what !== 'GET') return undefined
-      at.push(performance.now())
-      return sse(resultOf({ id: 1 }, {}))
-    })
-    await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
-    await client.handshake()
-    await client.request('tools/call')
-    expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(145)
-  })
-
   test.each([
     ['with retry on the first stream only', ''],
     ['with retry on every stream', 'retry: 0\nid: e1\ndata:\n\n'],

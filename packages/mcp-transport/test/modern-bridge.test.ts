@@ -2,10 +2,7 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import {
-  LoggingMessageNotificationSchema,
-  ResourceUpdatedNotificationSchema,
-} from '@modelcontextprotocol/sdk/types.js'
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import { headerAnnotationForms } from './header-annotation-forms.ts'
 import { regionTool } from './region-tool.ts'
@@ -573,29 +570,4 @@ test('a second initialize on the same transport ends all streams and requests of
   await client.notify('notifications/initialized')
   await server.waitForListener((one) => one !== first && one.isOpen)
   expect(server.listeners).toHaveLength(1)
-})
-
-test('passes resource updates and list changes to the handlers of the client', async () => {
-  await using server = await startModernServer()
-  const changed = deferred<number>()
-  const updated = deferred<string>()
-  await using stock = await connectStock(server.url, {
-    setUp: (client) => {
-      client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => {
-        updated.resolve(params.uri)
-      })
-    },
-  })
-  const { client } = stock
-  client.fallbackNotificationHandler = async ({ method }) => {
-    if (method === 'notifications/tools/list_changed')
-      changed.resolve((await client.listTools()).tools.length)
-  }
-  await server.waitForListener(({ isOpen }) => isOpen)
-  const before = (await client.listTools()).tools.length
-  server.toolsChanged()
-  await expect(changed.promise).resolves.toBe(before + 1)
-  await client.subscribeResource({ uri: 'counter://value' })
-  server.resourceUpdated('counter://value')
-  await expect(updated.promise).resolves.toBe('counter://value')
 })

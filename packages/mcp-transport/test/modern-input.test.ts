@@ -50,15 +50,6 @@ const asking = (name: string, inputRequests: object): TestTool => ({
       : { structuredContent: inputResponses },
 })
 
-/** A tool that requires two more rounds without inputs. */
-const twoRounds: TestTool = {
-  name: 'two_rounds',
-  run: (_args, { requestState = '0' }) =>
-    requestState === '2'
-      ? 'answered after 2 rounds'
-      : { resultType: 'input_required', requestState: String(Number(requestState) + 1) },
-}
-
 const visit = {
   method: 'elicitation/create',
   params: {
@@ -102,13 +93,6 @@ describe('sends to a real server', () => {
     expect(structuredContent).toMatchObject(inputs)
     expect(server.executions(name)).toBe(1)
     expect(stock.errors).toEqual([])
-  })
-
-  test('rounds without input requests', async () => {
-    await using server = await startModernServer({ tools: [twoRounds] })
-    await using stock = await connectStock(server.url)
-    const result = await stock.client.callTool({ name: 'two_rounds' })
-    expect(getText(result)).toBe('answered after 2 rounds')
   })
 })
 

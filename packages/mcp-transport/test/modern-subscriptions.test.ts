@@ -1,5 +1,5 @@
 // Notifications between requests, on one listening stream that fits the subscriptions.
-import { discoverResult, startModernServer, startScriptedServer } from '@x/mcp-testing'
+import { discoverResult, startScriptedServer } from '@x/mcp-testing'
 import type { Script, ScriptedListener, ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
@@ -299,18 +299,4 @@ describe('a subscription', () => {
     expect(server.listeners).toEqual([second])
     expect(client.errors).toEqual([])
   })
-})
-
-test('reopens the stream of a real server, with its subscriptions', async () => {
-  await using server = await startModernServer()
-  await using client = new RawClient(new StreamableHttpTransport(server.url, { reconnect: fast }))
-  await client.handshake()
-  await server.waitForListener(({ isOpen }) => isOpen)
-  await client.request('resources/subscribe', { uri: 'counter://value' })
-  client.messages.length = 0
-  server.dropListeners()
-  await client.until(() => client.messages.length === 4)
-  server.resourceUpdated('counter://value')
-  await client.until(() => client.messages.length === 5)
-  expect(client.messages.at(-1)).toMatchObject({ params: { uri: 'counter://value' } })
 })

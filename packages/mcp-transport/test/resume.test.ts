@@ -49,32 +49,6 @@ test('needs no handshake for the second client, which knows the server and share
   await client.close()
 })
 
-test('gives two clients in one session different request ids and their own answers', async () => {
-  await using server = await startLegacyServer({ answerAs: 'sse' })
-  const sessionInfo = new SessionInfo()
-  const first = await connected(server.url, sessionInfo)
-  const second = await connected(server.url, sessionInfo)
-  const progress: number[] = []
-  const slow = first.client.callTool({ name: 'slow' })
-  const slower = second.client.callTool({ name: 'slow' }, undefined, {
-    onprogress: (update) => {
-      progress.push(update.progress)
-      server.release('both')
-    },
-  })
-  await server.waitFor(() => server.count('tools/call') === 2)
-  await first.client.ping() // now both calls wait
-  await server.progress(1, 2)
-  await expect(Promise.all([slow, slower])).resolves.toHaveLength(2)
-  const ids = server.received.map(({ rpcId }) => rpcId).filter((id) => id !== undefined)
-  expect(new Set(ids).size).toBe(ids.length)
-  expect(ids.every((id) => Number.isSafeInteger(id))).toBe(true)
-  expect(progress).toEqual([1])
-  expect([...first.errors, ...second.errors]).toEqual([])
-  await first.client.close()
-  await second.client.close()
-})
-
 test('continues the session when a closed transport is started again', async () => {
   await using server = await startLegacyServer()
   const { client, transport } = await connected(server.url, new SessionInfo())

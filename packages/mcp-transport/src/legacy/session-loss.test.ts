@@ -1,4 +1,3 @@
-import { lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { TransportError } from '../transport-error.ts'
@@ -169,16 +168,6 @@ describe('the verdict about a response', () => {
     'is found for %s (HTTP %i)',
     (...[, status, body, verdict]) => {
       expect(verdictOn(status, body)).toBe(verdict)
-    },
-  )
-
-  test.each(Object.entries(lossForms))(
-    'agrees with the loss form of the test servers: %s',
-    (_name, form) => {
-      const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
-      const text = body.replace(/^data: /, '').trim()
-      const challenged = form.headers?.['www-authenticate'] !== undefined
-      expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
     },
   )
 
