@@ -20,7 +20,7 @@ export type AnswerOutcome =
 /** A response without an answer. */
 export interface Refusal extends RefusedResponse {
   /** The body was encoded, incomplete, or longer than the limit for errors. */
-  readonly isPartial?: boolean | undefined
+  readonly isPartial: boolean
   /** Reason why no other credentials could be obtained, if they were requested. */
   readonly cause?: unknown
 }

@@ -337,7 +337,7 @@ export function createOAuthFetch(dispatcher: Dispatcher): FetchFunction {
       client.sendWithin(limit, request, { message: () => {}, outcome: resolve })
     })
     if (outcome.kind === 'failed') throw outcome.error
-    if (outcome.kind === 'ended' || outcome.refusal.isPartial === true) {
+    if (outcome.kind === 'ended' || outcome.refusal.isPartial) {
       const message = `${url.display} sent a response that is encoded, or larger than 1 MiB`
       throw new TransportError('LIMIT', message, { url: url.display })
     }

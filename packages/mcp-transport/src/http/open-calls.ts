@@ -9,7 +9,7 @@ export interface OpenCall {
   readonly request: JsonRpcRequest
   readonly options: CallOptions
   /** Session of the request. Undefined in the stateless revision. */
-  readonly session?: { readonly id: string | undefined }
+  readonly session: { readonly id: string | undefined } | undefined
   /** Number of ticks without data. Increased by `OpenCalls`; incoming data sets it to 0. */
   quietTicks: number
   /** False while the call waits for a user, and not for the server. */

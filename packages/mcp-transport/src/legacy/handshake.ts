@@ -2,29 +2,22 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { HttpClient } from '../http/http-client.ts'
 import { isAnswerTo, isResponse, METHOD_NOT_FOUND } from '../json-rpc.ts'
-import type { JsonRpcError, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
+import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import { LegacySession, sessionHeaders } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
 import type { InitializeVerdict } from './session-loss.ts'
+import type { OpenOptions } from './session-opener.ts'
 
 /** The opening of a session, for all requests that belong to it. */
-export interface Opening {
-  readonly http: HttpClient
+export interface Opening
+  extends OpenOptions, Pick<LegacyProtocolOptions, 'http' | 'timeouts' | 'deliver'> {
   /** The client's `initialize`. */
   readonly request: JsonRpcRequest
-  /** Closes the connections of all requests, because `initialize` must not be cancelled by a message. */
-  readonly signal: AbortSignal
-  /** Time limit of each request, in milliseconds. Undefined if the client limits the opening. */
-  readonly limitMs: number | undefined
-  /** Time limit until each response head, in milliseconds; 0 for none. */
-  readonly headersMs: number
-  /** Called with each message that arrives before an answer. */
-  readonly onMessage: (message: JsonRpcMessage) => void
 }
 
 /** Id of a stored session, and the version that was negotiated in it, if that is known. */
@@ -162,8 +155,9 @@ const PING_MS = 2000
  */
 export async function pingSession(
   opening: Opening,
-  { sessionId, protocolVersion }: { readonly sessionId: string; readonly protocolVersion: string },
+  { id: sessionId, protocolVersion }: LegacySession,
 ): Promise<'live' | Exclude<LiveSession, { kind: 'live' }>> {
+  if (sessionId === undefined || protocolVersion === undefined) return 'live' // nothing to test
   const limitMs = Math.min(opening.limitMs ?? PING_MS, PING_MS)
   const ask = askIn({ ...opening, limitMs }, sessionId, protocolVersion)
   for (let attempt = 1; ; attempt++) {
@@ -216,7 +210,7 @@ function post<T>(
   },
   read: (reply: Reply) => T,
 ): Promise<T> {
-  const { http, headersMs, signal, limitMs, onMessage } = opening
+  const { http, timeouts, signal, limitMs, deliver } = opening
   const { message: request, sessionId, headers, idleMs } = sent
   const url = http.url.display
   let assigned: string | undefined
@@ -248,7 +242,7 @@ function post<T>(
         sessionId,
         headers,
         body: JSON.stringify(request),
-        headersMs,
+        headersMs: timeouts.headersMs,
         idleMs,
       },
       {
@@ -256,7 +250,7 @@ function post<T>(
           assigned = headerValue(responseHeaders, 'mcp-session-id')
         },
         message: (message) => {
-          if (!isResponse(message)) onMessage(message)
+          if (!isResponse(message)) deliver(message)
           else if (isAnswerTo(request.id, message)) answer ??= message
           else misrouted = message
         },

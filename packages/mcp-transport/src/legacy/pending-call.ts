@@ -229,7 +229,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   /** Returns whether a 2xx body or event refuses the session. If so, the call fails. */
   #isLoss(text: string): boolean {
-    const error = this.#toError({ status: 200, headers: {}, text })
+    const error = this.#toError({ status: 200, headers: {}, text, isPartial: false })
     if (error.code !== 'SESSION_LOST') return false
     void this.#lose(error)
     return true

@@ -200,7 +200,7 @@ describe('the error for a refused request', () => {
     limits = resolveLimits(),
   ): TransportError {
     return toRefusalError(
-      { status: 400, headers: {}, text: '', ...refusal },
+      { status: 400, headers: {}, text: '', isPartial: false, ...refusal },
       { url: { display: url }, limits },
       { session, ...context },
     )

@@ -141,7 +141,7 @@ export function isLostSession(response: Response): boolean {
 
 function toRefusal(response: Response): Refusal {
   return 'jsonrpc' in response
-    ? { status: 200, headers: {}, text: JSON.stringify(response) }
+    ? { status: 200, headers: {}, text: JSON.stringify(response), isPartial: false }
     : response
 }
 

@@ -11,7 +11,10 @@ import { LegacySession } from './legacy-session.ts'
 import { deleteSession } from './one-way.ts'
 
 export interface OpenOptions {
-  /** Aborts the opening. A session that the server has opened by then is terminated. */
+  /**
+   * Aborts the opening by closing its connections, because `initialize` must not be cancelled by a message. A session
+   * that the server has opened by then is terminated.
+   */
   readonly signal: AbortSignal
   /**
    * Time limit for each request of the handshake, in milliseconds. Needed if the transport repeats the handshake
@@ -66,16 +69,20 @@ export class SessionOpener {
   }
 
   async open(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
-    const { keeper, http, timeouts, deliver: onMessage } = this.#options
-    const { signal, limitMs, isReplacement } = options
-    const { headersMs } = timeouts
-    const opening = { http, request, signal, limitMs, headersMs, onMessage }
+    const { keeper, http, timeouts, deliver } = this.#options
+    const { signal } = options
+    const opening = { ...options, http, timeouts, deliver, request }
     let stored = this.#stored ?? (await keeper.load())
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {
       const { id } = stored
-      const outcome = await this.#tryStored(stored, opening, isReplacement)
-      if (outcome !== 'refused') return this.#unlessAborted(outcome, opening)
+      const outcome = await this.#tryStored(stored, opening)
+      if (outcome !== 'refused') {
+        if (!signal.aborted || outcome.kind === 'failed') return outcome
+        this.discard(outcome.session)
+        const error = closedError('The opening of the session was aborted', http.url.display)
+        return { kind: 'failed', answer: errorAnswer(request.id, error) }
+      }
       // Not terminated, because another client may be using it.
       await keeper.lost(id)
       stored = await keeper.load()
@@ -124,15 +131,17 @@ export class SessionOpener {
   }
 
   /** Resumes the stored session, or opens a new one if none is stored. */
-  async #tryStored(
-    stored: StoredSession,
-    opening: Opening,
-    isReplacement: boolean,
-  ): Promise<OpenOutcome | 'refused'> {
+  async #tryStored(stored: StoredSession, opening: Opening): Promise<OpenOutcome | 'refused'> {
     const { id: sessionId, record } = stored
-    const result = this.#fittingResult(record, opening.request)
-    if (result !== undefined)
-      return this.#resume(stored, result, isReplacement ? opening : undefined)
+    const { request } = opening
+    const result = this.#fittingResult(record, request)
+    if (result !== undefined) {
+      const session = resumed(stored)
+      const alive = opening.isReplacement ? await pingSession(opening, session) : 'live'
+      if (alive === 'live') return { kind: 'opened', session, result }
+      if (alive.kind === 'refused') return 'refused'
+      return { kind: 'failed', answer: errorAnswer(request.id, alive.error) }
+    }
     if (sessionId === undefined || record?.initializeResult !== undefined) {
       return this.#openByHandshake(opening)
     }
@@ -161,30 +170,13 @@ export class SessionOpener {
     return record.initializeResult
   }
 
-  /** `test` is set if the server must answer a `ping` in the session before it is used. */
-  async #resume(
-    stored: StoredSession,
-    result: InitializeResult,
-    test: Opening | undefined,
-  ): Promise<OpenOutcome | 'refused'> {
-    const session = resumed(stored)
-    const { id: sessionId, protocolVersion } = session
-    if (test !== undefined && sessionId !== undefined && protocolVersion !== undefined) {
-      const alive = await pingSession(test, { sessionId, protocolVersion })
-      if (alive !== 'live') {
-        if (alive.kind === 'refused') return 'refused'
-        return { kind: 'failed', answer: errorAnswer(test.request.id, alive.error) }
-      }
-    }
-    return { kind: 'opened', session, result }
-  }
-
   /**
    * Sends `initialize`. With `stored`, in a session whose InitializeResult is unknown. A server that has the
    * session open refuses it.
    */
   async #openByHandshake(opening: Opening, stored?: StoredId): Promise<OpenOutcome | 'refused'> {
     const { signal, request } = opening
+    const { keeper } = this.#options
     const outcome = await initialize(opening, stored, (id, isOpen) => {
       if (!isOpen || signal.aborted) return this.#terminate(id)
       this.#halfOpen ??= new Set()
@@ -195,7 +187,7 @@ export class SessionOpener {
       // A session that the server has just opened, or initialized again (`isResumed`).
       const isResumed = sessionId !== undefined && sessionId === stored?.sessionId
       const { protocolVersion } = result
-      const record = await this.#options.keeper.next({
+      const record = await keeper.next({
         sessionId,
         protocolVersion,
         initializeResult: result,
@@ -210,24 +202,16 @@ export class SessionOpener {
     if (outcome.verdict === 'refused') return 'refused'
     const live = await describeLiveSession(opening, stored)
     if (live.kind === 'refused') return 'refused'
-    if (live.kind === 'live') return this.#joined(stored.sessionId, live.result)
-    return { kind: 'failed', answer: errorAnswer(request.id, live.error) }
-  }
-
-  /** A session that another client opened and still uses. */
-  async #joined(sessionId: string, result: InitializeResult): Promise<OpenOutcome> {
+    if (live.kind === 'failed') {
+      return { kind: 'failed', answer: errorAnswer(request.id, live.error) }
+    }
+    // Another client opened the session and still uses it.
+    const { sessionId } = stored
+    const { result } = live
     const { protocolVersion } = result
-    const part = { sessionId, protocolVersion, initializeResult: result }
-    const record = await this.#options.keeper.next(part)
-    await this.#options.keeper.opened(record)
+    const record = await keeper.next({ sessionId, protocolVersion, initializeResult: result })
+    await keeper.opened(record)
     return { kind: 'opened', session: resumed({ id: sessionId, record }), result }
-  }
-
-  #unlessAborted(outcome: OpenOutcome, { signal, request, http }: Opening): OpenOutcome {
-    if (!signal.aborted || outcome.kind === 'failed') return outcome
-    this.discard(outcome.session)
-    const error = closedError('The opening of the session was aborted', http.url.display)
-    return { kind: 'failed', answer: errorAnswer(request.id, error) }
   }
 
   /** Best effort: the server ends unused sessions after a while. */

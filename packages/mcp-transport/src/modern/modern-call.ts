@@ -25,6 +25,7 @@ const EMPTY_ROUND_MS = 250
 export class ModernCall implements OpenCall {
   readonly request: JsonRpcRequest
   readonly options: CallOptions
+  readonly session = undefined
   quietTicks = 0
   readonly #protocol: ModernProtocol
   /** Undefined between two rounds, while the call waits for the user. */
