@@ -47,6 +47,12 @@ export interface DebugStateClientOptions extends DebugStateConfig {
 
 type Method = 'GET' | 'PUT' | 'DELETE'
 
+interface DebugStateRequest {
+  readonly method: Method
+  readonly key: string
+  readonly text?: string | undefined
+}
+
 interface DebugStateAnswer {
   readonly status: number
   /** `undefined` if the body of an error answer is too large or incomplete. */
@@ -69,7 +75,7 @@ export class DebugStateClient {
 
   /** Sends GET. Returns `undefined` for a missing key and for an empty value. */
   async read(key: string): Promise<string | undefined> {
-    const { status, body } = await this.#request('GET', key)
+    const { status, body } = await this.#request({ method: 'GET', key })
     if (status === 404 || status === 204) return undefined
     if (status !== 200) throw createStatusError(status, 'GET')
     return body?.toString() || undefined
@@ -78,21 +84,21 @@ export class DebugStateClient {
   /** Sends PUT, or DELETE for `undefined`. */
   async write(key: string, text: string | undefined): Promise<void> {
     const method = text === undefined ? 'DELETE' : 'PUT'
-    const { status } = await this.#request(method, key, text)
+    const { status } = await this.#request({ method, key, text })
     const isDone = (status >= 200 && status < 300) || (text === undefined && status === 404)
     if (!isDone) throw createStatusError(status, method)
   }
 
-  async #request(method: Method, key: string, text?: string): Promise<DebugStateAnswer> {
+  async #request(request: DebugStateRequest): Promise<DebugStateAnswer> {
     const { timeoutMs, origin } = this.#options
     const deadline = new AbortController()
     const timer = setTimeout(() => deadline.abort(), timeoutMs)
     try {
-      return await this.#send(method, key, text, deadline.signal)
+      return await this.#send(request, deadline.signal)
     } catch (cause) {
       if (cause instanceof DebugStateError) throw cause
       if (deadline.signal.aborted) {
-        const message = `The debug-state service did not answer ${method} within ${timeoutMs} ms`
+        const message = `The debug-state service did not answer ${request.method} within ${timeoutMs} ms`
         throw new DebugStateError('TIMEOUT', message, { cause })
       }
       const message = `The connection to the debug-state service at ${origin} failed`
@@ -102,12 +108,8 @@ export class DebugStateClient {
     }
   }
 
-  async #send(
-    method: Method,
-    key: string,
-    text: string | undefined,
-    signal: AbortSignal,
-  ): Promise<DebugStateAnswer> {
+  async #send(request: DebugStateRequest, signal: AbortSignal): Promise<DebugStateAnswer> {
+    const { method, key, text } = request
     const { dispatcher, origin, path, agentId } = this.#options
     const token = await this.#getToken(signal)
     const answer = await dispatcher.request({
@@ -115,10 +117,10 @@ export class DebugStateClient {
       path: `${path}/${encodeSegment(agentId)}/${encodeSegment(key)}`,
       method,
       headers: {
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
-        ...(text !== undefined && { 'content-type': 'text/plain' }),
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(text === undefined ? {} : { 'content-type': 'text/plain' }),
       },
-      ...(text !== undefined && { body: text }),
+      ...(text === undefined ? {} : { body: text }),
       signal,
     })
     const isValue = answer.statusCode === 200 && method === 'GET'
