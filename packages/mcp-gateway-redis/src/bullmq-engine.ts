@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { GatewayError } from '@x/mcp-gateway'
-import type { ExecuteRun, RunAttempt, RunEngine } from '@x/mcp-gateway'
+import type { ExecuteRun, RunEngine } from '@x/mcp-gateway'
 import { assertGatewayOptions } from '@x/mcp-gateway/adapter'
 import { Queue, WaitingError, Worker } from 'bullmq'
 import type { Job } from 'bullmq'
@@ -124,7 +124,7 @@ class Engine implements BullmqEngine {
     })
     worker.on('error', this.#onWarning)
     worker.on('lockRenewalFailed', (jobs) => {
-      this.#stop(({ jobId }) => jobs.includes(jobId), 'lost')
+      this.#stop(({ jobId = '' }) => jobs.includes(jobId), 'lost')
     })
     await worker.waitUntilReady()
     return async () => {
@@ -147,11 +147,14 @@ class Engine implements BullmqEngine {
   }
 
   async #execute(job: Job<JobData>, token: string | undefined, execute: ExecuteRun): Promise<void> {
-    const attempt = new Attempt(job)
+    const { runId } = job.data
+    const controller = new AbortController()
+    const { signal } = controller
+    const attempt = { runId, jobId: job.id, controller }
     this.#attempts.add(attempt)
     try {
-      const end = await execute(attempt.runId, attempt)
-      if (end === 'ended' || attempt.stopped === 'lost') return
+      const end = await execute(runId, { signal })
+      if (end === 'ended' || signal.reason === 'lost') return
     } finally {
       this.#attempts.delete(attempt)
     }
@@ -161,7 +164,7 @@ class Engine implements BullmqEngine {
   }
 
   #stop(isMeant: (attempt: Attempt) => boolean, why: Stop): void {
-    for (const attempt of this.#attempts) if (isMeant(attempt)) attempt.stop(why)
+    for (const attempt of this.#attempts) if (isMeant(attempt)) attempt.controller.abort(why)
   }
 
   /** @throws GatewayError `UNAVAILABLE`, `CLOSED` */
@@ -208,25 +211,12 @@ class Engine implements BullmqEngine {
 /** Why an attempt stops: the run was cancelled, another process has it, or this process ends. */
 type Stop = 'cancelled' | 'lost' | 'stopping'
 
-class Attempt implements RunAttempt {
+/** An execution of a run in this process. */
+interface Attempt {
   readonly runId: string
-  readonly jobId: string
-  stopped: Stop | undefined
-  readonly #controller = new AbortController()
-
-  constructor({ data, id = '' }: Job<JobData>) {
-    this.runId = data.runId
-    this.jobId = id
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal
-  }
-
-  stop(why: Stop): void {
-    this.stopped ??= why
-    this.#controller.abort(why)
-  }
+  readonly jobId: string | undefined
+  /** Aborts with a `Stop`. */
+  readonly controller: AbortController
 }
 
 // Its type is simpler than that of createClient(), which has type parameters.

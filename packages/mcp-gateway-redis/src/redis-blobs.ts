@@ -18,7 +18,7 @@ export class RedisBlobs implements Blobs {
 
   async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
-    const key = this.#commands.keys.blob(id)
+    const key = this.#commands.key('blob', id)
     try {
       let number = 0
       for await (const chunk of chunksOf(measured, CHUNK_BYTES)) {
@@ -36,17 +36,17 @@ export class RedisBlobs implements Blobs {
 
   async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     if (!isRandomId(id)) return undefined
-    const reply = await this.#commands.send(['HGET', this.#commands.keys.blob(id), 'size'])
+    const reply = await this.#commands.send(['HGET', this.#commands.key('blob', id), 'size'])
     if (reply === null) return undefined
     return this.#pieces(id, parseNumber(reply))
   }
 
   async delete(id: string): Promise<void> {
-    await this.#commands.send(['UNLINK', this.#commands.keys.blob(id)])
+    await this.#commands.send(['UNLINK', this.#commands.key('blob', id)])
   }
 
   async *#pieces(id: string, size: number): AsyncGenerator<Uint8Array> {
-    const key = this.#commands.keys.blob(id)
+    const key = this.#commands.key('blob', id)
     for (let number = 0; number * CHUNK_BYTES < size; number++) {
       const reply = await this.#commands.send(['HGET', key, String(number)])
       if (reply === null)

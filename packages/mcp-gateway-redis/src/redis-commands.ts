@@ -26,17 +26,23 @@ export interface RedisConnection extends BasicClient {
 /** After a command that timed out, others reject at once for this time. */
 const PAUSE_MS = 1000
 
+/**
+ * `value`: a record. `names`, `ends`: sorted sets of the keys of all records. `events`: the entries of a log. `head`: name
+ * and header of a log. `wake`: a stream that ends the blocking read of a process. `blob`: bytes. `rate`: a bucket.
+ */
+type KeyKind = 'value' | 'names' | 'ends' | 'events' | 'head' | 'wake' | 'blob' | 'rate'
+
 /** Sends commands, each within the time limit, and converts their errors. */
 export class RedisCommands {
   readonly timeoutMs: number
-  readonly keys: RedisKeys
+  readonly #prefix: string
   readonly #target: string | RedisClient
   readonly #operations: RedisOperations
 
   /** @throws GatewayError `CONFIG` */
   constructor(target: string | RedisClient, prefix: string, timeoutMs: number) {
     this.timeoutMs = timeoutMs
-    this.keys = new RedisKeys(prefix)
+    this.#prefix = prefix
     this.#target = target
     try {
       this.#operations = new RedisOperations(target, timeoutMs, PAUSE_MS)
@@ -44,6 +50,11 @@ export class RedisCommands {
       const message = '`url` must start with redis:// or rediss:// and have a host'
       throw new GatewayError('CONFIG', message, { path: 'url', cause })
     }
+  }
+
+  /** Names a key. The part in braces decides the node of a cluster: all keys of a gateway are on one. */
+  key(kind: KeyKind, name?: string): string {
+    return name === undefined ? `{${this.#prefix}}:${kind}` : `{${this.#prefix}}:${kind}:${name}`
   }
 
   /** @throws GatewayError `UNAVAILABLE`: a write that was cut off may or may not have happened; `CLOSED` */
@@ -78,31 +89,6 @@ export class RedisCommands {
   async close(): Promise<void> {
     await this.#operations.close()
   }
-}
-
-/** Names of the keys. The part in braces decides the node of a cluster: all keys of a gateway are on one. */
-export class RedisKeys {
-  /** Followed by the key of a record. */
-  readonly records: string
-  readonly names: string
-  readonly ends: string
-  readonly #all: string
-
-  constructor(prefix: string) {
-    this.#all = `{${prefix}}`
-    this.records = `${this.#all}:value:`
-    this.names = `${this.#all}:names`
-    this.ends = `${this.#all}:ends`
-  }
-
-  /** Events of a log. */
-  readonly events = (tag: string): string => `${this.#all}:events:${tag}`
-  /** Name and header of a log. */
-  readonly head = (tag: string): string => `${this.#all}:head:${tag}`
-  /** Stream that ends the blocking read of a process. */
-  readonly wake = (process: string): string => `${this.#all}:wake:${process}`
-  readonly blob = (id: string): string => `${this.#all}:blob:${id}`
-  readonly bucket = (name: string): string => `${this.#all}:rate:${name}`
 }
 
 async function convertErrors<Result>(work: Promise<Result>): Promise<Result> {

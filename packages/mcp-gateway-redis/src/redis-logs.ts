@@ -50,8 +50,7 @@ export class RedisLogs implements EventLogs {
   async find(eventId: string): Promise<FoundLog | undefined> {
     const at = parseEventId(eventId)
     if (!at) return undefined
-    const keys = [this.#commands.keys.events(at.tag), this.#commands.keys.head(at.tag)]
-    const reply = await this.#commands.run(FIND_EVENT, keys, [toEntryId(at.place)])
+    const reply = await this.#commands.run(FIND_EVENT, this.#keysOf(at.tag), [toEntryId(at.place)])
     return reply === null ? undefined : parseFoundLog(parseText(reply))
   }
 
@@ -61,7 +60,7 @@ export class RedisLogs implements EventLogs {
     const from = toEntryId(at.place)
     const reply = await this.#commands.send([
       'XRANGE',
-      this.#commands.keys.events(at.tag),
+      this.#commands.key('events', at.tag),
       from,
       '+',
     ])
@@ -78,12 +77,7 @@ export class RedisLogs implements EventLogs {
 
   async delete(log: string): Promise<void> {
     this.#headers.delete(log)
-    const tag = toLogTag(log)
-    await this.#commands.run(
-      DELETE_LOG,
-      [this.#commands.keys.events(tag), this.#commands.keys.head(tag)],
-      [],
-    )
+    await this.#commands.run(DELETE_LOG, this.#keysOf(toLogTag(log)), [])
   }
 
   /** Returns the last keys and arguments of a script that writes a record and then appends this event. */
@@ -96,12 +90,15 @@ export class RedisLogs implements EventLogs {
     return formatEventId(toLogTag(log), toPlace(parseText(reply)))
   }
 
+  #keysOf(tag: string): string[] {
+    return [this.#commands.key('events', tag), this.#commands.key('head', tag)]
+  }
+
   #scriptInput(log: string, event: NewEvent): [keys: string[], args: string[]] {
     const { text, isLast, isNew, limits } = event
-    const tag = toLogTag(log)
-    const keys = [this.#commands.keys.events(tag), this.#commands.keys.head(tag)]
     const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
     const head = JSON.stringify({ log, header: this.#headers.get(log) })
+    const keys = this.#keysOf(toLogTag(log))
     return [keys, [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]]
   }
 }

@@ -20,7 +20,7 @@ export class RedisRecords implements Records {
   }
 
   async get(key: string): Promise<Versioned | undefined> {
-    const record = this.#commands.keys.records + key
+    const record = this.#commands.key('value', key)
     const reply = await this.#commands.send(['HMGET', record, 'text', 'version'])
     const [text, version] = parseList(reply)
     if (text === null || version === null) return undefined
@@ -64,8 +64,7 @@ export class RedisRecords implements Records {
     let from = isBehind ? `(${after}` : `[${prefix}`
     while (listed.length < limit) {
       const count = Math.min(limit - listed.length, PAGE_KEYS)
-      const { records, names, ends } = this.#commands.keys
-      const page = await this.#commands.run(LIST, [records, names, ends], [from, `${count}`])
+      const page = await this.#commands.run(LIST, this.#of(''), [from, `${count}`])
       const rows = parseList(page).map(parseList)
       for (const [name, text, version] of rows) {
         const key = parseText(name)
@@ -80,15 +79,13 @@ export class RedisRecords implements Records {
   }
 
   async count(prefix: string): Promise<number> {
-    const { records, names, ends } = this.#commands.keys
     const behind = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]) // no UTF-8 text has this byte
-    return parseNumber(
-      await this.#commands.run(COUNT, [records, names, ends], [`[${prefix}`, behind]),
-    )
+    return parseNumber(await this.#commands.run(COUNT, this.#of(''), [`[${prefix}`, behind]))
   }
 
   #of(key: string): readonly string[] {
-    return [this.#commands.keys.records + key, this.#commands.keys.names, this.#commands.keys.ends]
+    const commands = this.#commands
+    return [commands.key('value', key), commands.key('names'), commands.key('ends')]
   }
 }
 

@@ -95,7 +95,7 @@ function redisRates(
   return {
     async take(bucket, perMinute) {
       try {
-        const keys = [commands.keys.bucket(bucket)]
+        const keys = [commands.key('rate', bucket)]
         const wait = await commands.run(TAKE_TOKEN, keys, [String(perMinute)])
         isDown = false
         return parseNumber(wait)

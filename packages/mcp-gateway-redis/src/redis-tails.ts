@@ -34,7 +34,7 @@ export class RedisTails {
   constructor(commands: RedisCommands, onError: (error: unknown) => void) {
     this.#commands = commands
     this.#onError = onError
-    this.#wakeKey = commands.keys.wake(randomId())
+    this.#wakeKey = commands.key('wake', randomId())
   }
 
   /** @param after the place of an entry, `now`, or `undefined` for a place that no entry has */
@@ -131,7 +131,6 @@ export class RedisTails {
 
   #nextRead(woken: string): RedisCommand {
     this.#isWoken = false
-    const { keys } = this.#commands
     const places = new Map<string, string>()
     for (const [tag, tails] of this.#tails) {
       for (const tail of tails) {
@@ -140,7 +139,10 @@ export class RedisTails {
         if (tail.place <= (places.get(tag) ?? tail.place)) places.set(tag, tail.place)
       }
     }
-    const streams = [this.#wakeKey, ...[...places.keys()].map((tag) => keys.events(tag))]
+    const streams = [
+      this.#wakeKey,
+      ...[...places.keys()].map((tag) => this.#commands.key('events', tag)),
+    ]
     const from = [woken, ...places.values()].map(toEntryId)
     const limits = ['COUNT', String(READ_ENTRIES), 'BLOCK', String(BLOCK_MS)]
     return ['XREAD', ...limits, 'STREAMS', ...streams, ...from]
@@ -163,7 +165,7 @@ export class RedisTails {
 
   /** Checks that the entry at the place of a tail still exists. If it was dropped, entries after it may be missing, too. */
   async #settle(tag: string, tail: Tail, send: Send): Promise<void> {
-    const key = this.#commands.keys.events(tag)
+    const key = this.#commands.key('events', tag)
     if (tail.place === 'now') {
       const [last] = parseList(await send(['XREVRANGE', key, '+', '-', 'COUNT', '1']))
       tail.place = last === undefined ? ZERO : placeOf(parseList(last)[0])
