@@ -4,10 +4,9 @@ import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import type { RedisServer } from '@x/internal/testing'
-import type { Blobs, WrittenBlob } from '@x/mcp-gateway'
-import { randomId } from '@x/mcp-gateway/adapter'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
+import { bytesOf, writeNew } from '../../mcp-gateway/test/stored-bytes.ts'
 import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
@@ -31,10 +30,6 @@ async function startOwn(...args: string[]): Promise<RedisServer> {
   const server = await startRedisServer({ args })
   if (!server) throw new Error('It was there a moment ago')
   return server
-}
-
-async function* bytesOf(...chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-  yield* chunks
 }
 
 test('refuses an invalid `url` or `prefix` at once', () => {
@@ -238,13 +233,3 @@ describe.runIf(redis)('the store in Redis', () => {
     expect(await clients()).toBe(1)
   })
 })
-
-/** Stores bytes under a new id. */
-async function writeNew(
-  blobs: Blobs,
-  bytes: AsyncIterable<Uint8Array>,
-  limit: number,
-): Promise<WrittenBlob & { readonly id: string }> {
-  const id = randomId()
-  return { id, ...(await blobs.write(id, bytes, limit)) }
-}

@@ -27,9 +27,7 @@ export function session(): ArtifactCaller {
   return { principal: nobody, scope: newScopeId() }
 }
 
-export async function* bytesOf(...texts: readonly string[]): AsyncGenerator<Uint8Array> {
-  for (const text of texts) yield Buffer.from(text)
-}
+export { bytesOf } from './stored-bytes.ts'
 
 /** Time that only tests change. Its timers never fire: tests call the sweeps. */
 class TestClock {

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { Runtime } from '../src/gateway/runtime.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
+import { modern } from './rpc-requests.ts'
 import { TOKENS, giving } from './served-files.ts'
 
 test('serves files below the path at which it is mounted', async () => {
@@ -24,24 +25,7 @@ test('serves files below the path at which it is mounted', async () => {
   const { uri } = (await put.json()) as { uri: string }
   const got = await ask(uri.replace('artifact://', '/artifacts/'))
   expect(await got.text()).toBe('some notes')
-  const message = (method: string, params: object): RequestInit => ({
-    method: 'POST',
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-    headers: {
-      ...headers,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      'mcp-name': uri,
-    },
-  })
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': {},
-  }
-  const read = await ask('/', message('resources/read', { uri, _meta: meta }))
+  const read = await app.fetch(modern('resources/read', { uri }, headers))
   const { error } = (await read.json()) as { error: { data: { downloadUrl: string } } }
   const { downloadUrl } = error.data
   expect(downloadUrl).toMatch(/^https:\/\/agents\.example\/mcp\/artifacts\/\w{26}\/notes\.txt\?/)

@@ -1,4 +1,4 @@
-/** HTTP requests of a client of the revisions with sessions. */
+/** HTTP requests of a client, with a session unless they are `modern`. */
 export const URL_OF_TESTS = 'http://localhost/mcp'
 
 const VERSION = '2025-11-25'
@@ -19,6 +19,32 @@ export function post(
     body: typeof message === 'string' ? message : JSON.stringify(message),
     ...(signal && { signal }),
   })
+}
+
+/** What each request of a client of 2026-07-28 says of it, in `_meta`. */
+export const MODERN_META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+} as const
+
+/** A request of a client of 2026-07-28. @param params `_meta` is added to that of the client */
+export function modern(
+  method: string,
+  { _meta, ...params }: Readonly<Record<string, unknown>> = {},
+  headers: Readonly<Record<string, string>> = {},
+): Request {
+  const meta = { ...MODERN_META, ...(_meta as object | undefined) }
+  const name = params['uri'] ?? params['name']
+  return post(
+    { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } },
+    {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(typeof name === 'string' && { 'mcp-name': name }),
+      ...headers,
+    },
+  )
 }
 
 export function initialize(headers: Readonly<Record<string, string>> = {}): Request {

@@ -14,6 +14,7 @@ import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
+import { MODERN_META } from './rpc-requests.ts'
 
 const MIB = 1_048_576
 const tokenOf = (name: string): string => `the-token-of-${name}-0123456789`
@@ -58,12 +59,6 @@ async function start(
   }
 }
 
-const META = {
-  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-  'io.modelcontextprotocol/clientCapabilities': {},
-}
-
 /** A request of a client without a session. */
 function rpc(who: string, method: string, params: Record<string, unknown> = {}): RequestInit {
   const name = params['uri'] ?? params['name']
@@ -77,7 +72,7 @@ function rpc(who: string, method: string, params: Record<string, unknown> = {}):
       'mcp-method': method,
       ...(typeof name === 'string' && { 'mcp-name': name }),
     },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }),
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: MODERN_META } }),
   }
 }
 

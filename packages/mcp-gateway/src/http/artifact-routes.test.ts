@@ -8,6 +8,7 @@ import { ArtifactLinks } from '../files/links.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { artifactsOptions } from '../../test/settings.ts'
+import { bytesOf } from '../../test/stored-bytes.ts'
 
 const baseUrl = 'https://gateway.example/artifacts'
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
@@ -62,10 +63,6 @@ function open() {
 
 function notAsked(): never {
   throw new Error('The caller is given to serve()')
-}
-
-async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text)
 }
 
 test('sends the file to everyone who has its link, as a download that a browser never runs', async () => {

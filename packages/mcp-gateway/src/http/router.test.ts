@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
-import { initialize, post, toolCall, URL_OF_TESTS } from '../../test/rpc-requests.ts'
+import { initialize, modern, post, toolCall, URL_OF_TESTS } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
 import type { Gateway } from '../gateway.ts'
 import { Runtime, type RuntimeEdges } from '../gateway/runtime.ts'
@@ -11,27 +11,6 @@ import type { AgentUpdate } from '../agents/agent.ts'
 function gatewayOf(options: GatewayOptions = {}, edges: RuntimeEdges = {}): Gateway {
   const sources = [new AgentsAtHand({ echo, endless })]
   return new Runtime({ sources, ...options }, edges)
-}
-
-function modern(
-  method: string,
-  params: object = {},
-  headers: Record<string, string> = {},
-): Request {
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': {},
-  }
-  return post(
-    { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } },
-    {
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      ...('name' in params && { 'mcp-name': String(params.name) }),
-      ...headers,
-    },
-  )
 }
 
 describe('requests that are refused before they are read', () => {
@@ -125,7 +104,7 @@ test('lets clients cache a version of a file until it expires, but not the lates
   const call = modern('tools/call', { name: 'give', arguments: { message: 'Go' } })
   const [versioned = ''] = /artifact:[^"]+/.exec(await (await gateway.fetch(call)).text()) ?? []
   const read = async (uri: string): Promise<unknown> => {
-    return (await gateway.fetch(modern('resources/read', { uri }, { 'mcp-name': uri }))).json()
+    return (await gateway.fetch(modern('resources/read', { uri }))).json()
   }
   expect(versioned).toContain('?version=1')
   const kept = { result: { ttlMs: expect.any(Number), cacheScope: 'private' } }

@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest'
 
-import { eventsOf, post } from '../../test/rpc-requests.ts'
+import { eventsOf, modern } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const authorization = `Bearer ${TOKEN}`
-const VERSION = '2026-07-28'
 
 /** Two processes that lose changes of each other while the test says so. */
 function world() {
@@ -40,15 +39,8 @@ test('notifies a listener of a file that may have changed while the store failed
   await using w = world()
   const uri = await uploaded(w.a)
   const notifications = { resourcesListChanged: true, resourceSubscriptions: [uri] }
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': VERSION,
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': {},
-  }
-  const method = 'subscriptions/listen'
-  const message = { jsonrpc: '2.0', id: 1, method, params: { notifications, _meta: meta } }
-  const headers = { authorization, 'mcp-protocol-version': VERSION, 'mcp-method': method }
-  const events = eventsOf(await w.a(post(message, headers)))
+  const listen = modern('subscriptions/listen', { notifications }, { authorization })
+  const events = eventsOf(await w.a(listen))
   const next = async (): Promise<string> => (await events.next()).value?.data ?? ''
   expect(await next()).toContain('acknowledged')
   w.lose()

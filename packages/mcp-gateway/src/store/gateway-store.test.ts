@@ -6,9 +6,9 @@ import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 import { redisStore } from '../../test/redis-store.ts'
+import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
-import { randomId } from '../internal/random-hex.ts'
-import type { Blobs, GatewayStore, LoggedEvent, LogListener, WrittenBlob } from './gateway-store.ts'
+import type { GatewayStore, LoggedEvent, LogListener } from './gateway-store.ts'
 import { MemoryGatewayStore } from './memory-store.ts'
 
 /** A store under test. */
@@ -115,10 +115,6 @@ function readerOf(count: number): LogReader {
     },
     onGap: () => void seen.push('gap'),
   }
-}
-
-async function* bytesOf(...chunks: readonly (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk
 }
 
 async function allOf(bytes: AsyncIterable<Uint8Array> | undefined): Promise<string | undefined> {
@@ -576,13 +572,3 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await store.isReady()).toBe(false)
   })
 })
-
-/** Stores bytes under a new id. */
-async function writeNew(
-  blobs: Blobs,
-  bytes: AsyncIterable<Uint8Array>,
-  limit: number,
-): Promise<WrittenBlob & { readonly id: string }> {
-  const id = randomId()
-  return { id, ...(await blobs.write(id, bytes, limit)) }
-}

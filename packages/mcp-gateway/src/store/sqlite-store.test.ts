@@ -17,8 +17,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
-import { randomId } from '../internal/random-hex.ts'
-import type { Blobs, WrittenBlob } from './gateway-store.ts'
+import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
 
 interface Folder extends AsyncDisposable {
@@ -28,10 +27,6 @@ interface Folder extends AsyncDisposable {
 async function newFolder(): Promise<Folder> {
   const path = await mkdtemp(join(tmpdir(), 'disk-store-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
-}
-
-async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text)
 }
 
 test('reads records, events and files after a restart', async () => {
@@ -138,13 +133,3 @@ test('loses no acknowledged write when the process is killed at any moment', asy
     }
   }
 })
-
-/** Stores bytes under a new id. */
-async function writeNew(
-  blobs: Blobs,
-  bytes: AsyncIterable<Uint8Array>,
-  limit: number,
-): Promise<WrittenBlob & { readonly id: string }> {
-  const id = randomId()
-  return { id, ...(await blobs.write(id, bytes, limit)) }
-}
