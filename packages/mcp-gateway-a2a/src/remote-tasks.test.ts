@@ -47,10 +47,11 @@ const sent = ({ agent }: World): number =>
 /** Begins a task, and waits until its record names the task of the agent. */
 async function taskOf({ store }: World, gateway: MortalGateway): Promise<unknown> {
   const taskId = await begunTask(gateway, TOOL)
-  await vi.waitUntil(async () => {
+  const isNamed = async (): Promise<boolean> => {
     const [record] = await store.records.list('task:')
     return isRecord(record?.value) && record.value['remote'] !== undefined
-  })
+  }
+  await vi.waitUntil(isNamed, { timeout: 10_000 })
   return taskId
 }
 

@@ -139,8 +139,8 @@ export function problemText(problem: SettingProblem, noun: 'option' | 'setting')
   if (type === 'missing') return `${place} is missing: it must be ${expected}`
   const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
   // A number in the place of a text may be a secret.
-  const isSecret = typeof found === 'number' && !problem.expected.includes('number')
-  return `${place} must be ${expected}, not ${isSecret ? 'a number' : shown(found, words)}${advice}`
+  const isHidden = typeof found === 'number' && !problem.expected.includes('number')
+  return `${place} must be ${expected}, not ${isHidden ? 'a number' : shown(found, words)}${advice}`
 }
 
 function orList(words: readonly string[]): string {

@@ -171,6 +171,6 @@ test.each([
 test('makes spans in the command only if an SDK is registered', async () => {
   expect(await registeredSpans()).toEqual({})
   registerSdk()
-  const { callStarted } = await registeredSpans()
-  expect(callStarted?.(OBSERVED)).toHaveProperty('traceparent')
+  const spans = await registeredSpans()
+  expect(spans.callStarted?.(OBSERVED)).toHaveProperty('traceparent')
 })

@@ -36,11 +36,11 @@ export function withDeadline<T>(
 /** Waits. @throws the reason of the signal */
 export async function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
-  let undo = (): void => {}
+  let undo: (() => void) | undefined
   const waited = new Promise<void>((resolve) => {
     undo = clock.after(ms, resolve)
   })
-  await untilAborted(waited, signal).finally(undo)
+  await untilAborted(waited, signal).finally(() => undo?.())
 }
 
 /**

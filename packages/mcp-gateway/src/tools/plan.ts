@@ -2,14 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Prompt } from '@modelcontextprotocol/server'
 import { canonicalJson } from '@x/internal'
 import { compareText, skillsOf } from '../agents/agent.ts'
-import type {
-  Agent,
-  CheckedInput,
-  JsonSchema,
-  RunTool,
-  Skill,
-  SkillAnnotations,
-} from '../agents/agent.ts'
+import type { Agent, CheckedInput, RunTool, Skill, SkillAnnotations } from '../agents/agent.ts'
 import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/schemas.ts'
 import { GatewayError } from '../errors.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
