@@ -1,4 +1,5 @@
 import type { RequestOptions as SdkOptions } from '@modelcontextprotocol/sdk/shared/protocol.js'
+import type { PaginatedResult } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import { ToolListCache } from './tool-lists.ts'
@@ -23,10 +24,7 @@ interface PageRequest {
   cursor?: string
 }
 
-/** One page of a list. */
-interface Page {
-  readonly nextCursor?: string | undefined
-}
+type Page = Pick<PaginatedResult, 'nextCursor'>
 
 /** The members of the `Client` of SDK v1 and v2 that identify it. */
 interface ConnectedClient {
