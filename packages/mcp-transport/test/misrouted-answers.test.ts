@@ -1,11 +1,71 @@
 // Servers and proxies that answer a request with the id of another request. Observed with servers that share
 // one SDK transport between clients (GHSA-345p-7cg4-v4c7).
-import { deferred } from '@x/mcp-testing'
+import { Client as ClientV2 } from '@modelcontextprotocol/client'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { deferred, startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
+import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo } from '../src/index.ts'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, rawClient } from './raw-client.ts'
 import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
+import { getText } from './stock-client.ts'
+
+const sdkClients = { 'SDK v1': ClientV1, 'SDK v2': ClientV2 } as const
+
+describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
+  test.each(['json', 'sse'] as const)(
+    'gets no answer of another call among 10 parallel calls, as %s',
+    async (answerAs) => {
+      await using server = await startLegacyServer({ answerAs })
+      await using proxy = await startRecordingProxy(server.url)
+      const client = new Client({ name: 'app', version: '1.0.0' })
+      await client.connect(new StreamableHttpTransport(proxy.url, { era: 'legacy' }))
+      const release = deferred<'forward'>()
+      const match = ({ toolName }: Exchange): boolean => toolName === 'echo'
+      proxy.inject({
+        match,
+        times: 5,
+        async action() {
+          const held = await proxy.waitFor(() => proxy.exchanges.filter(match).length > 5)
+          const { rpcId: id } = proxy.exchanges.findLast(match) ?? held
+          const body = JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })
+          const stream = {
+            headers: { 'content-type': 'text/event-stream' },
+            body: `data: ${body}\n\n`,
+          }
+          const answer = { status: 200, ...(answerAs === 'sse' ? stream : { body }) }
+          return { type: 'answer', answer, when: 'after-execution' }
+        },
+      })
+      proxy.inject({ match, times: 5, action: () => release.promise })
+
+      const answers: unknown[] = []
+      const failures: unknown[] = []
+      const failed = deferred()
+      const calls = Array.from({ length: 10 }, async (_, n) => {
+        const text = `call ${n}`
+        try {
+          const result = await client.callTool({ name: 'echo', arguments: { text } })
+          answers.push(getText(result) === text ? 'own' : `${text} got ${String(getText(result))}`)
+        } catch (error) {
+          failures.push(error)
+        }
+        if (answers.length + failures.length === 5) failed.resolve()
+      })
+      await failed.promise
+      release.resolve('forward')
+      await Promise.all(calls)
+
+      expect(answers).toEqual(Array.from({ length: 5 }, () => 'own'))
+      const message = expect.stringMatching(/with the id of another request/)
+      const failure = { data: { code: 'OUTCOME_UNKNOWN', outcome: 'unknown', message } }
+      expect(failures).toMatchObject(Array.from({ length: 5 }, () => failure))
+      expect(server.executions('echo')).toBe(10)
+      await client.close()
+    },
+  )
+})
 
 /** Servers that answer `fast` on its own response with the id of `slow`, which is still open. */
 const ways: readonly (readonly [
