@@ -63,12 +63,12 @@ test('loads only this package, commander and Node.js for help, version and token
   expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual(['commander'])
 })
 
-test('loads no agent and no server for the help of serve', async () => {
+test('loads no agent and no server for the help of a command', async () => {
   const loaded = await loadedBy(`
     const { runCommand } = await import(source('cli/program.ts'))
     const sink = { write: () => true }
     const context = { env: {}, stdin: [], stdout: sink, stderr: sink, onSignal: () => () => {}, exit: () => {} }
-    for (const name of ['serve', 'check', 'tools', 'call', 'sessions']) await runCommand({ ...context, args: [name, '--help'] })
+    for (const name of ['serve', 'work', 'check', 'token']) await runCommand({ ...context, args: [name, '--help'] })
   `)
   expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual(['commander'])
 })
