@@ -72,7 +72,12 @@ function rpc(who: string, method: string, params: Record<string, unknown> = {}):
       'mcp-method': method,
       ...(typeof name === 'string' && { 'mcp-name': name }),
     },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: MODERN_META } }),
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method,
+      params: { ...params, _meta: MODERN_META },
+    }),
   }
 }
 
