@@ -11,7 +11,7 @@ export type ExchangeEnd =
   | 'cut' // a fault or `dropConnections()` ended the client's connection
 
 /** Headers and body of one side of an exchange. Secrets are in full. */
-export interface RecordedMessage {
+interface RecordedMessage {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   /** The first `keepBodies` bytes as UTF-8, without a character that they end in the middle of. */
