@@ -215,7 +215,7 @@ function cut(value: string): string {
   return value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value
 }
 
-/** Names a value in an error: its kind, or the value itself if it is no text. A text is shown only if `words` are expected. */
+/** Describes a value in an error. A string may be a secret: it is shown only if the option takes one of `words`. */
 export function shown(value: unknown, words?: readonly string[]): string {
   if (typeof value === 'string') return words === undefined ? 'a string' : `'${cut(value)}'`
   if (Array.isArray(value)) return 'a list'

@@ -248,9 +248,9 @@ class PreparedSchema {
 /** Work to apply one schema to a value. */
 interface Work {
   readonly length: number
-  /** Of the pattern for texts. */
+  /** Ways to match the `pattern` of the schema. */
   readonly texts: readonly Ways[]
-  /** Of the patterns for names of properties. */
+  /** Ways to match each of its `patternProperties`. */
   readonly names: readonly Ways[]
   /** A keyword of `FIELD_KEYWORDS` is `true` or `false`. */
   readonly isClosed: boolean

@@ -20,7 +20,7 @@ type Path = readonly string[]
 /**
  * Returns the part of a schema that Gemini reads (its `Schema`, a subset of OpenAPI 3.0): references are
  * inlined, recursion is cut after one level, unions become `anyOf`, null becomes `nullable`, and only lists
- * of texts become `enum`. LangChain does little of it: `@langchain/google` 0.2.6 refuses references and lists of
+ * of texts become `enum`. LangChain does not do this: `@langchain/google` 0.2.6 refuses references and lists of
  * types and drops `oneOf`, `allOf` and `const`, and `@langchain/google-genai` 2.3.2 passes all of them on.
  */
 export function googleProjection(schema: JsonSchema, note: (text: string) => void): JsonSchema {

@@ -39,7 +39,7 @@ function loadPromClient(): typeof PromClient {
   return createRequire(import.meta.url)('prom-client')
 }
 
-/** What the metrics read when they are asked for. */
+/** Values that a request for the metrics reads. */
 export interface MetricSources {
   readonly registry: () => Pick<AgentRegistry, 'agents' | 'plan'>
   /** As `RunEngine.countQueued`. Must not reject. */

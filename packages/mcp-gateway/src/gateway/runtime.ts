@@ -78,7 +78,7 @@ interface Limits extends RegistryLimits, Omit<SessionLimits, keyof SessionSettin
   readonly writeTimeoutMs: number
 }
 
-/** What tests and the conformance suite replace. */
+/** Parts that tests and the conformance suite replace. */
 export interface RuntimeEdges extends Partial<Limits> {
   /** Makes what answers requests over HTTP. @default the agents */
   readonly makeHandlers?: (parts: HandlerParts) => McpHandlers

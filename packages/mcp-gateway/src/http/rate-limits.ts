@@ -7,7 +7,7 @@ import { tryLater, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { ClientAddress } from '../options.ts'
 import type { Rates } from '../store/gateway-store.ts'
 
-/** Wrong credentials of one network per minute, if callers have no limit: nobody may guess at any speed. */
+/** Wrong credentials of one network per minute, if callers have no limit. It slows down attempts to guess a token. */
 const MAX_WRONG = 600
 
 /** Number of networks and of credentials that are remembered. */

@@ -3,9 +3,9 @@ const STALLED_MS = 5000
 
 /** Bytes of large answers and of events that clients have not read yet. */
 export interface UnreadLimits {
-  /** Of all connections. */
+  /** Limit of all connections together. */
   readonly unreadBytes: number
-  /** Of one connection. A single answer or event may be larger. */
+  /** Limit of one connection. A single answer or event may be larger. */
   readonly unreadBytesPerConnection: number
 }
 

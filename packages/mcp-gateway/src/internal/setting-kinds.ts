@@ -22,7 +22,7 @@ export const flag: z.ZodType<boolean> = z.boolean({ error: 'true or false' })
 export const text: z.ZodString = z
   .string({ error: 'text' })
   .min(1, { error: 'text that is not empty' })
-/** A list of such texts. In a variable of the environment, commas separate them. */
+/** A list of texts that are not empty. */
 export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
 /** An http or https URL. */
 export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })

@@ -45,7 +45,7 @@ export interface PutOptions {
   readonly event?: PutEvent | undefined
 }
 
-/** An event that tells of a write. */
+/** An event that announces a write. */
 export interface PutEvent {
   readonly log: string
   readonly event: unknown

@@ -317,7 +317,7 @@ function toAuthError(cause: unknown): unknown {
  * A response that is not a JSON object counts as 404, because many servers answer unknown paths with a page or a
  * redirect.
  *
- * @throws AuthError `DISCOVERY_FAILED` for a failure, which is no answer to the question whether there is metadata
+ * @throws AuthError `DISCOVERY_FAILED` if the request fails: the server may have metadata
  */
 async function metadataResponse(response: Promise<Response>, url: URL): Promise<Response> {
   try {
@@ -380,7 +380,7 @@ function isOnThisMachine({ hostname }: URL): boolean {
   return isLoopback(hostname) || hostname.endsWith('.localhost')
 }
 
-/** The parameters of a callback; undefined for a bare code, and for what is no callback. */
+/** Returns the parameters of a callback URL. Undefined for a bare code and for other texts. */
 export function callbackParameters(callback: unknown): URLSearchParams | undefined {
   const text = String(callback)
   const parameters = new URLSearchParams(URL.canParse(text) ? new URL(text).search : text)
