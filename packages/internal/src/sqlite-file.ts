@@ -16,7 +16,7 @@ export interface SqliteFileFormat {
 export type SqliteFileErrorCode =
   | 'CORRUPT' // damaged, or not a SQLite database
   | 'FOREIGN' // a database of another program
-  | 'NEWER' // written by a newer version of this program
+  | 'VERSION' // written by a version of this program that has other tables
   | 'DENIED' // missing permissions
   | 'READ_ONLY' // the file or its disk is read-only
   | 'FULL' // the disk is full
@@ -122,9 +122,14 @@ function checkContent(path: string, { applicationId, schemaVersion }: SqliteFile
       const message = `${path} is a database of another program: use another file`
       throw new SqliteFileError('FOREIGN', message)
     }
-    if (columnNumber(read('user_version')) > schemaVersion) {
-      const message = `${path} was written by a newer version: update this package, or use another file`
-      throw new SqliteFileError('NEWER', message)
+    const version = columnNumber(read('user_version'))
+    if (version !== schemaVersion) {
+      const [age, advice] =
+        version > schemaVersion
+          ? ['a newer', 'update this package, or']
+          : ['an older', 'keep it, and']
+      const message = `${path} was written by ${age} version, which has other tables: ${advice} use another file`
+      throw new SqliteFileError('VERSION', message)
     }
     const result = read('quick_check(1)')
     if (result !== 'ok') throw corrupt(path, new Error(String(result)))

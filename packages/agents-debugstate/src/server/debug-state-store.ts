@@ -42,7 +42,7 @@ export type DebugStateStoreErrorCode =
   | 'FULL' // the disk, or the memory of Redis, is full
   | 'CORRUPT' // not a SQLite database, a damaged one, or an unexpected answer of Redis
   | 'FOREIGN' // a SQLite database, or keys in Redis, of another program
-  | 'NEWER' // written by a newer version of this package
+  | 'VERSION' // written by a version of this package that has other tables
 
 /** A store cannot be used. The message is one line and says what to do. A file was not changed. */
 export class DebugStateStoreError extends Error {

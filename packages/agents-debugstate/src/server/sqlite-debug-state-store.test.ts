@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, expect, test, vi } from 'vitest'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
-import type { DebugStateStoreError } from './debug-state-store.ts'
+import type { DebugStateStoreError, DebugStateStoreErrorCode } from './debug-state-store.ts'
 import { SqliteDebugStateStore, toStoreError } from './sqlite-debug-state-store.ts'
 
 const address = { agentId: 'agent', key: 'key' }
@@ -80,16 +80,19 @@ test.each<[string, DebugStateStoreError['code'], (path: string) => Promise<void>
       database.close()
     },
   ],
-  [
-    'a database of a newer version',
-    'NEWER',
-    async (path) => {
-      await makeStore(path)
-      const database = new DatabaseSync(path)
-      database.exec('PRAGMA journal_mode = DELETE; PRAGMA user_version = 2')
-      database.close()
-    },
-  ],
+  ...['an older', 'a newer'].map(
+    (age): [string, DebugStateStoreErrorCode, (path: string) => Promise<void>] => [
+      `a database of ${age} version`,
+      'VERSION',
+      async (path) => {
+        await makeStore(path)
+        const database = new DatabaseSync(path)
+        const version = age === 'an older' ? 1 : 3
+        database.exec(`PRAGMA journal_mode = DELETE; PRAGMA user_version = ${version}`)
+        database.close()
+      },
+    ],
+  ),
 ])('refuses %s with one line that names it, and does not change it', async (_, code, make) => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')

@@ -26,7 +26,7 @@ const optionChecks: Checks<SqliteDebugStateStoreOptions> = {
 
 const FILE_FORMAT: SqliteFileFormat = {
   applicationId: 0x4d435064, // `MCPd`
-  schemaVersion: 1,
+  schemaVersion: 2,
   schema: `
     CREATE TABLE IF NOT EXISTS debug_state (
       agent_id TEXT NOT NULL,

@@ -109,7 +109,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
 
 const FILE_FORMAT: SqliteFileFormat = {
   applicationId: 0x4d435067, // `MCPg`
-  schemaVersion: 1,
+  schemaVersion: 2,
   schema: `
     CREATE TABLE IF NOT EXISTS stored_value (
       key TEXT PRIMARY KEY, text TEXT NOT NULL, version TEXT NOT NULL, ends_at REAL NOT NULL
@@ -158,7 +158,7 @@ function toGatewayError(error: unknown, path: string): Error {
     const message = `${path} is in use by another process: one folder serves one gateway`
     return new GatewayError('CONFIG', message, { cause })
   }
-  const isWrongFile = ['CORRUPT', 'FOREIGN', 'NEWER'].includes(cause.code)
+  const isWrongFile = ['CORRUPT', 'FOREIGN', 'VERSION'].includes(cause.code)
   return new GatewayError(isWrongFile ? 'CONFIG' : 'UNAVAILABLE', cause.message, { cause })
 }
 
