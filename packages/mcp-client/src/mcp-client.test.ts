@@ -1,7 +1,14 @@
 import { createDispatcher, SessionInfo } from '@x/mcp-transport'
 import { deferred, startRecordingProxy, startLegacyServer, startTestServer } from '@x/mcp-testing'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { isInitialize, rejectionOf, startSetting, statesOf, textOf } from '../test/setting.ts'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import {
+  isInitialize,
+  rejectionOf,
+  startSetting,
+  statesOf,
+  stopClock,
+  textOf,
+} from '../test/setting.ts'
 import { McpClient, SessionInfoFactory, StaticServerDirectory } from './index.ts'
 import type { McpServer, McpServerDirectory, SessionScope } from './index.ts'
 
@@ -171,9 +178,7 @@ describe('calling tools', () => {
 })
 
 describe('time limits and aborts', () => {
-  // Fake timers: time limits end only when the test advances the time, also on a busy machine.
-  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
-  afterEach(() => void vi.useRealTimers())
+  beforeEach(() => stopClock())
 
   test('waits no longer than handshakeMs for a server that is silent in the handshake', async () => {
     await using setting = await startSetting({ client: { handshakeMs: 4000 } })

@@ -4,11 +4,11 @@ import { getEventListeners } from 'node:events'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { ModernServer, RecordingProxy, LegacyServer } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf, statesOf, recordEvents, textOf } from './setting.ts'
+import { rejectionOf, statesOf, stopClock, recordEvents, textOf } from './setting.ts'
 
 type Server = LegacyServer | ModernServer
 
@@ -140,10 +140,11 @@ describe.each(eras)('$era', (era) => {
 
   test('rejects with TIMEOUT and an unknown outcome when the deadline passes during the call, and cancels it on the server', async () => {
     await using shop = await startShop(era)
-    const client = shop.clientOf()
-    await client.ping()
-    const error = await rejectionOf(client.callTool('slow', {}, { timeoutMs: 40 }))
-    expect(error).toMatchObject({ code: 'TIMEOUT', tool: 'slow', outcome: 'unknown' })
+    stopClock()
+    const call = rejectionOf(shop.clientOf().callTool('slow', {}, { timeoutMs: 40 }))
+    await shop.server.waitFor(isSlow)
+    vi.advanceTimersByTime(40)
+    expect(await call).toMatchObject({ code: 'TIMEOUT', tool: 'slow', outcome: 'unknown' })
     await era.cancelled(shop.server)
   })
 

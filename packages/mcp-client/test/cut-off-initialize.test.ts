@@ -3,7 +3,7 @@ import type { Exchange, RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
-import { rejectionOf } from './setting.ts'
+import { rejectionOf, stopClock } from './setting.ts'
 
 const SESSION_ID = 'session-of-nobody'
 const news = {
@@ -80,32 +80,24 @@ describe('an initialize that is aborted after the server has sent the session id
   })
 
   test('terminates the session when the time limit passes', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    try {
-      await using setting = await startCutOff({ handshakeMs: 5000 })
-      const { proxy, call } = setting
-      vi.advanceTimersByTime(5000)
-      expect(await call).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
-      expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID }])
-    } finally {
-      vi.useRealTimers()
-    }
+    stopClock()
+    await using setting = await startCutOff({ handshakeMs: 5000 })
+    const { proxy, call } = setting
+    vi.advanceTimersByTime(5000)
+    expect(await call).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+    expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID }])
   })
 
   test('waits for a server that does not answer DELETE no longer than the limit of dispose()', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    try {
-      await using setting = await startCutOff()
-      const { client, proxy } = setting
-      proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
-      const disposing = client.dispose()
-      await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
-      vi.advanceTimersByTime(2000)
-      await disposing
-      expect(client.status().state).toBe('created')
-    } finally {
-      vi.useRealTimers()
-    }
+    stopClock()
+    await using setting = await startCutOff()
+    const { client, proxy } = setting
+    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
+    const disposing = client.dispose()
+    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    vi.advanceTimersByTime(2000)
+    await disposing
+    expect(client.status().state).toBe('created')
   })
 })
 

@@ -1,6 +1,7 @@
-import { expect, test } from 'vitest'
+import type { Exchange } from '@x/mcp-testing'
+import { expect, test, vi } from 'vitest'
 import type { McpClient } from '../src/index.ts'
-import { rejectionOf, startSetting } from './setting.ts'
+import { rejectionOf, startSetting, stopClock } from './setting.ts'
 
 const all = ['counter_add', 'cart_add', 'echo', 'fail', 'slow', 'whoami']
 
@@ -33,9 +34,13 @@ test('gives the list to the other callers when one aborts', async () => {
 test('obeys the time limit', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting
-  await client.ping()
-  proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/list', times: 1, action: 'hang' })
-  expect(await rejectionOf(client.listTools({ timeoutMs: 40 }))).toMatchObject({ code: 'TIMEOUT' })
+  stopClock()
+  const isList = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tools/list'
+  proxy.inject({ match: isList, times: 1, action: 'hang' })
+  const error = rejectionOf(client.listTools({ timeoutMs: 40 }))
+  await proxy.waitFor(isList)
+  vi.advanceTimersByTime(40)
+  expect(await error).toMatchObject({ code: 'TIMEOUT' })
   expect(await namesOf(client)).toEqual(all)
 })
 

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import type { McpClientErrorCode } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf, startSetting } from './setting.ts'
+import { rejectionOf, startSetting, stopClock } from './setting.ts'
 import type { Setting } from './setting.ts'
 
 type Situation = 'single' | 'parallel' | 'resumed'
@@ -136,6 +136,7 @@ describe('an error that is not a loss fails the calls that received it, and the 
     const [sessionId] = server.sessions
     const times = atOnce(situation)
     proxy.inject({ match: ({ toolName }) => toolName === 'echo', times, action: form })
+    stopClock()
     // Shorter than the delay that an overloaded server asks for, so the delay is reported to the caller.
     const calls = Array.from({ length: times }, () =>
       client.callTool('echo', { text: 'x' }, { timeoutMs: 900 }),

@@ -7,7 +7,7 @@ import type { CreateDispatcherOptions, Dispatcher } from '@x/mcp-transport'
 import { bearer } from '@x/mcp-transport/auth'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
-import { misled, rejectionOf, startSetting } from './setting.ts'
+import { misled, rejectionOf, startSetting, stopClock } from './setting.ts'
 
 afterEach(() => vi.useRealTimers())
 
@@ -256,9 +256,10 @@ describe('a call whose time is over', () => {
     )
     await using setting = await startSetting({ client: { dispatcher } })
     const { client, server } = setting
-    await client.ping()
+    stopClock()
     const error = rejectionOf(client.callTool('slow', {}, { timeoutMs: 100 }))
     await server.waitFor(({ toolName }) => toolName === 'slow')
+    vi.advanceTimersByTime(100)
     expect(await error).toMatchObject(late)
     await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
   })
@@ -272,11 +273,12 @@ describe('a call whose time is over', () => {
     })
     await using setting = await startSetting({ client: { authProvider } })
     const { client, proxy } = setting
-    await client.ping()
+    stopClock()
     const headers = { 'www-authenticate': 'Bearer' }
     proxy.inject({ match: isCall, times: 1, action: { status: 401, headers } })
     const error = rejectionOf(client.callTool('counter_add', {}, { timeoutMs: 300 }))
     await asked.promise
+    vi.advanceTimersByTime(300)
     expect(await error).toMatchObject(late)
   })
 })

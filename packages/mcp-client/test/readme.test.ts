@@ -19,7 +19,7 @@ test('the README contains the example file, and the example works', async () => 
   const { stdout } = await promisify(execFile)(sourceNode, args)
   expect(stdout).toContain('cart holds apple')
   expect(server.sessions).toEqual([])
-}, 15_000)
+}, 60_000)
 
 test('the README says for every error code what to do', () => {
   const codes: Record<McpClientErrorCode, true> = {

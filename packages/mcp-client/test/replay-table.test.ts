@@ -2,10 +2,10 @@
 // often it received a request, and how often it executed the tool.
 import { freePort, lossForms } from '@x/mcp-testing'
 import type { InjectedAction } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { McpClientError } from '../src/index.ts'
 import type { McpClient, ReplayPolicy } from '../src/index.ts'
-import { misled, startSetting } from './setting.ts'
+import { misled, startSetting, stopClock } from './setting.ts'
 import type { Setting } from './setting.ts'
 
 const policies: readonly ReplayPolicy[] = ['session-loss', 'idempotent', 'never']
@@ -197,7 +197,11 @@ describe('the outcome of a request, and how often it was executed', () => {
       const { client, proxy } = setting
       await client.listTools()
       proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'ping', action: 'hang' })
-      expect(await client.ping({ timeoutMs: 30 }).catch(nameOf)).toBe('TIMEOUT')
+      stopClock()
+      const late = client.ping({ timeoutMs: 30 }).catch(nameOf)
+      await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'ping')
+      vi.advanceTimersByTime(30)
+      expect(await late).toBe('TIMEOUT')
       const caller = new AbortController()
       const left = client.ping({ signal: caller.signal }).catch(nameOf)
       await proxy.waitFor(() => proxy.count({ rpcMethod: 'ping' }) === 2)

@@ -6,9 +6,10 @@ import {
   startRecordingProxy,
 } from '@x/mcp-testing'
 import type { Exchange } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
+import type { ClientHandlers, McpClientEvents, TimeoutExtension } from '../src/index.ts'
+import { rejectionOf, stopClock } from './setting.ts'
 
 /** Waits for the next event of a client. Call it before the cause of the event. */
 function next<Name extends keyof McpClientEvents>(
@@ -81,18 +82,17 @@ describe('on a server without sessions', () => {
 describe('on a server from npm, with sessions', () => {
   test('extends the time limit while the server reports progress, up to maxMs', async () => {
     await using server = await startEverythingServer()
+    stopClock('performance')
     await using client = new McpClient({ url: server.url }, { timeoutMs: 1000 })
-    const call = (maxMs?: number): Promise<unknown> =>
-      client.callTool(
-        'trigger-long-running-operation',
-        { duration: 2, steps: 20 },
-        maxMs === undefined ? {} : { timeout: { resetOnProgress: true, maxMs } },
-      )
-    await client.ping({ timeoutMs: 30_000 }) // on a busy machine, the handshake takes longer
-    const [plain, extended, tooLong] = await Promise.allSettled([call(), call(60_000), call(1200)])
-    expect(plain).toMatchObject({ reason: { code: 'TIMEOUT', outcome: 'unknown' } })
-    expect(extended.status).toBe('fulfilled')
-    expect(tooLong).toMatchObject({ reason: { code: 'TIMEOUT', outcome: 'unknown' } })
+    const name = 'trigger-long-running-operation'
+    // Time passes only with the progress: 600 ms each time.
+    const onProgress = (): void => void vi.advanceTimersByTime(600)
+    const call = (timeout?: TimeoutExtension): Promise<unknown> =>
+      client.callTool(name, { duration: 0.4, steps: 4 }, { onProgress, timeout })
+    const late = { code: 'TIMEOUT', outcome: 'unknown' }
+    expect(await rejectionOf(call())).toMatchObject(late)
+    await call({ resetOnProgress: true, maxMs: 60_000 })
+    expect(await rejectionOf(call({ resetOnProgress: true, maxMs: 1200 }))).toMatchObject(late)
   })
 
   test('lists, reads, gets and completes', async () => {

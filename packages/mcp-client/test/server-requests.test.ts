@@ -243,7 +243,7 @@ describe('on a stateless server', () => {
       },
     })
     expect(server.executions('ask_twice')).toBe(1)
-  }, 15_000)
+  }, 60_000)
 })
 
 interface Questions {

@@ -1,11 +1,9 @@
 import { TransportError } from '@x/mcp-transport'
 import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing'
 import type { LossFormName, LossVerdict } from '@x/mcp-testing'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { isInitialize, rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
-
-afterEach(() => vi.useRealTimers())
+import { isInitialize, rejectionOf, startSetting, statesOf, stopClock, textOf } from './setting.ts'
 
 function formsOf(verdict: LossVerdict): LossFormName[] {
   return (Object.keys(lossForms) as LossFormName[]).filter(
@@ -20,7 +18,7 @@ describe('a session that the server refuses', () => {
     await client.ping()
     const dead = await client.getSessionId()
     server.forgetSessions()
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // on a busy machine, no timer may fire
+    stopClock()
     const calls = Array.from({ length: 500 }, (_, n) => client.callTool('echo', { text: `${n}` }))
     const outcomes = await Promise.allSettled(calls)
     const toDead = proxy.exchanges.filter(

@@ -3,6 +3,7 @@ import type { Dispatcher } from '@x/mcp-transport'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { Exchange, RecordingProxy, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
+import { onTestFinished, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
 
@@ -87,4 +88,10 @@ export function misled(
     return dispatch(origin === undefined ? options : { ...options, origin }, handler)
   })
   return { value, [Symbol.asyncDispose]: () => dispatcher.destroy() }
+}
+
+/** From now on, only `vi.advanceTimersByTime()` moves the timers of the test: none ends early on a busy machine. */
+export function stopClock(...others: readonly 'performance'[]): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', ...others] })
+  onTestFinished(() => void vi.useRealTimers())
 }

@@ -1,10 +1,10 @@
 // Calls that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
 import { once } from 'node:events'
 import { deferred } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { McpClientError, McpClientOptions, Progress } from '../src/index.ts'
-import { rejectionOf, textOf } from './setting.ts'
+import { rejectionOf, stopClock, textOf } from './setting.ts'
 import { given, polled } from './task-setting.ts'
 
 /** A handler that never answers, and the signal of its first question. */
@@ -174,27 +174,6 @@ describe.concurrent('callTool()', () => {
     expect(textOf(await call)).toBe('done')
   })
 
-  test('rejects with the reference after timeoutMs of the call, and does not cancel the task', async () => {
-    await using all = await given()
-    const { client, server } = all
-    await client.ping() // the first connection is not a part of the 300 ms
-    const error = await rejectionOf(client.callTool('slow_compute', {}, { timeoutMs: 300 }))
-    expect(error).toMatchObject({
-      code: 'TIMEOUT',
-      outcome: 'unknown',
-      task: { taskId: server.lastTask.taskId, tool: 'slow_compute' },
-    })
-    expect(server.count('tasks/cancel')).toBe(0)
-  })
-
-  test('waits longer than timeoutMs of the client, which limits one request', async () => {
-    await using all = await given({ timeoutMs: 1000 })
-    const { client, server } = all
-    const call = client.callTool('slow_compute', { seconds: 1.3, label: 'late' })
-    expect(textOf(await call)).toBe('late')
-    expect(server.runs).toEqual(['slow_compute'])
-  })
-
   test('reports each status message as progress once', async () => {
     await using all = await given()
     const { client, server } = all
@@ -238,6 +217,35 @@ describe.concurrent('callTool()', () => {
   })
 })
 
+describe('time limits of callTool()', () => {
+  beforeEach(() => stopClock('performance'))
+
+  test('end a call with its reference after timeoutMs of the call, and do not cancel the task', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const call = rejectionOf(client.callTool('slow_compute', {}, { timeoutMs: 3000 }))
+    await polled(server)
+    vi.advanceTimersByTime(3000)
+    expect(await call).toMatchObject({
+      code: 'TIMEOUT',
+      outcome: 'unknown',
+      task: { taskId: server.lastTask.taskId, tool: 'slow_compute' },
+    })
+    expect(server.count('tasks/cancel')).toBe(0)
+  })
+
+  test('let a task go on after timeoutMs of the client, which limits one request', async () => {
+    await using all = await given({ timeoutMs: 1000 })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await polled(server)
+    vi.advanceTimersByTime(1300)
+    server.complete('late')
+    expect(textOf(await call)).toBe('late')
+    expect(server.runs).toEqual(['slow_compute'])
+  })
+})
+
 describe.concurrent('a server with wrong answers', () => {
   test('that asks a hundred questions at once: at most eight handlers run at the same time', async () => {
     let running = 0
@@ -264,7 +272,7 @@ describe.concurrent('a server with wrong answers', () => {
     await using all = await given({}, { ttlMs: null })
     const { client, server } = all
     server.onGet = (task) => ({ ...task, status: 'input_required', inputRequests: { name: {} } })
-    const call = client.callTool('slow_compute', {}, { timeoutMs: 3000 })
+    const call = client.callTool('slow_compute')
     expect(await rejectionOf(call)).toMatchObject({ code: 'UNEXPECTED_RESPONSE' })
   })
 

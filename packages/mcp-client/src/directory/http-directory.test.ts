@@ -292,10 +292,10 @@ describe('a lookup that fails', () => {
     await using silent = await startTestServer(() => asked.resolve())
     const directory = httpDirectory({ baseUrl: silent.url, timeoutMs: 30 })
     await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'TIMEOUT' })
-    await asked.promise
     const controller = new AbortController()
     const patient = httpDirectory({ baseUrl: silent.url })
     const lookup = patient.retrieve({ slug: 'shop', signal: controller.signal })
+    await asked.promise
     controller.abort(new Error('enough'))
     await expect(lookup).rejects.toThrow('enough')
   })

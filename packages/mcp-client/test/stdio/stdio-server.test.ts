@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url'
 import { inspect, promisify } from 'node:util'
 import { everythingStdioCommand, sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   McpClient,
   McpClientError,
   SessionInfoFactory,
   StaticServerDirectory,
 } from '../../src/index.ts'
-import { rejectionOf, statesOf, recordEvents, textOf } from '../setting.ts'
+import { rejectionOf, statesOf, stopClock, recordEvents, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
 
@@ -162,8 +162,7 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
   })
 
   test('rejects the call at the time limit of the handshake, with its standard error, and leaves no process', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    onTestFinished(() => void vi.useRealTimers())
+    stopClock()
     await using client = new McpClient(misbehaving('silent'), { handshakeMs: 5000 })
     const said = logged(client, 'licence')
     const call = rejectionOf(client.ping())
