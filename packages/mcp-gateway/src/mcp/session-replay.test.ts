@@ -19,6 +19,7 @@ import {
   type Tool,
 } from '../../test/session-world.ts'
 import { withLogs } from '../../test/two-replicas.ts'
+import type { LoggedEvent } from '../store/gateway-store.ts'
 import type { SessionStore } from './sessions.ts'
 
 const call = (id: number, name: string): object => ({
@@ -295,6 +296,28 @@ describe('several processes', () => {
     await w.processes[0].kill()
     const text = await (await w.b(back(session, last))).text()
     expect(dataOf(text)).toMatchObject([{ id: 1, result: {} }])
+  })
+
+  test('give a reader the answer of a process that died before the tail of the log brought it', async () => {
+    const wrap = (store: SessionStore): SessionStore =>
+      withLogs(store, {
+        tail: (log, after, listener) => {
+          const onEvent = (event: LoggedEvent): void => {
+            if (!JSON.stringify(event).includes('finished')) listener.onEvent(event)
+          }
+          return store.logs.tail(log, after, { ...listener, onEvent })
+        },
+      })
+    await using s = await slowWorld({ wrap })
+    const { world: w, session } = s
+    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    const text = (await w.b(back(session, last))).text()
+    await turnsPass()
+    s.finish()
+    await turnsPass()
+    await w.processes[0].kill()
+    await w.clock.advance(5000)
+    expect(dataOf(await text)).toMatchObject([{ id: 1, result: {} }])
   })
 
   test('cancel a call whose client reads at a process that dies', async () => {
