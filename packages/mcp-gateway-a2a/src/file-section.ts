@@ -19,7 +19,6 @@ const schema = z.strictObject({
     { error: 'a list of cards' },
   ),
   trustedOrigins: z.array(setting.url, { error: 'a list of URLs' }).optional(),
-  refreshMs: setting.ms(1).default(20_000),
   maxBytes: setting.bytes.optional(),
 })
 

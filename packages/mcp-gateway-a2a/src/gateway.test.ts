@@ -5,6 +5,7 @@ import { type A2aAgent, filePart, startA2aAgent, textPart, urlPart } from '../te
 import { CLIENT_KINDS, connect } from '../../mcp-gateway/test/mcp-clients.ts'
 import { createGateway } from '@x/mcp-gateway'
 import type { Gateway } from '@x/mcp-gateway'
+import { systemClock } from '@x/mcp-gateway/adapter'
 import { a2aSource } from './source.ts'
 
 function gatewayFor(agent: A2aAgent): Gateway {
@@ -14,8 +15,7 @@ function gatewayFor(agent: A2aAgent): Gateway {
       a2aSource({
         cards: [agent.url],
         trustedOrigins: [agent.origin],
-        refreshMs: 20,
-        random: () => 0.5,
+        clock: { ...systemClock, after: (ms, act) => systemClock.after(Math.min(ms, 20), act) },
       }),
     ],
   })

@@ -52,8 +52,6 @@ export interface A2aSourceOptions {
    * files. @default none: only https to public addresses
    */
   readonly trustedOrigins?: readonly string[] | undefined
-  /** Milliseconds between two reads of a card. An agent leaves if it was not seen for 60,000. @default 20_000 */
-  readonly refreshMs?: number | undefined
   /** Time limit in milliseconds for one read of a card or a task, and for a cancellation. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** Milliseconds for which an agent may send nothing on an open request. @default 300_000 */
@@ -77,7 +75,6 @@ const cardChecks: Checks<A2aCard> = {
 const optionChecks: Checks<A2aSourceOptions> = {
   cards: check.required(check.listOf(check.or(check.string, check.section(cardChecks)))),
   trustedOrigins: check.listOf(check.string),
-  refreshMs: check.number(),
   timeoutMs: check.number(),
   silenceMs: check.number(),
   pollMs: check.number(),
@@ -93,10 +90,10 @@ const optionChecks: Checks<A2aSourceOptions> = {
  */
 export function a2aSource(options: A2aSourceOptions): AgentSource {
   assertGatewayOptions('a2aSource()', options, optionChecks)
-  const { cards, trustedOrigins = [], refreshMs = 20_000, timeoutMs = 10_000 } = options
+  const { cards, trustedOrigins = [], timeoutMs = 10_000 } = options
   const { silenceMs = 300_000, pollMs = 1000, maxBytes = 67_108_864 } = options
   const { clock = systemClock, random = Math.random } = options
-  const times = { refreshMs, timeoutMs, silenceMs, pollMs, clock, random }
+  const times = { timeoutMs, silenceMs, pollMs, clock, random }
   return new A2aSource(cards, { trustedOrigins, maxBytes, ...times })
 }
 
@@ -212,6 +209,8 @@ interface KnownCard {
 }
 
 const MAX_CARD_BYTES = 1_048_576
+/** Milliseconds between two reads of a card. The registry drops an agent that was not seen for 60,000. */
+const REFRESH_MS = 20_000
 const MAX_BACKOFF_MS = 300_000
 
 /** One agent: reads its card again and again, less often while that fails, and makes the client that calls it. */
@@ -253,7 +252,7 @@ class RemoteAgent {
 
   /** Resolves after the first read of the card, also if it failed. Never rejects. */
   async start(listener: AgentListener): Promise<void> {
-    const { refreshMs, clock, random } = this.#settings
+    const { clock, random } = this.#settings
     this.#listener = listener
     try {
       const known = await this.#read()
@@ -272,7 +271,7 @@ class RemoteAgent {
         listener.gone(this.id)
       } else if (this.#known) listener.unreachable(this.id, 'The agent card cannot be read')
     }
-    const backoffMs = Math.min(MAX_BACKOFF_MS, refreshMs * 2 ** Math.max(0, this.#failures - 1))
+    const backoffMs = Math.min(MAX_BACKOFF_MS, REFRESH_MS * 2 ** Math.max(0, this.#failures - 1))
     const waitMs = Math.round(backoffMs * (0.9 + random() * 0.2))
     this.#undoTimer = clock.after(waitMs, () => void this.start(listener))
   }

@@ -58,8 +58,6 @@ export interface LangGraphServerSourceOptions {
   readonly headers?: CredentialHeaders | undefined
   /** Names or ids of the assistants to offer. @default all assistants of the server */
   readonly assistants?: readonly string[] | undefined
-  /** Milliseconds between two searches for assistants. @default 20_000 */
-  readonly refreshMs?: number | undefined
   /** Time limit in milliseconds for the list of assistants, for each schema, and for the deletion of a thread. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** @default the global `fetch` */
@@ -68,12 +66,14 @@ export interface LangGraphServerSourceOptions {
   readonly clock?: Clock | undefined
 }
 
+/** Milliseconds between two searches for assistants. The registry drops an agent that was not seen for 60,000. */
+const REFRESH_MS = 20_000
+
 const optionChecks: Checks<LangGraphServerSourceOptions> = {
   url: check.required(check.string), // the constructor checks the rest
   apiKey: check.text,
   headers: credentialHeaders,
   assistants: check.listOf(check.text),
-  refreshMs: check.number(),
   timeoutMs: check.number(),
   fetch: check.func,
   clock: check.methods('now', 'after'),
@@ -305,7 +305,6 @@ class LangGraphServerSource implements AgentSource {
   }
 
   async #refresh(listener: AgentListener): Promise<void> {
-    const { refreshMs = 20_000 } = this.#options
     try {
       await this.#search(listener)
     } catch (error) {
@@ -318,7 +317,7 @@ class LangGraphServerSource implements AgentSource {
       }
     }
     if (this.#closing.signal.aborted) return
-    this.#undoRefresh = this.#clock.after(refreshMs, () => void this.#refresh(listener))
+    this.#undoRefresh = this.#clock.after(REFRESH_MS, () => void this.#refresh(listener))
   }
 
   async #search(listener: AgentListener): Promise<void> {

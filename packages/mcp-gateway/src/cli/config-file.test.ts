@@ -155,10 +155,6 @@ describe('readConfig', () => {
       'store:\n  type: redis\n  url: redis://localhost\n  dir: ./data',
       'g.yaml:2: setting "store.type" must be disk, which is the type for store.dir, not a string',
     ],
-    [
-      'sources:\n  - { type: a2a, cards: [https://a.example], refreshMs: 50000 }',
-      'g.yaml:2: setting "sources[0].refreshMs" must be a number below 50000: an agent leaves after 60000 ms, not 50000',
-    ],
     ['- a', 'g.yaml: the settings must be a section with keys of its own, not a list'],
     [
       'auth:\n  mode: facade\n  facade: { redirectUris: 5, provider: "" }',

@@ -15,7 +15,6 @@ import { ARTIFACTS_PATH } from '../http/artifact-routes.ts'
 import {
   headers,
   matching,
-  ms,
   oneOf,
   secret,
   section,
@@ -28,7 +27,6 @@ import {
 import { settingsShape, type GatewayOptions, type GatewaySettings } from '../options.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import { AGENT_TTL_MS } from '../tools/agent-registry.ts'
 import { PACKAGES } from './file-sections.ts'
 import type { FileSections, SectionContext } from './file-sections.ts'
 
@@ -96,7 +94,6 @@ const langgraphServer = z.strictObject({
   apiKey: secret(text).optional(),
   headers: headers.optional(),
   assistants: texts.optional(),
-  refreshMs: ms(1).default(20_000),
 })
 
 /** Sources that need no other package. */
@@ -188,7 +185,7 @@ interface Contradiction {
 /** Finds settings that are valid alone and wrong together. */
 function* contradictions(settings: FileSettings): Generator<Contradiction> {
   yield* sharedPaths(settings)
-  const { auth, store, sources } = settings
+  const { auth, store } = settings
   const mode = ['auth', 'mode']
   if (auth.issuers.length > 0 && auth.mode !== 'jwt') {
     yield { path: mode, expected: 'jwt, which is the mode for auth.issuers' }
@@ -200,12 +197,6 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
   const type = ['store', 'type']
   if (store.dir !== undefined && store.type !== 'disk') {
     yield { path: type, expected: 'disk, which is the type for store.dir' }
-  }
-  // Else agents would leave and come back between two searches. A search may begin a tenth later, and takes time.
-  for (const [index, { refreshMs }] of sources.entries()) {
-    if (typeof refreshMs !== 'number' || 1.2 * refreshMs < AGENT_TTL_MS) continue
-    const expected = `a number below ${AGENT_TTL_MS / 1.2}: an agent leaves after ${AGENT_TTL_MS} ms`
-    yield { path: ['sources', index, 'refreshMs'], expected }
   }
 }
 

@@ -78,7 +78,7 @@ export interface RegistryLimits {
 export const REGISTRY_LIMITS: RegistryLimits = { debounceMs: 250 }
 
 /** An agent of another process leaves if its source has not seen it for this time: three searches of a source. */
-export const AGENT_TTL_MS = 60_000
+const AGENT_TTL_MS = 60_000
 const CHECK_MS = 10_000
 
 /** Longest wait for the first search of a source. */
