@@ -91,18 +91,18 @@ export interface GatewaySettings {
   readonly streaming: StreamingSettings
   /** Calls that outlive their requests. */
   readonly tasks: TaskSettings
-  /** Up to which size a result holds a file itself instead of a link. The smallest limit counts. Sizes of files are raw bytes; in `resultMaxBytes`, base64 counts. A file of exactly the limit is inline. */
+  /** Size up to which a result holds a file itself instead of a link. The smallest limit counts. In `resultMaxBytes`, base64 counts; in the others, raw bytes. */
   readonly inline: InlineSettings
   /** Files that agents make and that clients upload. */
   readonly artifacts: ArtifactSettings
   /**
-   * Requests of one caller per minute. Callers without a name share the limit of their network (an IPv4 address or an
-   * IPv6 /64), to which wrong credentials count, too. 0: no limit, except 600 wrong credentials of one network.
+   * Requests of one caller per minute. Callers without a name share the limit of their network, to which wrong
+   * credentials count, too. 0: no limit, except 600 wrong credentials of one network.
    */
   readonly requestsPerMinute: number
   /**
    * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
-   * If it is left out: random, so that signed values end with the process.
+   * Without it, signed values end with the process.
    */
   readonly stateKey: string | Uint8Array | undefined
 }
@@ -142,19 +142,19 @@ export interface HttpSettings {
   readonly port: number
   /** Path of the MCP endpoint, if the gateway listens itself. */
   readonly path: string
-  /** URL at which clients reach the gateway, such as `https://agents.example`, if it is not the address it listens on. */
+  /** URL at which clients reach the gateway, such as `https://agents.example`. */
   readonly publicUrl: string | undefined
   /**
-   * Host names, without port, that requests may use besides loopback names and `publicUrl`. With `auth`, and if both
-   * are empty, every name is accepted.
+   * Host names, without port, that requests may use besides loopback names and `publicUrl`. If both are empty, and with
+   * `auth`, every name is accepted.
    */
   readonly allowedHosts: readonly string[]
   /** Origins of web pages that may call, besides pages of this machine. */
   readonly allowedOrigins: readonly string[]
   /**
-   * How to find the address of a client, which the limits of callers without a name use: `header` is a header that your proxies write,
-   * `proxies` is their number (1 by default). If it is left out: the other end of the connection; where `fetch` is
-   * mounted there is none, and these callers are not limited.
+   * Source of the address of a client, for the limits of callers without a name: `header` is a header that your proxies
+   * write, `proxies` is their number (1 by default). Without it: the other end of the connection. A mounted `fetch` has
+   * none, and does not limit these callers.
    */
   readonly clientAddress: ClientAddress | undefined
   /** Larger request bodies are refused with 413. */
@@ -163,7 +163,7 @@ export interface HttpSettings {
   readonly drainDelayMs: number
   /** Time that calls have to end when the gateway closes. Then they are aborted. */
   readonly shutdownGraceMs: number
-  /** Path of the metrics in the format of Prometheus. Everyone who can connect may read them. If it is left out: no metrics. */
+  /** Path of the metrics for Prometheus, which everyone who can connect may read. Without it: no metrics. */
   readonly metricsPath: string | undefined
   /** Listens without `auth` even at an address that other machines can reach. */
   readonly insecure: boolean
@@ -292,7 +292,7 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
 export interface ToolSettings {
   /**
    * Offers only tools that match, by the name of the agent, the skill or the tool. A text is compared exactly; a text
-   * with one of `. * + ? [ ] { } ( ) ^ $ | \` is a regular expression.
+   * with one of `.*+?[]{}()^$|\` is a regular expression.
    */
   readonly include: readonly string[]
   /** Leaves out tools that match. Exact text wins over an expression; of two equal matches `exclude` wins. */
@@ -300,13 +300,13 @@ export interface ToolSettings {
   /** Settings of single tools, by `agent/skill`; for an agent without skills by the agent alone. */
   readonly overrides: Readonly<Record<string, ToolOverride>>
   /**
-   * Parameters of tools. `message`: one text, except for graphs that cannot start from one. `schema`: those of the
-   * skill's schema, if it has one. `auto`: those of a schema with plain fields, and of a typed graph without `messages`.
+   * Parameters of tools. `message`: one text, except for graphs that cannot start from one. `schema`: the fields of the
+   * skill's schema, if it has one. `auto`: the fields if they are plain, or if a typed graph has no `messages`.
    */
   readonly parameters: 'message' | 'schema' | 'auto'
   /**
-   * Infers the schema of a skill without one from its examples, if each is a JSON object and they agree on the types of
-   * their properties. Properties that all examples have are required. The tool says so in `_meta.schemaFrom`.
+   * Infers the schema of a skill without one from its examples, if all are JSON objects that agree on the types of
+   * their properties. Properties that all examples have are required. Such a tool has `_meta.schemaFrom`.
    */
   readonly schemaFromExamples: boolean
   /** Which calls become tasks, for tools without an override. See `docs/tasks.md`. */
@@ -327,15 +327,15 @@ const tools: Shape<ToolSettings> = {
 
 export interface RunSettings {
   /**
-   * `run`: each call has a thread of its own. `thread`: all calls of one caller to one agent are one conversation. A
-   * caller without a name is known by its session.
+   * `run`: each call has its own thread. `thread`: all calls of one caller to one agent are one conversation. A caller
+   * without a name is known by its session.
    */
   readonly mode: 'run' | 'thread'
   /** Time that a whole run may take. */
   readonly timeoutMs: number
   /** Number of runs at a time. Further calls wait for at most 30 s: 128 of all callers, and 64 of one caller. */
   readonly maxConcurrent: number
-  /** Number of runs of one principal at a time; of one address for callers without a name. */
+  /** Number of runs of one caller at a time; of one address for callers without a name. */
   readonly maxConcurrentPerPrincipal: number
   /** Time that a paused run waits for its answer. */
   readonly needsInputTtlMs: number
@@ -389,8 +389,8 @@ export interface InlineSettings {
   /** Size of any other file. */
   readonly binaryMaxBytes: number
   /**
-   * Size of a whole result as JSON. A longer text is cut, marked and kept as a file; a file that does not fit becomes
-   * a link. Clients of the Python SDK refuse 1 MiB.
+   * Size of a whole result as JSON. A longer text is cut, marked and kept as a file. Clients of the Python SDK refuse
+   * 1 MiB.
    */
   readonly resultMaxBytes: number
 }

@@ -16,7 +16,7 @@ This page is generated from the schema of the settings: run \`pnpm vitest run pa
 
 A configuration file and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`store\` and \`log\` are sections of a file, and objects of a program.
 
-Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Commas separate the items of a list in a variable. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. See [operation](gateway-operation.md#the-command) for the file, and [agents and tools](gateway-agents.md#names-filters-and-parameters) for \`tools\`.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -141,7 +141,7 @@ function kindAt(schema: z.ZodType, path: SettingPath): string {
   for (const { enum: words, type, minimum, maximum, items } of shapesAt(schema, path)) {
     if (Array.isArray(words)) return words.map((word) => `\`${String(word)}\``).join(' or ')
     if (type === 'integer') return `number${range(minimum, maximum)}`
-    if (type === 'boolean') return '`true` or `false`'
+    if (type === 'boolean') return 'boolean'
     if (type === 'array') return isRecord(items) && items['type'] === 'string' ? 'texts' : 'list'
     if (type === 'object') return 'section'
     if (typeof type === 'string') return 'text'
