@@ -1,10 +1,8 @@
 // Code of the command-line programs. A separate entry, because nothing else needs commander.
-import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
-import * as module from 'node:module' // a named import of a new function fails on an old Node.js, before the check
 import { debuglog } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
-import { isRecord } from './is-record.ts'
+import { readPackageVersion } from './package-version.ts'
 
 /** An error that the user can fix. It is shown as one line, without a stack. */
 export class CommandError extends Error {
@@ -84,12 +82,6 @@ function toUsageError(
   const safe =
     error.code === 'commander.unknownOption' ? text.replace(/=[^]*?'(?=\n|$)/, "'") : text
   return new UsageError(toLine(`${safe} ${help}`), { cause: error })
-}
-
-function readPackageVersion(url: string): string {
-  const path = module.findPackageJSON(url)
-  const manifest: unknown = path === undefined ? {} : JSON.parse(readFileSync(path, 'utf8'))
-  return isRecord(manifest) ? String(manifest['version']) : 'unknown'
 }
 
 /** The process that a command runs in. */

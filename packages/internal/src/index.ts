@@ -19,6 +19,7 @@ export {
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
 export { nearestWord } from './nearest-word.ts'
+export { readPackageVersion } from './package-version.ts'
 export { removeFrom } from './remove-from.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { sharedStorage } from './shared-storage.ts'

@@ -1,5 +1,6 @@
 // All settings of a gateway: beside each type with its comments are the ranges and the defaults. From this one
 // description come the checks of options and files, and `docs/gateway-configuration.md`.
+import { readPackageVersion } from '@x/internal'
 import { z } from 'zod'
 
 import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
@@ -24,7 +25,6 @@ import {
 } from './internal/setting-kinds.ts'
 import type { RunEngine } from './runs/engine.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
-import { packageVersion } from './version.ts'
 
 /**
  * Options of `createGateway`. Only agents are needed: `agents` or `sources`. Settings that are left out have the
@@ -119,7 +119,7 @@ export interface ServerSettings {
 const server: Shape<ServerSettings> = {
   name: text.default('Agent Gateway'),
   description: text.default('Agents over MCP'),
-  version: text.default(packageVersion),
+  version: text.default(() => readPackageVersion(import.meta.url)),
 }
 
 /**

@@ -4,13 +4,13 @@ import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 
+import { readPackageVersion } from '@x/internal'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 
 import { run, start } from '../../test/command-line.ts'
 import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
 import { DiskGatewayStore } from '../store/sqlite-store.ts'
-import { packageVersion } from '../version.ts'
 
 let folder: ConfigFolder
 
@@ -75,7 +75,7 @@ describe('check', () => {
     const { code, out, err } = await run(['check', path], { KEY: 'k'.repeat(40) })
     expect([code, err]).toEqual([0, ''])
     expect(out).toContain('port: 8000')
-    expect(out).toContain(`version: ${packageVersion()}`)
+    expect(out).toContain(`version: ${readPackageVersion(import.meta.url)}`)
     expect(out).not.toMatch(/stateKey|kkkk/)
     expect(out).toMatch(/1 tool\n {2}support {2}\S/)
   })

@@ -1,7 +1,6 @@
-import { isRecord } from '@x/internal'
+import { isRecord, readPackageVersion } from '@x/internal'
 import type * as OpenTelemetry from '@opentelemetry/api'
 
-import { packageVersion } from '../version.ts'
 import type { GatewayObserver, ObservedCall } from '../internal/observer.ts'
 
 /**
@@ -15,6 +14,7 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
   const api = await loadApi()
   if (api === undefined) return undefined
   const { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = api
+  const version = readPackageVersion(import.meta.url)
   const spans = new WeakMap<ObservedCall, OpenTelemetry.Span>()
   return {
     callStarted: (call) => {
@@ -27,7 +27,7 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
         'mcp.gateway.era': call.era,
       }
       // Looked up each time, because an SDK may be registered later.
-      const tracer = trace.getTracer('mcp-gateway', packageVersion())
+      const tracer = trace.getTracer('mcp-gateway', version)
       const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent)
       spans.set(call, span)
       const carrier: Record<string, string> = {}
