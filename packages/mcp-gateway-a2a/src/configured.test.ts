@@ -16,7 +16,7 @@ sources:
         headers: { authorization: "Bearer \${AGENT_KEY}" }
     trustedOrigins: [${agent.origin}]
 `
-  const { config, sections } = await readConfig({ content, env: { AGENT_KEY: 'k1' } })
+  const { config, sections } = await readConfig(content, { env: { AGENT_KEY: 'k1' } })
   const context = { folder: '', onWarning: () => undefined, sections }
   await using configured = await toOptions(config, context)
   const [source] = configured.sources

@@ -74,13 +74,11 @@ const TYPES: Readonly<Record<string, string>> = {
 /** Returns the text of the page. */
 export async function settingsReference(): Promise<string> {
   const docs = await readDocs()
-  const plain = (await readConfig({ content: '' })).config
+  const plain = (await readConfig('')).config
   const { config, schema, sections } = await readConfig({
-    content: {
-      sources: [{ type: 'a2a', cards: [] }],
-      auth: { mode: 'facade' },
-      store: { type: 'redis', url: 'redis://localhost' },
-    },
+    sources: [{ type: 'a2a', cards: [] }],
+    auth: { mode: 'facade' },
+    store: { type: 'redis', url: 'redis://localhost' },
   })
   const defaults = {
     ...plain,

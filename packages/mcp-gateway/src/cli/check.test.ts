@@ -21,7 +21,7 @@ test('leaves out the secrets of all sections', async () => {
     stateKey: 'S5'.repeat(20),
     store: { type: 'redis', url: 'redis://user:S6@localhost:6379' },
   }
-  const { config, schema } = await readConfig({ content })
+  const { config, schema } = await readConfig(content)
   const shown = withoutSecrets(config, schema)
   expect(JSON.stringify(shown)).not.toMatch(/S[1-7]|aaaa/)
   expect(shown).toMatchObject({

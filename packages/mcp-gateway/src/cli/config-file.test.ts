@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 
 import { GatewayError } from '../errors.ts'
-import { readConfig, type ConfigSource } from './config-file.ts'
+import { readConfig } from './config-file.ts'
 
-async function failureOf(source: ConfigSource): Promise<GatewayError> {
+async function failureOf(content: string | object): Promise<GatewayError> {
   try {
-    await readConfig(source)
+    await readConfig(content, { file: 'g.yaml' })
   } catch (error) {
     if (GatewayError.is(error)) return error
   }
@@ -14,12 +14,10 @@ async function failureOf(source: ConfigSource): Promise<GatewayError> {
 
 describe('readConfig', () => {
   test('gives an empty file all defaults, with an address that only this machine can reach', async () => {
-    const { config } = await readConfig({ content: '' })
+    const { config } = await readConfig('')
     expect(config.http).toMatchObject({ host: '127.0.0.1', port: 8000, path: '/mcp' })
     expect(config.auth.mode).toBe('none')
-    expect((await readConfig({ content: 'http:\n  # port: 1\nsources: null\n' })).config).toEqual(
-      config,
-    )
+    expect((await readConfig('http:\n  # port: 1\nsources: null\n')).config).toEqual(config)
   })
 
   test('refuses YAML whose aliases expand to gigabytes', async () => {
@@ -28,14 +26,12 @@ describe('readConfig', () => {
       return `${name}: &${name} [${`*${before},`.repeat(9)}*${before}]`
     })
     const content = `a: &a [x, x, x, x, x, x, x, x, x, x]\n${levels.join('\n')}\n`
-    expect((await failureOf({ content, name: 'g.yaml' })).message).toBe(
-      'g.yaml: it cannot be read as YAML',
-    )
+    expect((await failureOf(content)).message).toBe('g.yaml: it cannot be read as YAML')
   })
 
   test('refuses keys such as __proto__ and constructor, and changes no prototype', async () => {
     const content = '__proto__: { polluted: 1 }\nconstructor: { prototype: { polluted: 1 } }\n'
-    expect((await failureOf({ content })).message).toContain('there is no setting "constructor"')
+    expect((await failureOf(content)).message).toContain('there is no setting "constructor"')
     expect({}).not.toHaveProperty('polluted')
   })
 
@@ -46,11 +42,11 @@ describe('readConfig', () => {
       path: '/artifacts',
       metricsPath: '/artifacts-metrics',
     }
-    expect((await readConfig({ content: { http } })).config.http).toMatchObject(http)
+    expect((await readConfig({ http })).config.http).toMatchObject(http)
   })
 
   test('reads an object like the same YAML', async () => {
-    const { config } = await readConfig({ content: { http: { port: 1 } } })
+    const { config } = await readConfig({ http: { port: 1 } })
     expect(config.http.port).toBe(1)
   })
 
@@ -168,19 +164,17 @@ describe('readConfig', () => {
       'g.yaml:1: setting "auth.mode" is missing: it must be facade, which is the mode for auth.facade',
     ],
   ])('refuses %j with its place and what is expected', async (content, message) => {
-    const failure = await failureOf({ content, name: 'g.yaml' })
+    const failure = await failureOf(content)
     expect(failure.message).toBe(message)
     expect(failure.code).toBe('CONFIG')
   })
 
   test('names the line of invalid YAML', async () => {
-    expect(
-      (await failureOf({ content: 'http:\n  port: 1\n port: 2', name: 'g.yaml' })).message,
-    ).toMatch(/^g\.yaml:\d: \w/)
+    expect((await failureOf('http:\n  port: 1\n port: 2')).message).toMatch(/^g\.yaml:\d: \w/)
   })
 
   test('gives the path of the first mistake to programs', async () => {
-    expect((await failureOf({ content: 'http: { port: x }' })).path).toBe('http.port')
+    expect((await failureOf('http: { port: x }')).path).toBe('http.port')
   })
 
   test.each([
@@ -188,13 +182,13 @@ describe('readConfig', () => {
     ['${PORT:-82}', {}, 82],
     ['${PORT:-82}', { PORT: '' }, 82],
   ])('reads the port %s with the variables %j as %d', async (port, env, expected) => {
-    expect((await readConfig({ content: { http: { port } }, env })).config.http.port).toBe(expected)
+    expect((await readConfig({ http: { port } }, { env })).config.http.port).toBe(expected)
   })
 
   test('expands variables within texts and lists, and reads $${ as ${', async () => {
     const content =
       'server: { name: "${A}-${B:-b}", description: "$${A}" }\nhttp: { allowedHosts: ["${A}.example"] }'
-    const { config } = await readConfig({ content, env: { A: 'a' } })
+    const { config } = await readConfig(content, { env: { A: 'a' } })
     expect(config.server).toMatchObject({ name: 'a-b', description: '${A}' })
     expect(config.http.allowedHosts).toEqual(['a.example'])
   })
@@ -202,7 +196,7 @@ describe('readConfig', () => {
   test('prefers flags to the file, and the file to the default', async () => {
     const content = 'http: { port: 1, host: file }\nlog: { level: warn }'
     const flags = [{ path: ['http', 'port'], text: '3', from: '--port' }]
-    const { config, placeOf } = await readConfig({ content, name: 'g.yaml', flags })
+    const { config, placeOf } = await readConfig(content, { file: 'g.yaml', flags })
     expect(config.http).toMatchObject({ port: 3, host: 'file', allowedHosts: [] })
     expect(config.log.level).toBe('warn')
     const paths = ['http.port', 'http.host', 'log.level', 'http.path']
@@ -211,7 +205,7 @@ describe('readConfig', () => {
 
   test('reads a list and a switch from variables', async () => {
     const content = 'http: { allowedHosts: "${HOSTS}", insecure: "${OPEN}" }'
-    const { config } = await readConfig({ content, env: { HOSTS: 'a, b', OPEN: 'true' } })
+    const { config } = await readConfig(content, { env: { HOSTS: 'a, b', OPEN: 'true' } })
     expect(config.http).toMatchObject({ allowedHosts: ['a', 'b'], insecure: true })
   })
 
@@ -228,7 +222,7 @@ describe('readConfig', () => {
     { sources: [{ type: 'a2a', cards: [{ url: 'https://a.test', headers: 'S3CRET' }] }] },
     { store: { type: 'redis', url: 'http://:S3CRET@localhost' } },
   ])('does not show a secret that is in the wrong place: %j', async (content) => {
-    const { message } = await failureOf({ content })
+    const { message } = await failureOf(content)
     expect(message).not.toMatch(/S3CRET|12345678/)
   })
 })

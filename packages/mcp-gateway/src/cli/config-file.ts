@@ -33,8 +33,10 @@ export interface SettingFlag {
 }
 
 export interface ConfigFile {
+  /** Its path, for messages. Packages are looked for beside it too. */
   readonly file: string
   readonly env: Environment
+  /** They win over the file. */
   readonly flags: readonly SettingFlag[]
 }
 
@@ -56,51 +58,31 @@ export interface ReadConfig {
  */
 export async function readConfigFile({ file, env, flags }: ConfigFile): Promise<ReadConfig> {
   try {
-    await readConfig({ content: {}, flags })
+    await readConfig({}, { flags })
   } catch (error) {
     if (!GatewayError.is(error)) throw error
     throw new UsageError(error.message, { cause: error })
   }
-  return readConfig({
-    content: await readText(file),
-    name: file,
-    folder: dirname(file),
-    env,
-    flags,
-  })
-}
-
-export interface ConfigSource {
-  /** YAML, or the same as an object. */
-  readonly content: string | object
-  /** Name of the file, for messages. @default 'configuration' */
-  readonly name?: string
-  /** Folder of the file. Packages are looked for there too. @default '' */
-  readonly folder?: string
-  readonly env?: Environment
-  /** They win over the file. */
-  readonly flags?: readonly SettingFlag[]
+  return readConfig(await readText(file), { file, env, flags })
 }
 
 /**
  * Reads a configuration: expands variables, adds flags, imports the packages that it needs, checks it,
  * and fills in the defaults.
  *
+ * @param content YAML, or the same as an object
  * @throws GatewayError `CONFIG` with a line for each mistake, and the path of the first one
  */
-export async function readConfig({
-  content,
-  name = 'configuration',
-  folder = '',
-  env = {},
-  flags = [],
-}: ConfigSource): Promise<ReadConfig> {
-  const yaml = typeof content === 'string' ? parseYaml(content, name) : undefined
+export async function readConfig(
+  content: string | object,
+  { file = 'configuration', env = {}, flags = [] }: Partial<ConfigFile> = {},
+): Promise<ReadConfig> {
+  const yaml = typeof content === 'string' ? parseYaml(content, file) : undefined
   const given = (yaml ? yaml.value : content) ?? {}
   // The first reading finds the packages, and their sections complete the schema for the second one.
   const { found, missing } = await importSections(
     interpret(given, { schema: CORE_SCHEMA, env, flags }).value,
-    folder,
+    dirname(file),
   )
   const isPlain = Object.values(found).every((each) => Object.keys(each).length === 0)
   const schema = isPlain ? CORE_SCHEMA : toFileSchema(found)
@@ -109,7 +91,7 @@ export async function readConfig({
     const flag = flags.find((each) => isWithin(path, each.path))
     if (flag) return flag.from
     const line = yaml?.lineOf(path)
-    return line === undefined ? name : `${name}:${line}`
+    return line === undefined ? file : `${file}:${line}`
   }
   mistakes.push(...missing)
   const result = schema.safeParse(value, { jitless: true }) // parses once, as completeSettings() does

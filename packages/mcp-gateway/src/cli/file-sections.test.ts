@@ -53,7 +53,7 @@ test('names the line of a missing package, and the other mistakes of the file', 
   Reflect.set(store, 'redis', '@x/no-such-package')
   try {
     const content = 'http:\n  prot: 1\nstore:\n  type: redis\n  url: redis://localhost\n'
-    await expect(readConfig({ content, name: 'g.yaml' })).rejects.toMatchObject({
+    await expect(readConfig(content, { file: 'g.yaml' })).rejects.toMatchObject({
       code: 'CONFIG',
       message: [
         'g.yaml:4: store.type redis needs the package @x/no-such-package, which is not installed: npm install @x/no-such-package',

@@ -4,7 +4,7 @@ import { readConfig } from './config-file.ts'
 import { toOptions, type FileOptions } from './file-settings.ts'
 
 async function optionsOf(content: string): Promise<FileOptions> {
-  const { config, sections } = await readConfig({ content })
+  const { config, sections } = await readConfig(content)
   const context = { folder: '', onWarning: () => undefined, sections }
   return toOptions(config, context)
 }
@@ -25,7 +25,7 @@ auth:
 
 test('names the place of a wrong card', async () => {
   const content = '# agents\nsources:\n  - type: a2a\n    cards: [5]'
-  await expect(readConfig({ content, name: 'g.yaml' })).rejects.toThrow(
+  await expect(readConfig(content, { file: 'g.yaml' })).rejects.toThrow(
     'g.yaml:4: setting "sources[0].cards[0]" must be the URL of a card, or { url, headers }, not a number',
   )
 })
