@@ -5,7 +5,7 @@ import { systemClock } from '../src/internal/clock.ts'
 import type { GatewaySettings, Given, StreamingSettings, ToolSettings } from '../src/options.ts'
 import { STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
-import { REGISTRY_LIMITS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
+import { DEBOUNCE_MS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
 import type { PlanOptions } from '../src/tools/plan.ts'
 
 /** All settings with their defaults. */
@@ -67,7 +67,7 @@ export function registryOptions({ tools, ...given }: GivenRegistry): AgentRegist
     sources: [],
     onWarning: () => undefined,
     clock,
-    ...REGISTRY_LIMITS,
+    debounceMs: DEBOUNCE_MS,
     ...given,
     tools: planOptions(tools),
   }

@@ -1,5 +1,7 @@
-import { AgentRegistry, REGISTRY_LIMITS, type RegistryLimits } from '../tools/agent-registry.ts'
-import { READ_MAX_BYTES } from '../files/artifacts.ts'
+import { AgentRegistry, DEBOUNCE_MS } from '../tools/agent-registry.ts'
+import { Artifacts, READ_MAX_BYTES } from '../files/artifacts.ts'
+import { ArtifactLinks } from '../files/links.ts'
+import { ArtifactResources } from '../files/resources.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
@@ -8,10 +10,10 @@ import type { Authenticator } from '../http/auth/authenticator.ts'
 import { signInRefusal } from '../http/auth/authenticator.ts'
 import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
-import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } from '../options.ts'
 import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
+import { ARTIFACTS_PATH, ArtifactRoutes } from '../http/artifact-routes.ts'
 import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
 import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../http/server.ts'
 import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
@@ -20,7 +22,7 @@ import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
 import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
-import { ChangeFeed } from '../mcp/change-feed.ts'
+import { ChangeBatches, ChangeFeed } from '../mcp/change-feed.ts'
 import { GatewayHandlers, PAGE_SIZE, type HandlerParts, type McpHandlers } from '../mcp/handlers.ts'
 import { OpenStreams, STREAMS_PER_ADDRESS } from '../mcp/open-streams.ts'
 import { QUESTION_TIMEOUT_MS } from '../mcp/session-context.ts'
@@ -58,9 +60,9 @@ const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 300_000 }
 
 /** Limits that are no settings. */
 const LIMITS: Limits = {
-  ...REGISTRY_LIMITS,
   ...SESSION_LIMITS,
   ...UNREAD_LIMITS,
+  debounceMs: DEBOUNCE_MS,
   pageSize: PAGE_SIZE,
   questionTimeoutMs: QUESTION_TIMEOUT_MS,
   readMaxBytes: READ_MAX_BYTES,
@@ -69,13 +71,22 @@ const LIMITS: Limits = {
   writeTimeoutMs: WRITE_TIMEOUT_MS,
 }
 
-interface Limits extends RegistryLimits, Omit<SessionLimits, keyof SessionSettings>, UnreadLimits {
+interface Limits extends Omit<SessionLimits, keyof SessionSettings>, UnreadLimits {
+  readonly debounceMs: number
   readonly pageSize: number
   readonly questionTimeoutMs: number
   readonly readMaxBytes: number
   readonly stopGraceMs: number
   readonly streamsPerAddress: number
   readonly writeTimeoutMs: number
+}
+
+/** The files of a gateway: in the store, as resources, and by links. */
+interface GatewayArtifacts {
+  readonly artifacts: Artifacts
+  readonly changes: ChangeBatches
+  readonly links: ArtifactLinks
+  readonly resources: ArtifactResources
 }
 
 /** Parts that tests and the conformance suite replace. */
@@ -179,9 +190,11 @@ export class Runtime implements AsyncDisposable {
       agents: this.registry,
       records: this.#store.records,
       lease: this.#lease,
-      files:
-        this.#artifacts?.files ??
-        gatewayFiles({ ...options.artifacts, artifacts: undefined, inline: options.inline }),
+      files: gatewayFiles({
+        ...artifacts,
+        artifacts: this.#artifacts?.artifacts,
+        inline: options.inline,
+      }),
       streaming: options.streaming,
       onEvent: this.#observer.runEvent,
       clock,
@@ -308,7 +321,8 @@ export class Runtime implements AsyncDisposable {
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
     await this.#listeners.close()
-    await this.#artifacts?.close()
+    await this.#artifacts?.artifacts.close()
+    this.#artifacts?.changes.close()
     await this.#changes.close()
     await this.#lease[Symbol.asyncDispose]().catch((cause: unknown) => {
       this.#onError(
@@ -407,7 +421,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeRouter(): Router {
-    const { auth, http } = this.#options
+    const { artifacts: files, auth, http } = this.#options
     const { allowedOrigins: origins, maxBodyBytes, metricsPath, path, publicUrl } = http
     const admission = new Admission({
       hosts: hostsOf(this.#options),
@@ -419,7 +433,6 @@ export class Runtime implements AsyncDisposable {
       observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
-    const files = this.#artifacts?.route({ admission, isDraining, observer: this.#observer })
     const readiness = {
       isStoreReady: () => this.#isStoreReady(),
       isListable: () => this.registry.isListable,
@@ -430,7 +443,18 @@ export class Runtime implements AsyncDisposable {
       legacy: this.#legacy,
       routes: [
         ...(auth?.paths ? [authRoute(auth, auth.paths, this.#observer)] : []),
-        ...(files ? [files] : []),
+        ...(this.#artifacts
+          ? [
+              new ArtifactRoutes({
+                ...this.#artifacts,
+                maxUploadBytes: files.upload ? files.maxBytes : undefined,
+                admission,
+                isDraining,
+                observer: this.#observer,
+                clock: this.#clock,
+              }),
+            ]
+          : []),
         ...healthRoutes(readiness),
         ...(this.#metrics && metricsPath !== undefined
           ? [metricsRoute(metricsPath, this.#metrics)]
@@ -447,22 +471,26 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
-    const { artifacts, http, inline } = this.#options
+    const { artifacts: settings, http } = this.#options
     const { pageSize, readMaxBytes } = this.#limits
-    if (!artifacts.enabled) return undefined
-    return new GatewayArtifacts({
-      artifacts,
-      inline,
-      pageSize,
+    if (!settings.enabled) return undefined
+    const common = { key: this.#key, clock: this.#clock }
+    const changes = new ChangeBatches(this.#changes, this.#clock)
+    const artifacts = new Artifacts({
+      ...settings,
+      ...common,
       readMaxBytes,
       store: this.#store,
-      key: this.#key,
-      clock: this.#clock,
-      changes: this.#changes,
-      publicUrl: http.publicUrl,
-      listensAt: () => this.#listeners.origin,
-      onError: this.#onError,
+      onChange: (change) => changes.add(change),
+      onError: (cause) => this.#observer.warned('Expired files could not be deleted', cause),
     })
+    const baseUrl = (): string | undefined => {
+      const url = http.publicUrl ?? this.#listeners.origin
+      return url === undefined ? undefined : `${url.replace(/\/+$/, '')}${ARTIFACTS_PATH}`
+    }
+    const links = new ArtifactLinks({ ...common, baseUrl })
+    const resources = new ArtifactResources({ ...common, artifacts, links, pageSize })
+    return { artifacts, changes, links, resources }
   }
 
   /** Never rejects. */

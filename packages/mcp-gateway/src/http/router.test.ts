@@ -120,6 +120,7 @@ test('shows and executes only tools that the scopes of a caller allow', async ()
     auth: bearerAuth({
       ada: { token: 'token-of-ada-0123456789', scopes: ['agent:echo:call'] },
     }),
+    tools: { overrides: { endless: { scopes: ['agent:echo:call', 'refund'] } } },
   })
   const headers = { authorization: 'Bearer token-of-ada-0123456789' }
   const listed = await gateway.fetch(modern('tools/list', {}, headers))
@@ -129,7 +130,10 @@ test('shows and executes only tools that the scopes of a caller allow', async ()
   const params = { name: 'endless', arguments: { message: 'Go' } }
   const refused = await gateway.fetch(modern('tools/call', params, headers))
   expect(refused.status).toBe(403)
-  expect(refused.headers.get('www-authenticate')).toContain('agent:endless:call')
+  expect(refused.headers.get('www-authenticate')).toBe(
+    'Bearer error="insufficient_scope", scope="agent:echo:call refund"',
+  )
+  await expect(refused.json()).resolves.toEqual({ error: 'insufficient_scope' })
 
   const anonymous = await gateway.fetch(modern('tools/list'))
   expect(anonymous.status).toBe(401)

@@ -2,7 +2,7 @@ import { isJsonContentType } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
 import type { GatewayObserver } from '../internal/observer.ts'
-import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
+import { isPrincipal, mayUse, slotOwnerOf } from '../internal/principal.ts'
 import { EventStream } from '../mcp/event-stream.ts'
 import { isAnyRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
 import {
@@ -19,8 +19,7 @@ import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { Admission } from './admission.ts'
-import type { Authenticator } from './auth/authenticator.ts'
-import { calledTool, scopeRefusal } from './auth/permissions.ts'
+import { challengeResponse, type Authenticator } from './auth/authenticator.ts'
 
 /** Requests beside the MCP endpoint: documents of authentication, artifacts, health. A route that reads a body limits it. */
 export interface HttpRoute {
@@ -211,20 +210,26 @@ export class Router {
     if (isEarly) await registry.whenListable()
     const route = classifyRequest(exchange, body)
     const era = route.kind === 'legacy' ? 'legacy' : 'modern'
-    const refusal = scopeRefusal(body, {
-      principal,
-      auth,
-      request: admission.asked(exchange),
-      plan: registry.plan(),
-    })
-    if (refusal) {
-      reportRefusedCall(observer, { tool: refusal.tool, principal, address, era })
-      return toReply(refusal.response)
+    const tool = name === undefined ? undefined : registry.plan().byName(name)
+    if (tool && !mayUse(principal, tool)) {
+      reportRefusedCall(observer, { tool: tool.name, principal, address, era })
+      const { scopes } = tool
+      // While the HTTP status is still open (specification 2026-07-28, "Authorization", scope challenges).
+      const own = auth?.refuseScopes?.(admission.asked(exchange), scopes)
+      return toReply(own ?? challengeResponse({ error: 'insufficient_scope', scopes }))
     }
     return era === 'legacy'
       ? legacy.serve(exchange, body, caller)
       : modern.serve(exchange, { body, route }, caller)
   }
+}
+
+/** Returns the name of the tool that a message calls. */
+function calledTool(body: unknown): string | undefined {
+  if (!isRecord(body) || body['method'] !== 'tools/call') return undefined
+  const params = body['params']
+  const name = isRecord(params) ? params['name'] : undefined
+  return typeof name === 'string' ? name : undefined
 }
 
 /** Returns the path of a URL, without its query. */

@@ -1,6 +1,8 @@
 import { isRecord } from '@x/internal'
 
+import type { ArtifactChange } from '../files/artifacts.ts'
 import type { Clock } from '../internal/clock.ts'
+import { Debouncer } from '../internal/timers.ts'
 import {
   LogFollower,
   type EventLogs,
@@ -241,6 +243,47 @@ export class ChangeFeed {
     // Encoded once for all listeners.
     const event = { id, text: toNotification(change, id) }
     for (const listener of this.#listeners) listener.changed(change, event)
+  }
+}
+
+/** A run may write a hundred files at once. */
+const BATCH_MS = { quiet: 50, max: 500 }
+
+/** Collects changes of artifacts for a short time, and publishes each list and each URI once. */
+export class ChangeBatches {
+  readonly #changes: Pick<ChangeFeed, 'publish'>
+  readonly #debouncer: Debouncer
+  /** Ids of lists that have one more or one less entry. */
+  readonly #lists = new Set<string>()
+  /** URIs with new versions. */
+  readonly #updated = new Set<string>()
+  #isClosed = false
+
+  constructor(changes: Pick<ChangeFeed, 'publish'>, clock: Clock) {
+    this.#changes = changes
+    const onDue = (): void => this.#publish()
+    this.#debouncer = new Debouncer({ clock, quietMs: BATCH_MS.quiet, maxMs: BATCH_MS.max, onDue })
+  }
+
+  add({ uri, list, isListChange, isUpdate }: ArtifactChange): void {
+    if (this.#isClosed) return
+    if (isListChange) this.#lists.add(list)
+    if (isUpdate) this.#updated.add(uri)
+    this.#debouncer.touch()
+  }
+
+  /** Publishes what was collected. */
+  close(): void {
+    this.#isClosed = true
+    this.#debouncer.clear()
+    this.#publish()
+  }
+
+  #publish(): void {
+    for (const owner of this.#lists) void this.#changes.publish({ type: 'resources', owner })
+    for (const uri of this.#updated) void this.#changes.publish({ type: 'resource', uri })
+    this.#lists.clear()
+    this.#updated.clear()
   }
 }
 

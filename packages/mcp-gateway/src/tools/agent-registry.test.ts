@@ -53,7 +53,7 @@ describe('agents', () => {
       return world.registry.plan().tools.map(({ definition: { _meta: meta } }) => meta?.['status'])
     }
     await world.registry.start()
-    const version = world.registry.plan().version
+    const version = world.registry.plan().toolsVersion
     source.listener?.unreachable('a', 'No card')
     await world.clock.advance(250)
     expect(healthOf()).toEqual(['degraded', 'healthy'])
@@ -65,7 +65,7 @@ describe('agents', () => {
     source.listener?.found(agentOf('b'))
     await world.clock.advance(250)
     expect(healthOf()).toEqual(['healthy', 'healthy'])
-    expect([world.registry.plan().version, world.changes.length]).toEqual([version, 1])
+    expect([world.registry.plan().toolsVersion, world.changes.length]).toEqual([version, 1])
     await world.clock.advance(40_000)
     source.listener?.unreachable('a', 'No card')
     await world.clock.advance(40_000)
@@ -304,7 +304,7 @@ describe('names of tools', () => {
     two.listener?.found(twin('b'))
     await Promise.all([first.clock.advance(250), second.clock.advance(250)])
     expect(first.tools()).toEqual(second.tools())
-    expect(first.registry.plan().version).toBe(second.registry.plan().version)
+    expect(first.registry.plan().toolsVersion).toBe(second.registry.plan().toolsVersion)
     expect(first.tools()).toHaveLength(2)
   })
 

@@ -1,5 +1,5 @@
-import { BoundedMap, Listeners } from '@x/internal'
-import { compareText } from '../agents/agent.ts'
+import { BoundedMap, isRecord, Listeners } from '@x/internal'
+import { compareText, isFinal, RunFailure } from '../agents/agent.ts'
 import type {
   Agent,
   AgentCall,
@@ -8,16 +8,18 @@ import type {
   AgentUpdate,
   RunnableAgents,
 } from '../agents/agent.ts'
-import { watchedRun } from '../agents/watched-run.ts'
 import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
+import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
 import { ToolPlanner } from './plan.ts'
 import type { PlanOptions, ToolPlan } from './plan.ts'
 
-export interface AgentRegistryOptions extends RegistryLimits {
+export interface AgentRegistryOptions {
   readonly sources: readonly AgentSource[]
   readonly tools: PlanOptions
+  /** Changes that follow each other within this time are one change. After four times this time, clients are notified in any case. */
+  readonly debounceMs: number
   /** Called with warnings. They contain no text of a user and no credential. */
   readonly onWarning: (message: string, cause?: unknown) => void
   readonly clock: Clock
@@ -68,14 +70,8 @@ interface KnownAgent {
   unreachable?: string | undefined
 }
 
-/** Limits of a registry that are no settings. */
-export interface RegistryLimits {
-  /** Changes that follow each other within this time are one change. After four times this time, clients are notified in any case. */
-  readonly debounceMs: number
-}
-
 /** An agent with many skills that restarts is one change, and a person does not notice the wait. */
-export const REGISTRY_LIMITS: RegistryLimits = { debounceMs: 250 }
+export const DEBOUNCE_MS = 250
 
 /** An agent of another process leaves if its source has not seen it for this time: three searches of a source. */
 const AGENT_TTL_MS = 60_000
@@ -162,11 +158,6 @@ export class AgentRegistry implements RunnableAgents {
   /** Sorted by id. */
   agents(): readonly Agent[] {
     return this.#knownAgents().map(withHealth)
-  }
-
-  agent(id: string): Agent | undefined {
-    const known = this.#agents.get(id)
-    return known && withHealth(known)
   }
 
   plan(): ToolPlan {
@@ -435,6 +426,53 @@ function withHealth(known: KnownAgent): Agent {
   const { reported } = known
   const isHealthy = troubleOf(known) === undefined
   return isHealthy ? reported : { ...reported, health: 'degraded' }
+}
+
+/** Whether a run shows that its agent works. `unknown`: the caller cancelled, or made an error. */
+type RunEnd = 'worked' | 'failed' | 'unknown'
+
+/**
+ * Runs an agent.
+ *
+ * @param onEnd called once, with what the run shows
+ * @throws what the source throws
+ */
+async function* watchedRun(
+  source: AgentSource,
+  call: AgentCall,
+  onEnd: (end: RunEnd) => void,
+): AsyncGenerator<AgentUpdate> {
+  const { signal } = call
+  let end: RunEnd = 'unknown'
+  try {
+    for await (const update of source.run(call)) {
+      // An agent that refuses the task works, too.
+      if (isFinal(update)) end = 'worked'
+      yield update
+    }
+    if (end !== 'worked') end = 'failed'
+  } catch (error) {
+    end = isCallerError(error) ? 'unknown' : 'failed'
+    throw error
+  } finally {
+    onEnd(signal.aborted ? endOfAborted(signal.reason) : end)
+  }
+}
+
+/** A time limit of the gateway counts like an error of the agent. All other aborts come from callers. */
+function endOfAborted(reason: unknown): RunEnd {
+  if (!(reason instanceof RunFailure)) return 'unknown'
+  return reason.reason === 'timeout' ? 'failed' : 'unknown'
+}
+
+/** Statuses with which a remote agent refuses a request of the caller (RFC 9110, section 15.5; RFC 4918, section 11.2). */
+const CALLER_STATUSES: ReadonlySet<unknown> = new Set([400, 413, 422])
+
+/** Caller errors (arguments, quota, a request that a remote agent refuses) say nothing about the agent. */
+function isCallerError(error: unknown): boolean {
+  if (error instanceof RunFailure) return error.reason === 'invalid_arguments'
+  if (GatewayError.is(error)) return error.code === 'QUOTA' || error.code === 'LIMIT'
+  return isRecord(error) && CALLER_STATUSES.has(error['status'])
 }
 
 /** Holds back the first list for a limited time, because some clients read a list only once. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Skill } from '../agents/agent.ts'
-import { descriptionOf } from './describe.ts'
+import { descriptionOf } from './plan.ts'
 
 const bare: Skill = { id: 's', name: 'S', description: '' }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { ToolSettings } from '../options.ts'
-import { createToolFilter } from './filter.ts'
+import { createToolFilter } from './plan.ts'
 
 type GivenFilter = Partial<Pick<ToolSettings, 'include' | 'exclude'>>
 

@@ -62,9 +62,9 @@ describe('a plan', () => {
   test('has the same version for the same lists, also with other health', () => {
     const sick = agentOf('news', [], { health: 'degraded' })
     const again = planOf([sick, agentOf('weather', [{ id: 'get' }, { id: 'set' }])])
-    expect(again.version).toBe(plan.version)
+    expect(again.toolsVersion).toBe(plan.toolsVersion)
     expect(again.byName('news')?.definition).toMatchObject({ _meta: { status: 'degraded' } })
-    expect(planOf([agentOf('news')]).version).not.toBe(plan.version)
+    expect(planOf([agentOf('news')]).toolsVersion).not.toBe(plan.toolsVersion)
   })
 
   test('encodes characters that a scope cannot contain', () => {
@@ -245,7 +245,7 @@ describe('a schema from examples', () => {
     const planner = new ToolPlanner(planOptions({ schemaFromExamples: true }))
     const [first, second] = [planner.plan(agents), planner.plan(agents)]
     expect(second.tools[0]?.skill).toBe(first.tools[0]?.skill)
-    expect(second.version).toBe(first.version)
+    expect(second.toolsVersion).toBe(first.toolsVersion)
   })
 })
 

@@ -7,10 +7,8 @@ import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/sche
 import { GatewayError } from '../errors.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import { legible } from '../internal/redacted.ts'
+import { shortened } from '../internal/text.ts'
 import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
-import { descriptionOf, NOTHING } from './describe.ts'
-import { createToolFilter } from './filter.ts'
-import type { ToolFilter } from './filter.ts'
 import { planNames } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
 import { parametersOf, withSchemaFromExamples } from './parameters.ts'
@@ -31,8 +29,7 @@ export interface ToolPlan {
   promptByName(name: string): PlannedPrompt | undefined
   /** All agents, also those without a tool, sorted by id. */
   readonly agents: readonly Agent[]
-  /** 16 hex digits. Equal in all processes whose clients see the same lists. Does not depend on health. */
-  readonly version: string
+  /** 16 hex digits. Equal in all processes whose clients see the same list. Does not depend on health. */
   readonly toolsVersion: string
   readonly promptsVersion: string
   /** Skills that want the same name as others. */
@@ -140,17 +137,14 @@ export class ToolPlanner {
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
     const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
-    const toolsVersion = digestOf(shown)
-    const promptsVersion = digestOf(prompts)
     return {
       tools,
       byName: (name) => toolByName.get(name),
       prompts,
       promptByName: (name) => promptByName.get(name),
       agents: sorted,
-      version: digestOf([toolsVersion, promptsVersion]),
-      toolsVersion,
-      promptsVersion,
+      toolsVersion: digestOf(shown),
+      promptsVersion: digestOf(prompts),
       collisions,
       dropped,
       warnings,
@@ -342,4 +336,106 @@ export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDe
 /** Returns the prompts that this caller may see, sorted by name. */
 export function listPrompts(plan: ToolPlan, principal: Principal): readonly Prompt[] {
   return plan.prompts.filter((prompt) => mayUse(principal, prompt)).map(promptDefinitionOf)
+}
+
+// ---- descriptions --------------------------------------------------------------------------------------------------
+
+const MAX_LENGTH = 2048
+const MAX_EXAMPLES = 3
+const NO_FILE = /^(?:text(?:\/plain)?|application\/json)$/i
+/** Description of a skill that has none. */
+const NOTHING = 'No description available'
+
+/**
+ * Makes the description for models: description, examples, modes and tags of the skill. If the skill makes files, it
+ * also says how long they can be read (specification 2026-07-28: the lifetime of a handle must be visible).
+ *
+ * @param artifactTtlMs milliseconds for which files are kept. @default not mentioned
+ */
+export function descriptionOf(skill: Skill, artifactTtlMs?: number): string {
+  const { description, examples = [], inputModes = [], outputModes = [], tags = [] } = skill
+  const modes = [
+    inputModes.length > 0 ? `Input modes: ${inputModes.join(', ')}` : '',
+    outputModes.length > 0 ? `Output modes: ${outputModes.join(', ')}` : '',
+  ]
+  const numbered = examples
+    .slice(0, MAX_EXAMPLES)
+    .map((example, index) => `${index + 1}. ${example.trim()}`)
+  const paragraphs = [
+    description.trim(),
+    numbered.length > 0 ? ['Examples:', ...numbered].join('\n') : '',
+    modes.filter(Boolean).join(' | '),
+    tags.length > 0 ? `Tags: ${tags.join(', ')}` : '',
+  ]
+  const body = legible(paragraphs.filter(Boolean).join('\n\n')) || NOTHING
+  const lifetime =
+    artifactTtlMs !== undefined && outputModes.some((mode) => !NO_FILE.test(mode.trim()))
+      ? `\n\nFiles it makes can be read for ${durationOf(artifactTtlMs)}.`
+      : ''
+  return shortened(body, MAX_LENGTH - lifetime.length) + lifetime
+}
+
+function durationOf(ms: number): string {
+  const minutes = Math.max(1, Math.round(ms / 60_000))
+  if (minutes < 120) return minutes === 1 ? 'a minute' : `${minutes} minutes`
+  return `${Math.round(minutes / 60)} hours`
+}
+
+// ---- the filter ----------------------------------------------------------------------------------------------------
+
+/** Decides which skills become tools. */
+export interface ToolFilter {
+  /** Whether a tool with these names is offered: of its agent, of its skill and of the tool. */
+  allows(names: readonly string[]): boolean
+  /** Patterns that look like regular expressions, but are not valid. */
+  readonly warnings: readonly string[]
+}
+
+const MAX_PATTERN = 256
+/** Names come from agents. Only so many characters are matched. */
+const MAX_TESTED = 256
+
+/**
+ * Exact patterns decide before regular expressions, and `exclude` before `include`.
+ *
+ * @throws GatewayError `CONFIG` if a pattern is too long
+ */
+export function createToolFilter({
+  include,
+  exclude,
+}: Pick<ToolSettings, 'include' | 'exclude'>): ToolFilter {
+  const inside = patternsFrom('include', include)
+  const outside = patternsFrom('exclude', exclude)
+  return {
+    warnings: [...inside.warnings, ...outside.warnings],
+    allows(names) {
+      const tested = names.filter((name) => name !== '').map((name) => name.slice(0, MAX_TESTED))
+      const matches = (expression: RegExp): boolean => tested.some((name) => expression.test(name))
+      if (names.some((name) => outside.texts.has(name))) return false
+      if (names.some((name) => inside.texts.has(name))) return true
+      if (outside.expressions.some(matches)) return false
+      return include.length === 0 || inside.expressions.some(matches)
+    },
+  }
+}
+
+function patternsFrom(option: string, patterns: readonly string[]) {
+  const texts = new Set<string>()
+  const expressions: RegExp[] = []
+  const warnings: string[] = []
+  for (const [index, pattern] of patterns.entries()) {
+    const path = `tools.${option}[${index}]`
+    if (pattern.length > MAX_PATTERN) {
+      throw new GatewayError('CONFIG', `${path} has more than ${MAX_PATTERN} characters`, { path })
+    }
+    try {
+      if (/[.*+?[\]{}()^$|\\]/.test(pattern)) expressions.push(new RegExp(pattern))
+      else texts.add(pattern)
+    } catch {
+      texts.add(pattern)
+      const what = 'is not a valid regular expression, and is compared as text'
+      warnings.push(`${path} ${what}: ${pattern}`)
+    }
+  }
+  return { texts, expressions, warnings }
 }

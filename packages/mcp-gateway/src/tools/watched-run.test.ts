@@ -10,8 +10,8 @@ import {
 } from '../../test/registry-world.ts'
 import type { RegistryWorld } from '../../test/registry-world.ts'
 import { GatewayError } from '../errors.ts'
-import { RunFailure } from './agent.ts'
-import type { AgentUpdate } from './agent.ts'
+import { RunFailure } from '../agents/agent.ts'
+import type { AgentUpdate } from '../agents/agent.ts'
 
 type Script = FakeSource['script']
 
@@ -29,7 +29,7 @@ async function startedWith(script: Script): Promise<{ source: FakeSource; world:
   return { source, world }
 }
 
-const healthOf = ({ registry }: RegistryWorld): unknown => registry.agent('a')?.health
+const healthOf = ({ registry }: RegistryWorld): unknown => registry.agents()[0]?.health
 
 test('an agent is degraded after five failed runs in a row, and still called until one succeeds', async () => {
   const { source, world } = await startedWith(failing)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
 import type { ArtifactChange } from '../files/artifacts.ts'
-import { ChangeBatches } from './gateway-artifacts.ts'
+import { ChangeBatches } from './change-feed.ts'
 
 function open() {
   const clock = new ManualClock()
