@@ -1,5 +1,5 @@
 // Notifications between requests, on one listening stream that fits the subscriptions.
-import { discoverResult, startScriptedServer } from '@x/mcp-testing'
+import { deferred, discoverResult, startScriptedServer } from '@x/mcp-testing'
 import type { Script, ScriptedListener, ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
@@ -107,7 +107,7 @@ describe('list changes', () => {
 })
 
 describe('a broken stream', () => {
-  test.each(['reset', 'eof'] as const)(
+  test.each(['reset', 'eof', 'answered'] as const)(
     '(%s) is reopened, and changes that were missed are reported',
     async (how) => {
       await using given = await listening()
@@ -116,7 +116,8 @@ describe('a broken stream', () => {
       first.notify('notifications/tools/list_changed')
       await client.until(() => client.messages.length === 1)
       server.acknowledge = () => ({ toolsListChanged: true, resourceSubscriptions: ['a://b'] })
-      first.drop(how)
+      if (how === 'answered') first.end()
+      else first.drop(how)
       await nextAfter(server, first)
       await client.until(() => client.messages.length === 3)
       expect(client.messages.slice(1)).toEqual([
@@ -210,6 +211,28 @@ describe('a subscription', () => {
       'notifications/resources/updated',
     ])
     expect(server.listeners).toEqual([second])
+  })
+
+  test('reports the changes that were missed while the stream was broken', async () => {
+    const broken = deferred()
+    await using given = await listening(offering({ tools: { listChanged: true } }), {
+      reconnect: { ...fast, firstMs: 600_000, maxMs: 600_000 },
+      onExchange: ({ rpcMethod }) => {
+        if (rpcMethod === 'subscriptions/listen') broken.resolve()
+      },
+    })
+    const { server, client } = given
+    const first = await nextAfter(server)
+    first.drop()
+    await broken.promise
+    await client.request('ping')
+    client.messages.length = 0
+    await client.request('resources/subscribe', { uri: 'a://b' })
+    expect(methodsOf(client)).toEqual([
+      'notifications/tools/list_changed',
+      'notifications/resources/updated',
+      2,
+    ])
   })
 
   test('fails if the server does not acknowledge it, and the old stream stays', async () => {

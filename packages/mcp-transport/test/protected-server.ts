@@ -12,6 +12,7 @@ interface SeenRequest {
 
 interface Page {
   readonly status: number
+  /** A text is sent unchanged, other values as JSON. */
   readonly body?: unknown
   readonly headers?: Record<string, string>
 }
@@ -220,7 +221,7 @@ function send(
 ): void {
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
   response.writeHead(status, { ...type, ...headers })
-  response.end(body === undefined ? undefined : JSON.stringify(body))
+  response.end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body))
 }
 
 /** The user agrees. Returns the callback URL to which the authorization server redirects the browser. */

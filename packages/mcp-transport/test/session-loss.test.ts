@@ -49,7 +49,7 @@ test.each(forms)('reports the loss to one call: %s', async (_name, form) => {
   expect(client.errors).toEqual([])
 })
 
-test.each(['404-32001', '200-32600', '429'] as const)(
+test.each(['404-32001', '200-32600', '400-32600', '429'] as const)(
   'reports the loss to ten concurrent calls: %s',
   async (name) => {
     const form = lossForms[name]

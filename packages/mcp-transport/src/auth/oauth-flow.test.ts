@@ -161,6 +161,7 @@ describe('an authorization by the user', () => {
   test.each([
     ['error=access_denied', { code: 'DENIED', oauthError: 'access_denied' }],
     ['error=a%0Ab', { code: 'DENIED', oauthError: 'a?b' }],
+    [`error=${'x'.repeat(65)}`, { code: 'DENIED', oauthError: 'x'.repeat(64) }],
     ['code=stolen&state=other', { code: 'STATE_MISMATCH' }],
     ['code=stolen', { code: 'STATE_MISMATCH' }],
     ['error=buy_this&iss=https://evil.test', { code: 'ISSUER_MISMATCH', oauthError: undefined }],
@@ -251,8 +252,10 @@ describe('finishAuth()', () => {
 describe('a refresh', () => {
   test('stores the new refresh token and the scopes, and does not ask the user', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
-    const provider = await authorized(server)
+    const prepareRedirect = vi.fn<() => void>()
+    const provider = { ...(await authorized(server)), prepareRedirect }
     expect(await refuse(server, provider)).toBe('access-2')
+    expect(prepareRedirect).not.toHaveBeenCalled()
     expect(Object.fromEntries(server.of('/token')[0]?.form ?? [])).toMatchObject({
       grant_type: 'refresh_token',
       refresh_token: 'refresh-1',
@@ -442,12 +445,12 @@ test.each([
 })
 
 test.each([
-  { access_token: 'a-secret', token_type: 'mac', refresh_token: 'more-secret' },
-  { access_token: { a: 'a-secret' }, token_type: 'Bearer' },
-  '"a-secret',
-])('puts no secret of the response %j into errors', async (body) => {
-  await using server = await startProtectedServer()
-  server.behaviour.pages['/token'] = () => ({ status: 200, body })
+  ['/token', { access_token: 'a-secret', token_type: 'mac', refresh_token: 'more-secret' }],
+  ['/token', { access_token: { a: 'a-secret' }, token_type: 'Bearer' }],
+  ['/token', '"a-secret'],
+  ['/register', 'a-secret'],
+])('puts no secret of the answer of %s into errors: %j', async (path, body) => {
+  await using server = await startProtectedServer({ pages: { [path]: { status: 200, body } } })
   const error = await refuse(server, userWhoAgrees()).catch((cause: unknown) => cause)
   expect(error).toMatchObject({ name: 'AuthError' })
   expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('secret')

@@ -31,6 +31,7 @@ describe('the verdict about a response', () => {
     ['a Python server', 404, rpc(-32600, 'Session has been terminated'), 'lost'],
     ['a text of a gateway', 404, 'Not Found', 'lost'],
     ['an HTML page of a gateway', 404, '<html><h1>Not Found</h1></html>', 'lost'],
+    ['an empty 404 that a bridge converted', 404, rpc(-32601, 'Not Found'), 'ambiguous'],
     ['404 -32601 that names the session', 404, rpc(-32601, 'Session not found'), 'lost'],
     ['410 with text', 410, 'Gone', 'lost'],
     ['410 with an error', 410, rpc(-32600, 'whatever'), 'lost'],
@@ -43,6 +44,7 @@ describe('the verdict about a response', () => {
       'ambiguous',
     ],
     ['an error that is text', 400, '{"error":"Session not found"}', 'lost'],
+    ['a session without initialize', 400, 'Session not initialized', 'lost'],
     ['FastAPI', 400, '{"detail":"Session not found"}', 'lost'],
     [
       'an error with another code',
@@ -172,8 +174,8 @@ describe('the verdict about a response', () => {
   )
 
   describe('and facts outside of the body', () => {
-    test('is not-lost for status 401 with a challenge', () => {
-      expect(verdictOn(401, 'Session not found', { challenged: true })).toBe('not-lost')
+    test.each([401, 403])('is not-lost for status %i with a challenge', (status) => {
+      expect(verdictOn(status, 'Session not found', { challenged: true })).toBe('not-lost')
     })
 
     test('is ambiguous for an unknown method with status 404 while no request has succeeded in a stored session', () => {
