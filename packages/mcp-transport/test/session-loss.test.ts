@@ -60,6 +60,7 @@ test.each(['404-32001', '200-32600', '400-32600', '429'] as const)(
       Array.from({ length: 10 }, () => client.request('tools/call')),
     )
     expect(answers.map(verdictIn)).toEqual(Array.from({ length: 10 }, () => form.verdict))
+    expect(client.transport.sessionId).toBe(keptBy(form.verdict))
     expect(server.count('POST tools/call')).toBe(10)
     expect(server.count('POST initialize')).toBe(1)
   },
@@ -77,6 +78,22 @@ test.each(forms)('reports the loss in a resumed session: %s', async (_name, form
   expect(verdictIn(await client.request('tools/call'))).toBe(form.verdict)
   await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(form.verdict))
   expect(server.count('POST initialize')).toBe(1)
+})
+
+test.each([
+  [429, {}],
+  [500, { 'retry-after': '1' }],
+  [403, { 'www-authenticate': 'Bearer' }],
+])('keeps the session after several refusals with %i and %j', async (status, headers) => {
+  await using client = rawClient(
+    scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? new Response(null, { status, headers }) : undefined,
+    ),
+    { listen: false },
+  )
+  await client.handshake()
+  for (let call = 0; call < 3; call++) await client.request('tools/call')
+  expect(client.transport.sessionId).toBe('session-1')
 })
 
 test('has the generation of the session and the refusal in the error', async () => {

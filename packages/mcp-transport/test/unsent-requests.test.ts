@@ -149,12 +149,14 @@ test('learns to close unused connections before a server does that does not anno
     })
   })
   await using client = clientOf(server)
-  for (let call = 0; call < 3; call++) {
+  // Two closings are enough, unless the machine is so busy that their times differ.
+  while (ends.at(-1) !== 'client' && ends.length < 10) {
     ended = deferred()
     await client.request('tools/call')
     await ended.promise
   }
-  expect(ends).toEqual(['server', 'server', 'client'])
+  expect(ends.slice(0, 2)).toEqual(['server', 'server'])
+  expect(ends.at(-1)).toBe('client')
 })
 
 function clientOf(server: { readonly port: number }, dispatcher?: Dispatcher): RawClient {
