@@ -10,7 +10,6 @@ import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import type { Era } from './session-record.ts'
-import { closedError } from './transport-error.ts'
 import type { TransportError } from './transport-error.ts'
 import {
   resolveLimits,
@@ -117,7 +116,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     message: JsonRpcMessage | readonly JsonRpcMessage[],
     options: SendOptions = {},
   ): Promise<void> {
-    if (isBatch(message)) throw new TypeError('send() takes one message, not an array')
+    if (!('jsonrpc' in message)) throw new TypeError('send() takes one message, not an array')
     if (this.#isClosed) throw this.#closedError()
     if (this.#phase === 'new') void this.#start()
     const traced = withTraceContext(message, this.#options.traceContext?.())
@@ -257,7 +256,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #closedError(): TransportError {
-    return closedError('The transport is closed', this.#url.display, 'not-executed')
+    return this.#router.http.closed('The transport is closed', 'not-executed')
   }
 
   #start(): Promise<void> {
@@ -371,10 +370,4 @@ export class StreamableHttpTransport implements AsyncDisposable {
       // No other place to report to.
     }
   }
-}
-
-function isBatch(
-  message: JsonRpcMessage | readonly JsonRpcMessage[],
-): message is readonly JsonRpcMessage[] {
-  return Array.isArray(message)
 }

@@ -128,19 +128,6 @@ export function toTransportError(thrown: unknown): TransportError {
   return new TransportError('UNEXPECTED_RESPONSE', message, { cause: thrown })
 }
 
-/**
- * Creates a `CLOSED` error: the transport was closed, the session terminated or the request cancelled.
- *
- * @param url Without query
- */
-export function closedError(
-  why: string,
-  url: string,
-  outcome: RequestOutcome = 'unknown',
-): TransportError {
-  return new TransportError('CLOSED', why, { url, outcome })
-}
-
 /** Converts the error with which a server answered `initialize`. `data` may be the error of this transport. */
 export function refusedSessionError({ error }: JsonRpcError, url: string): TransportError {
   if (TransportError.is(error.data)) return error.data

@@ -153,6 +153,19 @@ describe('both eras fail', () => {
     }
   })
 
+  test.each([
+    [403, 'No'],
+    [400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"No"}}'],
+  ])('with status %i and %s: gives the error of the server', async (status, body) => {
+    await using server = await startTestServer((request, response) => {
+      request.resume()
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+    })
+    await using client = clientOf(server, { era: 'legacy' })
+    const { message } = failureIn(await client.handshake())
+    expect(message).toMatch(new RegExp(`\\(HTTP ${status}: No\\)$`))
+  })
+
   test('and the error names the versions that the server offers', async () => {
     await using probed = await probedServer(probeForms['200-discover-unknown-only'])
     probed.proxy.inject({

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { JsonRpcResponse } from '../json-rpc.ts'
 import { modernEvidence } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
-import { explainNoServer, otherVersionsError } from './era-router.ts'
+import { otherVersionsError } from './era-router.ts'
 
 const url = 'https://shop.example/mcp'
 
@@ -40,29 +40,4 @@ test('names the protocol versions of both sides in the error', () => {
   expect(error).toMatchObject({ code: 'REJECTED', url })
   expect(error.message).toContain('2099-01-01, 2099-02-02')
   expect(error.message).toContain('2026-07-28, 2025-11-25')
-})
-
-describe('the error of a server that refuses both eras', () => {
-  test.each([400, 404, 405])(
-    'mentions HTTP+SSE after an empty response with status %i',
-    (status) => {
-      const answer = explainNoServer(refused(status), url)
-      expect(answer).toMatchObject({
-        id: 0,
-        error: { message: expect.stringContaining('2024-11-05') },
-      })
-      expect(answer).toMatchObject({
-        error: { data: { code: 'REJECTED', status, cause: { message: 'No' } } },
-      })
-    },
-  )
-
-  test.each([
-    ['another status', refused(500)],
-    ['an error with a code', refused(400, -32602)],
-    ['a result', { jsonrpc: '2.0', id: 0, result: {} } as const],
-    ['an error without data', { jsonrpc: '2.0', id: 0, error: { code: 1, message: '' } } as const],
-  ])('is unchanged for %s', (_name, answer) => {
-    expect(explainNoServer(answer, url)).toBe(answer)
-  })
 })

@@ -24,7 +24,6 @@ import {
   toInitializeResult,
 } from '../session-record.ts'
 import {
-  closedError,
   errorAnswer,
   refusedSessionError,
   TransportError,
@@ -47,13 +46,7 @@ interface Opening {
   readonly signal: AbortSignal
   /** The transport repeats the complete handshake of the client. */
   readonly isRepeated: boolean
-  /** The error with which the server has just answered `initialize`. */
-  readonly refused: JsonRpcResponse | undefined
 }
-
-type KnownChange = Pick<Opening, 'refused'> & { readonly signal: AbortSignal | undefined }
-
-const UNKNOWN_CHANGE: KnownChange = { signal: undefined, refused: undefined }
 
 /**
  * Negotiates the era with the client's `initialize` (2026-07-28, basic/versioning), and passes every later message
@@ -143,7 +136,8 @@ export class EraRouter implements Router {
     negotiating?.controller.abort()
     this.#changeSignal?.abort()
     if (negotiating !== undefined) {
-      this.#options.deliver(errorAnswer(negotiating.id, this.#closedError()))
+      const closed = this.http.closed('The transport was closed')
+      this.#options.deliver(errorAnswer(negotiating.id, closed))
     }
     this.#passthrough?.close()
     for (const protocol of this.#protocols.splice(0)) protocol.close()
@@ -154,14 +148,14 @@ export class EraRouter implements Router {
   async replaceSession(signal: AbortSignal): Promise<void> {
     const { session } = this.legacy
     if (this.#modern !== undefined || session === undefined) {
-      return this.#changeEra(this.#modern, { signal, refused: undefined })
+      return this.#changeEra(this.#modern, signal)
     }
     await this.legacy.replacementOf(session, { signal })
   }
 
   /** A server with sessions refused `initialize`, because it is a modern one now. */
-  changeToStateless(signal: AbortSignal, refused: JsonRpcResponse): Promise<void> {
-    return this.#changeEra(undefined, { signal, refused })
+  changeToStateless(signal: AbortSignal): Promise<void> {
+    return this.#changeEra(undefined, signal)
   }
 
   /**
@@ -194,12 +188,9 @@ export class EraRouter implements Router {
     this.#modern = undefined
     for (const protocol of this.#protocols.splice(0)) protocol.close()
     await this.legacy.load()
-    const answer = await this.#negotiate({
-      request,
-      signal,
-      isRepeated: false,
-      refused: undefined,
-    }).catch((error: unknown) => errorAnswer(request.id, toTransportError(error)))
+    const answer = await this.#negotiate({ request, signal, isRepeated: false }).catch(
+      (error: unknown) => errorAnswer(request.id, toTransportError(error)),
+    )
     if (this.#negotiating !== negotiating || answer === undefined) return
     this.#negotiating = undefined
     this.#options.deliver(answer)
@@ -210,32 +201,31 @@ export class EraRouter implements Router {
    *
    * @throws TransportError if no session could be opened
    */
-  #changeEra(from: ModernProtocol | undefined, known: KnownChange): Promise<void> {
+  #changeEra(from: ModernProtocol | undefined, signal?: AbortSignal): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // already changed
     const { http } = this.#options
     return (this.#changing ??= http
-      .asOwner(() => this.#negotiateAgain(known))
+      .asOwner(() => this.#negotiateAgain(signal))
       .finally(() => {
         this.#changing = undefined
       }))
   }
 
-  async #negotiateAgain({ signal: outer, refused }: KnownChange): Promise<void> {
+  async #negotiateAgain(outer: AbortSignal | undefined): Promise<void> {
     const { keeper, http, onReplaced } = this.#options
     const { session } = this.legacy
     const before = this.#modern
     const oldEpoch = before === undefined ? (session?.epoch ?? 0) : (keeper.record?.epoch ?? 0)
     const request = this.#request
-    if (request === undefined)
-      throw closedError('There is no initialize to repeat', http.url.display)
+    if (request === undefined) throw http.closed('There is no initialize to repeat')
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
     await this.legacy.reload()
-    const negotiating = this.#negotiate({ request, signal, isRepeated: true, refused })
+    const negotiating = this.#negotiate({ request, signal, isRepeated: true })
     const answer = await untilAborted(negotiating, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error
     })
-    if (!answer || signal.aborted) throw this.#closedError()
+    if (!answer || signal.aborted) throw http.closed('The transport was closed')
     if ('error' in answer) throw refusedSessionError(answer, http.url.display)
     if (this.#modern === before) this.#modern = undefined
     void before?.replaced().then(() => removeFrom(this.#protocols, before))
@@ -273,7 +263,7 @@ export class EraRouter implements Router {
       refused = await this.#openLegacy(opening)
       if (refused === undefined || 'result' in refused) return refused
       const offered = modernEvidence(refused)
-      if (offered === undefined) return explainNoServer(refused, url)
+      if (offered === undefined) return refused
       if (era === 'legacy') return only(offered)
     }
     const verdict = await detectEra({ http, request, probeMs: timeouts.probeMs, signal })
@@ -304,7 +294,7 @@ export class EraRouter implements Router {
         if (answer === undefined || 'result' in answer) return answer
         // Signs of a modern server: its first error explains more than the second.
         if (evidence !== undefined) return errorAnswer(request.id, evidence)
-        return offered === undefined ? explainNoServer(answer, url) : only(offered)
+        return offered === undefined ? answer : only(offered)
       }
       case 'incompatible':
         return only(verdict.offered)
@@ -317,8 +307,7 @@ export class EraRouter implements Router {
 
   /** Returns the answer of a server with sessions; undefined if the client cancelled the request. */
   async #openLegacy(opening: Opening): Promise<JsonRpcResponse | undefined> {
-    const { request, signal, isRepeated, refused } = opening
-    if (refused !== undefined) return refused
+    const { request, signal, isRepeated } = opening
     const answer = isRepeated
       ? await this.legacy.repeatHandshake(request, signal)
       : await this.legacy.initialize(request)
@@ -356,7 +345,7 @@ export class EraRouter implements Router {
       ...server,
       identity: toIdentity(request, version),
       recovery: onReplaced && {
-        replace: () => this.#changeEra(protocol, UNKNOWN_CHANGE),
+        replace: () => this.#changeEra(protocol),
         sendAgain: (message, options) => this.sendAgain(message, options),
       },
     })
@@ -368,10 +357,6 @@ export class EraRouter implements Router {
       host: new URL(http.url.display).host,
     })
     return { jsonrpc: '2.0', id: request.id, result }
-  }
-
-  #closedError(): TransportError {
-    return closedError('The transport was closed', this.#options.http.url.display)
   }
 }
 
@@ -391,25 +376,4 @@ const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
   'legacy-first': [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
   legacy: LEGACY_VERSIONS,
   modern: MODERN_VERSIONS,
-}
-
-/**
- * Adds an explanation to an answer that refuses both ways to connect: the URL may belong to a server of the
- * HTTP+SSE transport of 2024-11-05.
- */
-export function explainNoServer(answer: JsonRpcResponse, url: string): JsonRpcResponse {
-  if ('result' in answer || answer.id === undefined || answer.id === null) return answer
-  const { data } = answer.error
-  if (!TransportError.is(data) || data.serverError !== undefined) return answer
-  if (data.status !== 400 && data.status !== 404 && data.status !== 405) return answer
-  const message = `${url} refuses initialize (HTTP ${data.status}): it is not an MCP endpoint, or a server of the HTTP+SSE transport of 2024-11-05, which is not supported. Check the URL`
-  return errorAnswer(
-    answer.id,
-    new TransportError(data.code, message, {
-      status: data.status,
-      url,
-      bodyText: data.bodyText,
-      cause: data,
-    }),
-  )
 }

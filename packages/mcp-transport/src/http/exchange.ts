@@ -211,9 +211,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   /** Converts an error of the reader: undici would treat it as a network failure. */
   #unreadable(cause: unknown): TransportError {
     if (TransportError.is(cause)) return cause
-    const url = this.#client.url.display
-    const message = `The response of ${url} could not be read`
-    return new TransportError('UNEXPECTED_RESPONSE', message, { cause, url })
+    const message = `The response of ${this.#client.url.display} could not be read`
+    return this.#client.error('UNEXPECTED_RESPONSE', message, { cause })
   }
 
   /** Follows a redirect after its body was read, so that the connection can be reused. */
@@ -232,14 +231,13 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     const url = this.#client.url.display
     const where = target === null ? 'nowhere' : target.origin + target.pathname
     const message = `${url} redirects to ${where}, which is not followed: only 307 and 308 within the origin, at most ${MAX_REDIRECTS} times`
-    this.abort(new TransportError('UNEXPECTED_RESPONSE', message, { status, url }))
+    this.abort(this.#client.error('UNEXPECTED_RESPONSE', message, { status }))
   }
 
   #limitRedirect(): void {
     if (this.#bytes <= REDIRECT_BYTES) return
-    const url = this.#client.url.display
-    const message = `${url} redirects with more than ${REDIRECT_BYTES} bytes`
-    this.abort(new TransportError('LIMIT', message, { status: this.#status, url }))
+    const message = `${this.#client.url.display} redirects with more than ${REDIRECT_BYTES} bytes`
+    this.abort(this.#client.error('LIMIT', message, { status: this.#status }))
   }
 }
 
@@ -325,8 +323,7 @@ export class AuthorizedExchange implements Exchange {
       if (signal.aborted) return { kind: 'failed', error: toTransportError(signal.reason) }
       if (request.onStart?.(this) === false) {
         const message = 'The request was cancelled before it was sent again'
-        const error = new TransportError('CLOSED', message, { outcome: 'not-executed' })
-        return { kind: 'failed', error }
+        return { kind: 'failed', error: this.#client.closed(message, 'not-executed') }
       }
     }
   }

@@ -9,7 +9,12 @@ import { parseServerUrl } from '../server-url.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { shortSessionId } from '../session-record.ts'
 import type { Era } from '../session-record.ts'
-import { closedError, toTransportError, TransportError } from '../transport-error.ts'
+import { toTransportError, TransportError } from '../transport-error.ts'
+import type {
+  RequestOutcome,
+  TransportErrorCode,
+  TransportErrorOptions,
+} from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
 import type { ExchangeEvent, Limits, StreamableHttpTransportOptions } from '../transport-options.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
@@ -104,6 +109,20 @@ export class HttpClient {
     return dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
   }
 
+  /** Creates an error about this server. */
+  error(
+    code: TransportErrorCode,
+    message: string,
+    options: TransportErrorOptions = {},
+  ): TransportError {
+    return new TransportError(code, message, { url: this.url.display, ...options })
+  }
+
+  /** Creates the error of a request that this side ended: it closed the transport, or cancelled the request. */
+  closed(why: string, outcome: RequestOutcome = 'unknown'): TransportError {
+    return this.error('CLOSED', why, { outcome })
+  }
+
   /** Runs code that belongs to no call, such as opening a session again, with the credentials of the owner. */
   asOwner<T>(run: () => T): T {
     return this.owner === undefined ? run() : this.owner.runInAsyncScope(run)
@@ -146,12 +165,12 @@ export class HttpClient {
       if (TransportError.is(reason)) return end(reason)
       const isTimeout = reason instanceof DOMException && reason.name === 'TimeoutError'
       const message = isTimeout ? `${url} sent no answer in time` : 'The request was cancelled'
-      end(new TransportError(isTimeout ? 'TIMEOUT' : 'CLOSED', message, { url, cause: reason }))
+      end(this.error(isTimeout ? 'TIMEOUT' : 'CLOSED', message, { cause: reason }))
     }
     const startTimer = (ms: number): void => {
       timer = setTimeout(() => {
         if (exchange?.isAwaited !== true) return startTimer(ms)
-        end(new TransportError('TIMEOUT', `${url} sent no answer in ${ms} ms`, { url }))
+        end(this.error('TIMEOUT', `${url} sent no answer in ${ms} ms`))
       }, ms).unref()
     }
     const onStart = (started: Exchange): boolean => {
@@ -193,8 +212,7 @@ export class HttpClient {
       exchange = new AuthorizedExchange(this, given)
     }
     if (this.#isClosed || request.onStart?.(exchange) === false) {
-      const message = 'Nothing was sent: the request was cancelled'
-      throw closedError(message, this.url.display, 'not-executed')
+      throw this.closed('Nothing was sent: the request was cancelled', 'not-executed')
     }
     this.open.push(exchange)
     exchange.start()
@@ -217,7 +235,7 @@ export class HttpClient {
         const timer = setTimeout(() => settle(false), limitMs).unref()
         end = () => {
           clearTimeout(timer)
-          exchange.abort(closedError('The check is over', this.url.display))
+          exchange.abort(this.closed('The check is over'))
         }
         return true
       }
@@ -247,7 +265,7 @@ export class HttpClient {
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#lingerTimer)
-    const closed = closedError('The transport was closed', this.url.display)
+    const closed = this.closed('The transport was closed')
     for (const exchange of this.open.slice()) exchange.abort(closed)
     const own = this.#ownDispatcher
     this.#ownDispatcher = undefined
@@ -295,8 +313,8 @@ export class HttpClient {
     try {
       return await get()
     } catch (cause) {
-      const url = this.url.display
-      throw new TransportError('CONFIG', `No ${what} for ${url}: nothing was sent`, { cause, url })
+      const message = `No ${what} for ${this.url.display}: nothing was sent`
+      throw this.error('CONFIG', message, { cause })
     }
   }
 }
@@ -339,7 +357,7 @@ export function createOAuthFetch(dispatcher: Dispatcher): FetchFunction {
     if (outcome.kind === 'failed') throw outcome.error
     if (outcome.kind === 'ended' || outcome.refusal.isPartial) {
       const message = `${url.display} sent a response that is encoded, or larger than 1 MiB`
-      throw new TransportError('LIMIT', message, { url: url.display })
+      throw client.error('LIMIT', message)
     }
     return toResponse(outcome.refusal)
   }

@@ -1,6 +1,6 @@
 import { removeFrom } from '@x/internal'
 import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
-import { closedError, errorAnswer, toTransportError, TransportError } from '../transport-error.ts'
+import { errorAnswer, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Timeouts } from '../transport-options.ts'
 import type { HttpClient, HttpRequest } from './http-client.ts'
 
@@ -110,10 +110,9 @@ export class OpenCalls<Call extends OpenCall> {
 
   /** Answers all calls immediately. */
   failAll(why: string): void {
-    const { display: url } = this.#options.http.url
     for (const call of this.#calls.slice()) {
       if (!this.remove(call)) continue // cancelled meanwhile
-      const error = closedError(why, url, call.isSent ? 'unknown' : 'not-executed')
+      const error = this.#options.http.closed(why, call.isSent ? 'unknown' : 'not-executed')
       call.fail(error)
       this.#options.deliver(errorAnswer(call.request.id, error), call.request)
     }
@@ -215,13 +214,10 @@ export class OpenCalls<Call extends OpenCall> {
 
   #gone({ isSent }: Call): TransportError {
     const { http, timeouts } = this.#options
-    const url = http.url.display
-    const message = `${url} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${checkMs(timeouts)} ms each`
+    const message = `${http.url.display} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${checkMs(timeouts)} ms each`
     return isSent
-      ? new TransportError('OUTCOME_UNKNOWN', `${message}. The request may have been executed`, {
-          url,
-        })
-      : new TransportError('UNREACHABLE', `${message}. The request was not sent`, { url })
+      ? http.error('OUTCOME_UNKNOWN', `${message}. The request may have been executed`)
+      : http.error('UNREACHABLE', `${message}. The request was not sent`)
   }
 }
 

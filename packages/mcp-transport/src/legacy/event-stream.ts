@@ -12,8 +12,7 @@ import type { StreamTrouble, StreamEnd, StreamCursor } from '../http/follow-stre
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
 import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
-import { TransportError } from '../transport-error.ts'
-import type { TransportErrorCode } from '../transport-error.ts'
+import type { TransportError, TransportErrorCode } from '../transport-error.ts'
 import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { toRefusalError } from './session-loss.ts'
@@ -131,7 +130,6 @@ export async function openEventStream(
   request: EventStreamRequest,
 ): Promise<StreamEnd> {
   const { cursor, signal, isPolled, handlers, onOpen, ...timing } = request
-  const { display: url } = http.url
   let progressed = false
   let isStream = false
   const outcome = await new Promise<AnswerOutcome>((resolve) => {
@@ -172,8 +170,8 @@ export async function openEventStream(
     return refusedOrEnded(toRefusalError(outcome.refusal, http, { sessionId: session.id }))
   }
   if (outcome.kind === 'ended' && !outcome.isStream) {
-    const message = `${url} answered a GET without a stream`
-    return { kind: 'refused', error: new TransportError('UNEXPECTED_RESPONSE', message, { url }) }
+    const message = `${http.url.display} answered a GET without a stream`
+    return { kind: 'refused', error: http.error('UNEXPECTED_RESPONSE', message) }
   }
   const error = outcome.kind === 'failed' ? outcome.error : undefined
   if (error !== undefined && FINAL.has(error.code)) return { kind: 'refused', error }

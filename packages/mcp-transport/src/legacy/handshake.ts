@@ -80,7 +80,7 @@ function toInitialized(reply: Reply, { id }: JsonRpcRequest, url: string): Initi
   if (reply.kind === 'failed') {
     const { error, refusal } = reply
     const verdict = refusal === undefined ? 'unknown' : initializeVerdict(refusal)
-    return { kind: 'failed', answer: errorAnswer(id, error), verdict }
+    return { kind: 'failed', answer: errorAnswer(id, explained(error)), verdict }
   }
   const { answer, assigned: sessionId } = reply
   if (!('result' in answer)) {
@@ -94,6 +94,14 @@ function toInitialized(reply: Reply, { id }: JsonRpcRequest, url: string): Initi
     : `${url} assigned a session id that is not visible ASCII of at most 1 KiB`
   const error = new TransportError('UNEXPECTED_RESPONSE', message, { url })
   return { kind: 'failed', answer: errorAnswer(id, error), verdict: 'unknown' }
+}
+
+/** Says what else the URL may be, if the server refused `initialize` without an error of JSON-RPC. */
+function explained(error: TransportError): TransportError {
+  const { status = 0, serverError, url } = error
+  if (serverError !== undefined || ![400, 404, 405].includes(status)) return error
+  const message = `${url} refuses initialize (HTTP ${status}): it is not an MCP endpoint, or a server of the HTTP+SSE transport of 2024-11-05, which is not supported. Check the URL`
+  return error.with({ message })
 }
 
 /**
@@ -230,7 +238,7 @@ function post<T>(
     }
     if (misrouted !== undefined) return failed(misroutedError({ url }, request.id, misrouted))
     const message = `${url} ended its response to ${request.method} without an answer`
-    return failed(new TransportError('OUTCOME_UNKNOWN', message, { url }))
+    return failed(http.error('OUTCOME_UNKNOWN', message))
   }
   return new Promise<T>((resolve) => {
     http.sendWithin(

@@ -11,12 +11,7 @@ import type {
 } from '../json-rpc.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import { modernEvidence, shortSessionId } from '../session-record.ts'
-import {
-  closedError,
-  refusedSessionError,
-  toTransportError,
-  TransportError,
-} from '../transport-error.ts'
+import { refusedSessionError, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
 import { ServerRequests } from './legacy-session.ts'
@@ -42,10 +37,9 @@ export interface Router {
   /**
    * Called if the server no longer has sessions: changes to the stateless revision.
    *
-   * @param refused The error with which the server has just answered `initialize`
    * @throws TransportError if the server does not support that revision
    */
-  changeToStateless(signal: AbortSignal, refused: JsonRpcResponse): Promise<void>
+  changeToStateless(signal: AbortSignal): Promise<void>
   /** Sends a request that was refused to the server as it is now. Starts at once: see `LegacyProtocol.start()`. */
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<void>
 }
@@ -162,13 +156,11 @@ export class LegacyProtocol {
     const call = new PendingCall(this, { request, session, options })
     this.calls.add(call)
     if (session.lost === undefined) return call.start()
-    const { display: url } = this.options.http.url
     await session.lost // the failure below may open another session
-    const message = 'The session was lost before the request; nothing was sent'
     call.fail(
       session.isTerminated
-        ? closedError('The session was terminated; nothing was sent', url, 'not-executed')
-        : new TransportError('SESSION_LOST', message, { certain: true, epoch: session.epoch, url }),
+        ? this.options.http.closed('The session was terminated; nothing was sent', 'not-executed')
+        : this.#alreadyLost(session, 'The session was lost before the request; nothing was sent'),
     )
   }
 
@@ -288,15 +280,14 @@ export class LegacyProtocol {
     await old.lost // the lost id must be removed from the store first
     const request = this.#initialize
     if (request === undefined) {
-      const message = 'The session cannot be replaced: the client sent no initialize'
-      throw new TransportError('SESSION_LOST', message, { certain: true, epoch: old.epoch })
+      throw this.#alreadyLost(old, 'The session cannot be replaced: the client sent no initialize')
     }
     const outcome = await this.#repeatHandshake(request, options)
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined)
         throw refusedSessionError(answer, this.options.http.url.display)
-      await this.#router.changeToStateless(options.signal, answer)
+      await this.#router.changeToStateless(options.signal)
       return 'stateless'
     }
     const { session } = outcome
@@ -448,15 +439,10 @@ export class LegacyProtocol {
     if (call === undefined) return // not sent, or already answered
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
-    const closeStreams = (): void =>
-      call.closeStreams(this.#closed('The client cancelled the request'))
-    // A silent server must not keep the connection of a cancelled request.
-    const late = setTimeout(closeStreams, CANCEL_MS).unref()
     try {
       await call.inContext(() => this.#notify({ ...message, params }, session, CANCEL_MS))
     } finally {
-      clearTimeout(late)
-      closeStreams()
+      call.closeStreams(this.#closed('The client cancelled the request'))
     }
   }
 
@@ -470,9 +456,7 @@ export class LegacyProtocol {
     const { id, session, call } = asked
     if (session.lost !== undefined) {
       const text = 'The session of the request was lost before; nothing was sent'
-      const { display: url } = this.options.http.url
-      const options = { certain: true, epoch: session.epoch, url }
-      call?.failUnanswered(new TransportError('SESSION_LOST', text, options))
+      call?.failUnanswered(this.#alreadyLost(session, text))
       return
     }
     try {
@@ -544,7 +528,7 @@ export class LegacyProtocol {
 
   #assertOpen(): void {
     if (!this.#isClosed) return
-    throw closedError('The transport is closed', this.options.http.url.display, 'not-executed')
+    throw this.options.http.closed('The transport is closed', 'not-executed')
   }
 
   #current(): LegacySession {
@@ -552,6 +536,10 @@ export class LegacyProtocol {
   }
 
   #closed(why: string): TransportError {
-    return closedError(why, this.options.http.url.display)
+    return this.options.http.closed(why)
+  }
+
+  #alreadyLost({ epoch }: LegacySession, why: string): TransportError {
+    return this.options.http.error('SESSION_LOST', why, { certain: true, epoch })
   }
 }

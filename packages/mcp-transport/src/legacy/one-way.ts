@@ -4,7 +4,6 @@ import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
-import { TransportError } from '../transport-error.ts'
 import { sessionHeaders } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { isLostSession, toRefusalError } from './session-loss.ts'
@@ -86,8 +85,7 @@ async function send(
 ): Promise<Refusal | undefined> {
   const limit = new AbortController()
   const onLate = (): void => {
-    const { display: url } = http.url
-    limit.abort(new TransportError('TIMEOUT', `${url} sent no answer in ${limitMs} ms`, { url }))
+    limit.abort(http.error('TIMEOUT', `${http.url.display} sent no answer in ${limitMs} ms`))
   }
   const timer = limitMs === undefined ? undefined : setTimeout(onLate, limitMs).unref()
   const outcome = await new Promise<AnswerOutcome>((resolve) => {

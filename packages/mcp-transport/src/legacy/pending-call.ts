@@ -135,10 +135,9 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   /** Fails the call, unless it has ended: the server did not take the client's response to a request of this call. */
   failUnanswered(cause: unknown): void {
     if (this.#phase !== 'open') return
-    const { display: url } = this.#http.url
     const why = cause instanceof Error ? cause.message : String(cause)
     const message = `The server did not take the client's response to a request during this call: ${why}. The call may have been executed: find out before you send it again`
-    this.inContext(() => this.fail(new TransportError('OUTCOME_UNKNOWN', message, { url, cause })))
+    this.inContext(() => this.fail(this.#http.error('OUTCOME_UNKNOWN', message, { cause })))
   }
 
   activity(): void {
@@ -186,10 +185,9 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     } else if (this.#misrouted !== undefined) {
       this.#failMisrouted(this.#misrouted)
     } else {
-      const { display: url } = this.#http.url
-      const message = `${url} ended its response without an answer`
-      if (outcome.isStream) this.#broken(new TransportError('OUTCOME_UNKNOWN', message, { url }))
-      else this.#refused(new TransportError('UNEXPECTED_RESPONSE', message, { url }))
+      const message = `${this.#http.url.display} ended its response without an answer`
+      if (outcome.isStream) this.#broken(this.#http.error('OUTCOME_UNKNOWN', message))
+      else this.#refused(this.#http.error('UNEXPECTED_RESPONSE', message))
     }
   }
 
@@ -268,10 +266,9 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       },
     })
     if (outcome.kind === 'stopped') return
-    const { display: url } = http.url
     const cause = outcome.error ?? broken
-    const message = `The stream of ${url} broke before the answer and could not be resumed`
-    this.fail(new TransportError('OUTCOME_UNKNOWN', message, { url, status: cause?.status, cause }))
+    const message = `The stream of ${http.url.display} broke before the answer and could not be resumed`
+    this.fail(http.error('OUTCOME_UNKNOWN', message, { status: cause?.status, cause }))
   }
 
   /** The request fails with its own error, even if the session counts as lost now. */
@@ -298,9 +295,8 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   #unsendable(cause: unknown): TransportError {
-    const { display: url } = this.#http.url
-    const message = `The request cannot be written as JSON: nothing was sent to ${url}`
-    return new TransportError('CONFIG', message, { url, cause })
+    const message = `The request cannot be written as JSON: nothing was sent to ${this.#http.url.display}`
+    return this.#http.error('CONFIG', message, { cause })
   }
 }
 

@@ -3,7 +3,7 @@ import type { JsonRpcError, JsonRpcRequest } from '../json-rpc.ts'
 import type { StoredSession } from '../session-keeper.ts'
 import { LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
-import { closedError, errorAnswer } from '../transport-error.ts'
+import { errorAnswer } from '../transport-error.ts'
 import { describeLiveSession, initialize, initializeParamsHash, pingSession } from './handshake.ts'
 import type { Opening, StoredId } from './handshake.ts'
 import type { LegacyProtocolOptions } from './legacy-protocol.ts'
@@ -80,7 +80,7 @@ export class SessionOpener {
       if (outcome !== 'refused') {
         if (!signal.aborted || outcome.kind === 'failed') return outcome
         this.discard(outcome.session)
-        const error = closedError('The opening of the session was aborted', http.url.display)
+        const error = http.closed('The opening of the session was aborted')
         return { kind: 'failed', answer: errorAnswer(request.id, error) }
       }
       // Not terminated, because another client may be using it.

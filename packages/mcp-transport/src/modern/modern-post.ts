@@ -14,7 +14,7 @@ import {
 } from '../legacy/session-loss.ts'
 import type { LossEvidence } from '../legacy/session-loss.ts'
 import { MODERN_CODES } from '../session-record.ts'
-import { closedError, TransportError } from '../transport-error.ts'
+import type { TransportError } from '../transport-error.ts'
 import { encodeHeaderValue } from './tools.ts'
 
 export type PostOutcome = Answered | Refused | Failed
@@ -71,7 +71,7 @@ export function modernPost(
     body = JSON.stringify(request)
   } catch (cause) {
     const message = 'The request cannot be written as JSON: nothing was sent'
-    const error = new TransportError('CONFIG', message, { cause })
+    const error = http.error('CONFIG', message, { cause })
     return Promise.resolve({ kind: 'failed', error, headers: {} })
   }
   return new Promise((resolve) => {
@@ -114,7 +114,7 @@ export function modernPost(
           const [status, headers] = response
           resolve({ kind: 'answered', answer: message, status, headers, errorId: 'own' })
           // A stream of subscriptions need not end after its answer.
-          if (isLongLived) exchange?.abort(closedError('The subscription was closed', url))
+          if (isLongLived) exchange?.abort(http.closed('The subscription was closed'))
           else http.answered(exchange)
         },
         outcome: (outcome) => {
@@ -126,7 +126,7 @@ export function modernPost(
           const message = `${url} ended its response without an answer`
           const error =
             misrouted === undefined
-              ? new TransportError(code, message, { url, status })
+              ? http.error(code, message, { status })
               : misroutedError({ url, status }, request.id, misrouted)
           resolve({ kind: 'refused', error, headers, errorId: 'own' })
         },

@@ -13,7 +13,7 @@ import type { LegacyProtocolOptions } from '../legacy/legacy-protocol.ts'
 import { discardAssignedSession } from '../legacy/one-way.ts'
 import { isDiscoverResult } from '../session-record.ts'
 import type { DiscoverResult, ToolHeaderMap } from '../session-record.ts'
-import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
+import { errorAnswer, toTransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
 import { ClientInputs } from './inputs.ts'
 import { ModernCall } from './modern-call.ts'
@@ -136,7 +136,7 @@ export class ModernProtocol {
       const call = isId ? this.#calls.find(id) : undefined
       if (call === undefined) return
       this.#calls.remove(call)
-      call.fail(closedError('The client cancelled the request', this.http.url.display))
+      call.fail(this.http.closed('The client cancelled the request'))
     }
     // Other notifications do not exist in this revision. The next `roots/list` returns changed roots.
   }
@@ -236,14 +236,12 @@ export class ModernProtocol {
       this.#checking = undefined
     })
     if (await this.#checking) return outcome
-    const url = this.http.url.display
     const cause = outcome.kind === 'answered' ? undefined : outcome.error
     const serverError =
       outcome.kind === 'answered' && 'error' in outcome.answer ? outcome.answer.error : undefined
     const said = serverError?.message ?? cause?.message
-    const message = `${url} no longer speaks ${this.#identity.protocolVersion}: it has sessions now (${said})`
-    const error = new TransportError('SESSION_LOST', message, {
-      url,
+    const message = `${this.http.url.display} no longer speaks ${this.#identity.protocolVersion}: it has sessions now (${said})`
+    const error = this.http.error('SESSION_LOST', message, {
       status: outcome.kind === 'answered' ? outcome.status : cause?.status,
       certain: isFirst && isBeforeDispatch(outcome),
       serverError,

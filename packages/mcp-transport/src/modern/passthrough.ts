@@ -2,7 +2,7 @@ import { removeFrom } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
 import { versionOf } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest } from '../json-rpc.ts'
-import { closedError, errorAnswer, toTransportError } from '../transport-error.ts'
+import { errorAnswer, toTransportError } from '../transport-error.ts'
 import type { PassthroughOptions } from '../transport-options.ts'
 import { modernPost } from './modern-post.ts'
 
@@ -34,7 +34,7 @@ export class Passthrough {
 
   /** Answers open requests. The streams are closed with the HTTP client. */
   close(): void {
-    const error = closedError('The transport was closed', this.#http.url.display)
+    const error = this.#http.closed('The transport was closed')
     for (const open of this.#open.slice()) this.#settle(open, errorAnswer(open.id, error))
     this.#isClosed = true
   }

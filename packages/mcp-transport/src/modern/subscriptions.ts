@@ -3,7 +3,7 @@ import { followStream, isTemporary, toTroubleError } from '../http/follow-stream
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
 import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
-import { closedError, toTransportError, TransportError } from '../transport-error.ts'
+import { toTransportError, TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { PostOutcome } from './modern-post.ts'
 import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
@@ -95,8 +95,7 @@ export class Subscriptions {
   ): Promise<boolean> {
     const ends = AbortSignal.any([signal, this.#closing.signal])
     if (ends.aborted) {
-      const url = this.#protocol.http.url.display
-      throw closedError('Nothing was sent: the subscription was cancelled', url)
+      throw this.#protocol.http.closed('Nothing was sent: the subscription was cancelled')
     }
     const next = this.#listen(uris)
     const giveUp = (): void => next.close()
@@ -155,25 +154,21 @@ class Listener {
   readonly #options: ModernProtocolOptions
   readonly #listening: Listening
   readonly #closing = new AbortController()
-  #accept: (filter: SubscriptionFilter) => void = () => {}
-  #refuse: (error: TransportError) => void = () => {}
+  readonly #acknowledging = Promise.withResolvers<SubscriptionFilter>()
   #isAcknowledged = false
 
   constructor(protocol: ModernProtocol, options: ModernProtocolOptions, listening: Listening) {
     this.#protocol = protocol
     this.#options = options
     this.#listening = listening
-    this.acknowledged = new Promise((resolve, reject) => {
-      this.#accept = resolve
-      this.#refuse = reject
-    })
+    this.acknowledged = this.#acknowledging.promise
     this.acknowledged.catch(() => {}) // handling it is optional
     this.#follow().catch((error: unknown) => this.#giveUp(toTransportError(error)))
   }
 
   close(): void {
-    const reason = closedError('The subscription was closed', this.#protocol.http.url.display)
-    this.#refuse(reason)
+    const reason = this.#protocol.http.closed('The subscription was closed')
+    this.#acknowledging.reject(reason)
     this.#closing.abort(reason)
   }
 
@@ -203,7 +198,7 @@ class Listener {
 
   /** Servers need not offer a stream. The loss of an accepted one is reported once per outage. */
   #giveUp(error: TransportError): void {
-    this.#refuse(error)
+    this.#acknowledging.reject(error)
     if (this.#isAcknowledged) this.#options.report(error)
   }
 
@@ -215,7 +210,7 @@ class Listener {
     const unacknowledged = new AbortController()
     const timer = setTimeout(() => {
       const message = `${url} did not acknowledge a subscription in ${ACK_MS} ms`
-      unacknowledged.abort(new TransportError('TIMEOUT', message, { url }))
+      unacknowledged.abort(http.error('TIMEOUT', message))
     }, ACK_MS).unref()
     const params = { notifications: this.#listening.filter }
     const outcome = await this.#protocol.ask('subscriptions/listen', params, {
@@ -250,7 +245,7 @@ class Listener {
     const honoured = isRecord(filter) ? filter : {}
     this.#isAcknowledged = true
     this.isBroken = false
-    this.#accept(honoured)
+    this.#acknowledging.resolve(honoured)
     if (attempt > 0 || this.#listening.isAfterGap) this.#announceMissedChanges(honoured)
     return 'acknowledged'
   }

@@ -2,7 +2,6 @@ import { isRecord, mapSubschemas } from '@x/internal'
 import { TOKEN } from '../headers.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
-import { TransportError } from '../transport-error.ts'
 import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
 
 const MAX_PAGES = 64
@@ -75,7 +74,7 @@ export class ToolCatalog {
       if (this.#leftOut.has(name)) continue
       this.#leftOut.add(name)
       const message = `The tool ${JSON.stringify(name)} of ${url} is left out: ${reason}`
-      report(new TransportError('UNEXPECTED_RESPONSE', message, { url }))
+      report(http.error('UNEXPECTED_RESPONSE', message))
     }
     return { ...result, tools }
   }
