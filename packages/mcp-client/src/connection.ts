@@ -7,14 +7,11 @@ import type {
   ExchangeEvent,
   HeadersOption,
   StreamableHttpTransportOptions,
-  TraceContext,
 } from '@x/mcp-transport'
-import type { McpClientOptions } from './options.ts'
 import { Deadline } from './deadline.ts'
 import { findServer } from './directory/find-server.ts'
 import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/server-directory.ts'
-import type { ClientEvents } from './events.ts'
 import type { SessionTransport } from './generation.ts'
 import { notExecuted } from './errors.ts'
 import { outsideRun } from './run-scope.ts'
@@ -27,9 +24,9 @@ import {
   parseServerCommand,
   parseServerUrl,
 } from './server-config.ts'
-import type { McpServerConfig, ScopedHeaders, ServerCommand } from './server-config.ts'
+import type { ScopedHeaders, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
-import type { SessionScope } from './session-scope.ts'
+import type { Session, SessionSetup } from './session.ts'
 import { StdioTransport } from './stdio/stdio-transport.ts'
 import type { StdioSettings } from './stdio/stdio-transport.ts'
 
@@ -45,25 +42,11 @@ export interface Connection extends AsyncDisposable {
   createTransport(): SessionTransport
 }
 
-/** The session that a connection is made for. */
-export interface ConnectionOwner {
-  /** Name of the server in messages. */
-  readonly server: string
-  readonly scope: SessionScope | undefined
-  readonly events: ClientEvents
-  log(level: 'debug' | 'info' | 'warning', message: string, cause?: unknown): void
-  emitExchange(event: ExchangeEvent): void
-  /** Trace context of the caller. Not used if the options have a `traceContext`. */
-  traceContext(): TraceContext | undefined
-}
-
-export interface ConnectOptions {
-  readonly config: McpServerConfig
-  readonly options: McpClientOptions
+export interface ConnectOptions extends Pick<SessionSetup, 'config' | 'options'> {
   readonly era: EraOption | undefined
   /** The store of a session to continue. Undefined: the factory creates one. */
   readonly kept: SessionInfo | undefined
-  readonly owner: ConnectionOwner
+  readonly owner: Session
 }
 
 /** Limit for one access to the session store, in milliseconds. */
@@ -160,7 +143,7 @@ function connectToChild(
     server: command,
     limits: options.limits,
     log: (level, message) => owner.log(level, message),
-    traceContext: options.traceContext ?? (() => owner.traceContext()),
+    traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
     onExited: (transport) => transports.delete(transport),
   }
   return {
@@ -201,7 +184,7 @@ async function connectToUrl(
       dispatcher: outsideRuns(dispatcher),
       era,
       authProvider: authProviderFor(server, given, setup),
-      traceContext: options.traceContext ?? (() => owner.traceContext()),
+      traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
       timeouts,
       limits,
       reconnect,
@@ -220,16 +203,10 @@ async function connectToUrl(
       }
     },
     async [Symbol.asyncDispose]() {
-      const closers: (() => unknown)[] = [
-        () => isOwnDispatcher && dispatcher.destroy(),
-        () => flushed(sessionInfo),
-      ]
-      for (const close of closers) {
-        try {
-          await close()
-        } catch (error) {
-          owner.log('debug', 'the connection could not be closed completely', error)
-        }
+      const destroyed = isOwnDispatcher ? dispatcher.destroy() : Promise.resolve()
+      for (const closing of await Promise.allSettled([destroyed, flushed(sessionInfo)])) {
+        if (closing.status === 'fulfilled') continue
+        owner.log('debug', 'the connection could not be closed completely', closing.reason)
       }
     },
   }
@@ -240,9 +217,9 @@ async function connectToUrl(
  * A class, because an object literal with a getter needs 1 KiB more in V8.
  */
 class ObservedOptions implements StreamableHttpTransportOptions {
-  readonly #owner: ConnectionOwner
+  readonly #owner: Session
 
-  constructor(options: StreamableHttpTransportOptions, owner: ConnectionOwner) {
+  constructor(options: StreamableHttpTransportOptions, owner: Session) {
     Object.assign(this, options)
     this.#owner = owner
   }

@@ -6,39 +6,21 @@ import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { ResultSchema, SendOptions, SessionClient } from './session-client.ts'
+import type { StdioTransport } from './stdio/stdio-transport.ts'
 import type { ObservedOperation } from './telemetry.ts'
 
 /** The parts of a transport that a session uses, for servers at a URL and for child processes. */
-export interface SessionTransport
-  extends
-    Pick<
-      StreamableHttpTransport,
-      | 'start'
-      | 'send'
-      | 'close'
-      | 'onclose'
-      | 'onerror'
-      | 'onmessage'
-      | 'sessionId'
-      | 'epoch'
-      | 'isResumed'
-      | 'era'
-      | 'protocolVersion'
-      | 'setProtocolVersion'
-      | 'terminateSession'
-      | typeof Symbol.asyncDispose
-    >,
-    Partial<TaskTransport> {
-  /** Opens another session. Undefined for a child process, which is its session. */
-  readonly replaceSession?: StreamableHttpTransport['replaceSession'] | undefined
-  /** Why the server does not answer, as far as the transport knows. */
-  readonly evidence?: TransportError | undefined
-}
-
-/** The parts of a transport for tasks, which servers on stdio do not have. */
-type TaskTransport = Pick<
+export type SessionTransport = Pick<
   StreamableHttpTransport,
-  'endpoint' | 'serverCapabilities' | 'answerInputs' | 'toToolResult'
+  keyof StreamableHttpTransport & keyof StdioTransport
+> &
+  Partial<OnlyHttp> &
+  Partial<Pick<StdioTransport, 'evidence'>>
+
+/** Parts for tasks, which servers on stdio do not have, and for another session: a child process is its session. */
+type OnlyHttp = Pick<
+  StreamableHttpTransport,
+  'endpoint' | 'serverCapabilities' | 'answerInputs' | 'toToolResult' | 'replaceSession'
 >
 
 /** The SDK's client and its transport. At a URL, both serve all sessions; each child process has its own. */
@@ -60,17 +42,22 @@ export interface Generation {
 }
 
 /** A request of the caller, or all requests for the pages of one list. */
-export type Operation<T> = ObservedOperation & {
-  readonly params?: Readonly<Record<string, unknown>> | undefined
+export type Operation<T> = RequestOperation<T> | ListOperation<T>
+
+interface Repeatable extends ObservedOperation {
   /** A second execution has no further effect. */
   readonly isSafe: boolean
-} & (
-    | { readonly schema: ResultSchema<T> }
-    | {
-        /** Reads all pages of a list. */
-        readonly readList: (requestPage: RequestPage) => Promise<T>
-      }
-  )
+}
+
+export interface RequestOperation<T> extends Repeatable {
+  readonly params: Readonly<Record<string, unknown>> | undefined
+  readonly schema: ResultSchema<T>
+}
+
+interface ListOperation<T> extends Repeatable {
+  /** Reads all pages of a list. */
+  readonly readList: (requestPage: RequestPage) => Promise<T>
+}
 
 /** Requests the page at a cursor; without a cursor, the first page. Returns the result unchecked. */
 type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>

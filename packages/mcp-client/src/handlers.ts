@@ -20,12 +20,10 @@ import type {
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
 import { TASKS_EXTENSION } from '@x/mcp-transport'
-import type { ClientEvents } from './events.ts'
-import type { Generation } from './generation.ts'
 import { inContextOf, whyUnknown } from './session-calls.ts'
-import type { MessageOrigin, SessionCalls } from './session-calls.ts'
+import type { MessageOrigin } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { ToolList } from './tool-list.ts'
+import type { Session } from './session.ts'
 
 export interface HandlerContext {
   /** Aborts when the server no longer waits for the answer. */
@@ -33,9 +31,9 @@ export interface HandlerContext {
   /** Scope of the session that the request came in: principal, thread and run, as far as they are set. */
   readonly scope: SessionScope | undefined
   /** Name of the server, as in error messages. */
-  readonly server?: string | undefined
+  readonly server: string
   /** The call that caused the request. `origin.call` is undefined only for `roots`, which need not belong to a call. */
-  readonly origin?: MessageOrigin | undefined
+  readonly origin: MessageOrigin | undefined
 }
 
 /** A log message of the server. */
@@ -86,30 +84,11 @@ export function toCapabilities(
   }
 }
 
-/** The session whose requests and notifications are handled. */
-export interface ReceivingSession {
-  /** Name of the server in messages. */
-  readonly server: string
-  readonly scope: SessionScope | undefined
-  readonly events: ClientEvents
-  readonly tools: ToolList
-  /** Attributes messages to calls. Undefined for a client without handlers. */
-  readonly calls: SessionCalls | undefined
-  /** The session in which requests are sent now. */
-  readonly generation: Generation | undefined
-  /** Records and logs a refused request of the server. Returns the error for the server. */
-  decline(method: string, why: string): Error
-}
-
 /**
  * Answers requests of the server with the handlers. Refuses questions that may belong to several calls, because the
  * wrong person could answer.
  */
-export function installHandlers(
-  client: Client,
-  handlers: ClientHandlers,
-  session: ReceivingSession,
-): void {
+export function installHandlers(client: Client, handlers: ClientHandlers, session: Session): void {
   const { server, scope } = session
   const { elicitation, sampling, roots } = handlers
   const answer = <T>(
@@ -143,13 +122,13 @@ export function installHandlers(
 }
 
 /** Emits notifications of the server as events of the session. Ignores unknown notifications. */
-export function forwardNotifications(client: Client, session: ReceivingSession): void {
+export function forwardNotifications(client: Client, session: Session): void {
   // One handler for all, because one handler for each makes the SDK's client a fifth larger.
   client.fallbackNotificationHandler = async (notification) => forward(notification, session)
 }
 
 /** @throws ZodError for a notification with parameters that do not fit its method */
-function forward(notification: Notification, session: ReceivingSession): void {
+function forward(notification: Notification, session: Session): void {
   const { server, events, tools, calls } = session
   switch (notification.method) {
     case 'notifications/tools/list_changed':

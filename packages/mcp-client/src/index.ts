@@ -1,12 +1,12 @@
 // Everything exported here is public API. The state machine and the replay table are deliberately private.
 import './runtime-check.ts' // stays the first import
+export type { Progress } from '@modelcontextprotocol/sdk/types.js'
 export type {
   AuthProviderOf,
   CallOptions,
   CallToolOptions,
   McpClientOptions,
   PerServerOptions,
-  Progress,
   TimeoutExtension,
 } from './options.ts'
 // For packages that pass these options on, and check them before there is a client.

@@ -9,12 +9,12 @@ import type { InputAnswers, InputRequest } from '@x/mcp-transport'
  */
 export interface InputRequired {
   readonly type: 'input_required'
-  /** Requests of the server, by its own keys. Absent if the client need only repeat the call. */
-  readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
+  /** Requests of the server, by its own keys. Undefined if the client need only repeat the call. */
+  readonly inputRequests: Readonly<Record<string, InputRequest>> | undefined
   /** Opaque state that the client returns unchanged. Do not show it to users. */
-  readonly requestState?: string | undefined
+  readonly requestState: string | undefined
   /** The task that waits for the answers, if the call has become one. */
-  readonly task?: TaskReference | undefined
+  readonly task: TaskReference | undefined
 }
 
 /**
@@ -61,8 +61,9 @@ export function toInputRequired(result: CallToolResult): InputRequired | undefin
   const { inputRequests, requestState } = result
   return {
     type: 'input_required',
-    ...(isRequests(inputRequests) ? { inputRequests } : {}),
-    ...(typeof requestState === 'string' ? { requestState } : {}),
+    inputRequests: isRequests(inputRequests) ? inputRequests : undefined,
+    requestState: typeof requestState === 'string' ? requestState : undefined,
+    task: undefined,
   }
 }
 

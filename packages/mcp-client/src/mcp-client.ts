@@ -34,6 +34,7 @@ import {
   getOutcome,
   getTransportError,
   McpClientError,
+  notExecuted,
   toOperationError,
 } from './errors.ts'
 import { toInputRequired } from './input-required.ts'
@@ -45,8 +46,8 @@ import { isSlugConfig, parseServerConfig, serverLabel } from './server-config.ts
 import type { McpServerConfig } from './server-config.ts'
 import { SessionManager } from './session-manager.ts'
 import type { DisposeOptions } from './session-manager.ts'
-import type { Attempt, Operation } from './generation.ts'
-import type { Session, SessionSetup } from './session.ts'
+import type { Attempt, Operation, RequestOperation } from './generation.ts'
+import type { Session } from './session.ts'
 import type { OpenCall, TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { LastError, McpClientStatus, SessionStatus } from './session-state.ts'
@@ -95,7 +96,7 @@ export class McpClient implements AsyncDisposable {
   readonly #label: string
   readonly #events = new ClientEvents()
   readonly #sessions: SessionManager
-  readonly #options: SessionSetup['options']
+  readonly #options: McpClientOptions
   #lastError: LastError | undefined
 
   /**
@@ -109,17 +110,15 @@ export class McpClient implements AsyncDisposable {
     assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: name })
     const server = (this.#label = options.label ?? name)
     reserveProvider(this.#config, options)
-    const { scope, idleScopes, ...rest } = options
-    this.#options = rest
+    const { scope } = options
+    this.#options = { ...options, scope: typeof scope === 'object' ? { ...scope } : scope }
     this.#sessions = new SessionManager({
       config: this.#config,
-      options: rest,
+      options: this.#options,
       server,
       events: this.#events,
       knownEra: undefined,
       lastDeclined: undefined,
-      scope: typeof scope === 'object' ? { ...scope } : scope,
-      idleScopes,
     })
   }
 
@@ -616,8 +615,7 @@ export class McpClient implements AsyncDisposable {
     const { tool } = operation
     const { signal } = attempt
     const server = this.#label
-    const key =
-      idempotencyKey === undefined ? undefined : new KeyedCall(session, { server, tool, sentAt })
+    const key = idempotencyKey === undefined ? undefined : new KeyedCall(session, tool, sentAt)
     if (key !== undefined && !idempotent) attempt.assertSendable = () => key.assertSendable()
     // Earlier rounds, or an earlier process, may have executed the call.
     const isNew = resume === undefined && sentAt === undefined
@@ -659,7 +657,7 @@ export class McpClient implements AsyncDisposable {
 function emptyOperation(
   method: string,
   params?: Readonly<Record<string, string>>,
-): Operation<unknown> {
+): RequestOperation<unknown> {
   return { method, params, resource: params?.['uri'], schema: EmptyResultSchema, isSafe: true }
 }
 
@@ -680,7 +678,7 @@ function reserveProvider(
     reserveAuthProvider(authProvider, config.url)
   } catch (cause) {
     if (!TransportError.is(cause)) throw cause
-    throw new McpClientError('CONFIG', cause.message, { server, outcome: 'not-executed', cause })
+    throw notExecuted('CONFIG', cause.message, { server, cause })
   }
 }
 
@@ -697,23 +695,13 @@ class KeyedCall {
   /** The failure that only the key resolves. */
   #failure: unknown
 
-  constructor(
-    session: Session,
-    {
-      server,
-      tool,
-      sentAt,
-    }: {
-      readonly server: string
-      readonly tool: string | undefined
-      readonly sentAt: number | undefined
-    },
-  ) {
+  constructor(session: Session, tool: string | undefined, sentAt: number | undefined) {
     this.#session = session
     // After a clock was set back, the age is not known. Then it counts as the least time by which it was set back.
     const ageMs = sentAt === undefined ? 0 : Math.abs(Date.now() - sentAt)
     this.#startedAt = performance.now() - ageMs
     if (sentAt === undefined) return
+    const { server } = session
     const message = `tool "${tool}" of MCP server "${server}" was sent by another process, which got no answer, and the server does not honour its idempotency key: check whether the tool has run`
     const outcome = 'unknown'
     this.#failure = new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, outcome })

@@ -2,7 +2,7 @@ import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { transportOptionChecks } from '@x/mcp-transport'
 import type { AuthProvider, StreamableHttpTransportOptions } from '@x/mcp-transport'
-import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
+import type { ClientCapabilities, Progress } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientHandlers } from './handlers.ts'
 import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy, RetryTiming } from './retry.ts'
@@ -200,14 +200,4 @@ export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'ti
    * @default one caller for all calls
    */
   readonly caller?: Caller | undefined
-}
-
-/** Progress of a call (2025-11-25, basic/utilities/progress). */
-export interface Progress {
-  /** Amount done, in a unit of the server. Increases with each notification. */
-  readonly progress: number
-  /** Total amount in the same unit, if it is known. */
-  readonly total?: number | undefined
-  /** For people. */
-  readonly message?: string | undefined
 }

@@ -24,14 +24,9 @@ export interface ResultSchema<T> {
   parse(result: unknown): T
 }
 
-export interface SendOptions {
-  /**
-   * Cancels the request. It then rejects, with a `TransportError` in the `data` of the error if it was not sent.
-   */
-  readonly signal?: AbortSignal | undefined
-  /** In milliseconds. @default `LONGEST_MS`: only the signal ends the request */
-  readonly timeout?: number | undefined
-  readonly onprogress?: ((progress: Progress) => void) | undefined
+/** As for the SDK's client. Without `timeout`, only the signal ends the request. */
+export type SendOptions = {
+  readonly [Name in 'signal' | 'timeout' | 'onprogress']?: RequestOptions[Name] | undefined
 }
 
 /**
@@ -88,7 +83,8 @@ export class SessionClient extends Client {
 
   /**
    * Sends a request and returns its result. Rejects with the SDK's `McpError` for an error of the server, a
-   * cancellation and a closed connection, and with the error of the schema for a result that does not fit it.
+   * cancellation and a closed connection, and with the error of the schema for a result that does not fit it. The
+   * `data` of the error is a `TransportError` if a request was cancelled before it was sent.
    */
   send<T>(
     request: { readonly method: string; readonly params?: Record<string, unknown> | undefined },

@@ -44,11 +44,6 @@ interface Use {
   readonly signal: AbortSignal | undefined
 }
 
-export interface SessionManagerOptions extends SessionSetup {
-  readonly scope: SessionScope | 'run' | (() => SessionScope) | undefined
-  readonly idleScopes: IdleScopeOptions | undefined
-}
-
 const IDLE_MAX = 1000
 const IDLE_MS = 1_800_000
 /** Beyond this number, the oldest detached session is removed; the server ends it after its own time limit. */
@@ -62,7 +57,7 @@ const OF_CURRENT_RUN: SessionScope = { run: CURRENT }
  * else, and alone decides. Closes sessions that are not used, and sessions of runs with their run.
  */
 export class SessionManager {
-  readonly #setup: SessionManagerOptions
+  readonly #setup: SessionSetup
   /** Least recently used first. */
   readonly #entries = new Map<string, Entry>()
   /** Disposals of sessions that could not be opened. */
@@ -70,7 +65,7 @@ export class SessionManager {
   /** Sessions of detached runs, until these are continued in this process. A durable store keeps its own. */
   readonly #detached = new BoundedMap<string, SessionInfo>(MAX_DETACHED)
 
-  constructor(setup: SessionManagerOptions) {
+  constructor(setup: SessionSetup) {
     this.#setup = setup
   }
 
@@ -130,7 +125,7 @@ export class SessionManager {
   }
 
   #given(): SessionScope | undefined {
-    const { scope } = this.#setup
+    const { scope } = this.#setup.options
     if (scope === 'run') return OF_CURRENT_RUN
     return typeof scope === 'function' ? scope() : scope
   }
@@ -156,7 +151,7 @@ export class SessionManager {
 
   /** Keeps an unused session for a while, and closes the least recently used ones if there are too many. */
   #keep(entry: Entry): void {
-    const { scope, idleScopes } = this.#setup
+    const { scope, idleScopes } = this.#setup.options
     if (typeof scope !== 'function' || entry.runs !== undefined) return
     const { max = IDLE_MAX, ms = IDLE_MS } = idleScopes ?? {}
     this.#entries.delete(entry.key)

@@ -7,18 +7,25 @@ import {
   ResultSchema as AnyResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { Era, ExchangeEvent, SessionInfo, TraceContext } from '@x/mcp-transport'
+import type { Era, ExchangeEvent, SessionInfo } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
 import { connect, storedSessionId } from './connection.ts'
-import type { Connection, ConnectionOwner } from './connection.ts'
+import type { Connection } from './connection.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
-import { getTransportError, isConnectionFailure, McpClientError, toOpeningError } from './errors.ts'
+import { getTransportError, isConnectionFailure, notExecuted, toOpeningError } from './errors.ts'
+import type { McpClientError } from './errors.ts'
 import { PING_MS, pingFailure, shortIdOf, terminateSession } from './generation.ts'
-import type { Attempt, Generation, Link, Operation, SessionTransport } from './generation.ts'
+import type {
+  Attempt,
+  Generation,
+  Link,
+  Operation,
+  RequestOperation,
+  SessionTransport,
+} from './generation.ts'
 import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
-import type { ReceivingSession } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { withResume } from './input-required.ts'
 import { IDEMPOTENCY, systemTiming } from './retry.ts'
@@ -42,7 +49,7 @@ import { ToolList } from './tool-list.ts'
 /** Values that all sessions of one client share. */
 export interface SessionSetup {
   readonly config: McpServerConfig
-  readonly options: Omit<McpClientOptions, 'scope' | 'idleScopes'>
+  readonly options: McpClientOptions
   /** Name of the server in messages. */
   readonly server: string
   readonly events: ClientEvents
@@ -52,7 +59,7 @@ export interface SessionSetup {
 }
 
 /** A request that changes the state of a session. */
-type Setting = Pick<Operation<unknown>, 'method' | 'params'>
+type Setting = Pick<RequestOperation<unknown>, 'method' | 'params'>
 
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
 const DISPOSE_MS = 5000
@@ -70,7 +77,7 @@ const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
  * one is needed (phase 2), and replaces it when the server has lost it. Concurrent callers share one initialization.
  * Nothing of a session is ever used in another scope.
  */
-export class Session implements ConnectionOwner, ReceivingSession {
+export class Session {
   readonly scope: SessionScope | undefined
   readonly events: ClientEvents
   readonly tools: ToolList
@@ -222,7 +229,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   /** Sends the request of an operation, or the requests for all pages of a list. */
   #send<T>(operation: Operation<T>, attempt: Attempt, generation: Generation): Promise<T> {
-    const { method, params } = operation
+    const { method } = operation
     const { call, resume } = attempt
     if (call !== undefined) this.calls?.sent(call, generation)
     if ('readList' in operation) {
@@ -231,6 +238,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
         return this.#clientOf(generation).send(page, AnyResultSchema, attempt)
       })
     }
+    const { params } = operation
     const sent = resume === undefined ? params : withResume(params, resume)
     return this.#clientOf(generation).send({ method, params: sent }, operation.schema, attempt)
   }
@@ -293,6 +301,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     return () => void this.#waitingTasks--
   }
 
+  /** Records and logs a refused request of the server. Returns the error for the server. */
   decline(method: string, why: string): McpError {
     this.#setup.lastDeclined = { method, scope: this.scope, why, at: new Date() }
     const message = `${method} was declined: ${why}`
@@ -685,10 +694,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.#emit(() => this.events.emit('exchange', event))
   }
 
-  traceContext(): TraceContext | undefined {
-    return this.observer.traceContext()
-  }
-
   /** Listeners run outside of the handshake: they may call the client, because the handshake does not wait for them. */
   #emit(emit: () => void): void {
     this.#handshake.outside(emit)
@@ -707,8 +712,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   #error(code: McpClientError['code'], what: string): McpClientError {
     const { server } = this
-    const outcome = 'not-executed'
-    return new McpClientError(code, `MCP server "${server}" ${what}`, { server, outcome })
+    return notExecuted(code, `MCP server "${server}" ${what}`, { server })
   }
 }
 

@@ -69,6 +69,8 @@ const INVALID_PARAMS: number = ErrorCode.InvalidParams
 const REFUSALS: ReadonlySet<number> = new Set([
   -32700, -32600, -32601, -32602, -32020, -32021, -32022,
 ])
+/** Request Timeout, Too Early, Too Many Requests. */
+const BUSY: ReadonlySet<number> = new Set([408, 425, 429])
 const TEMPORARY: ReadonlySet<McpClientErrorCode> = new Set([
   'UNREACHABLE',
   'OUTCOME_UNKNOWN',
@@ -190,7 +192,8 @@ export class McpTask {
         if (isFinal(task)) return this.#resultOf(task, session)
         const open = this.#openRequests(task)
         if (inputRequired === 'surface' && open !== undefined) {
-          return { type: 'input_required', inputRequests: open, task: this.#reference }
+          const asking = { inputRequests: open, requestState: undefined, task: this.#reference }
+          return { type: 'input_required', ...asking }
         }
         if (this.#inputFailure !== undefined) {
           // The task may have ended meanwhile: that says more than the failure.
@@ -456,7 +459,9 @@ export class McpTask {
   #resultOf(task: Task, session: Session): CallToolResult {
     const { tool } = this.#reference
     if (task.status === 'cancelled') {
-      throw this.#error('TASK_CANCELLED', `was cancelled${reasonOf(task)}. ${CHECK}`)
+      const { statusMessage } = task
+      const reason = statusMessage === undefined ? '' : `: ${statusMessage}`
+      throw this.#error('TASK_CANCELLED', `was cancelled${reason}. ${CHECK}`)
     }
     if (task.status === 'failed') {
       const { code, message, data } = isRecord(task.error) ? task.error : {}
@@ -590,17 +595,13 @@ function isAbort(signal: AbortSignal): boolean {
   return signal.aborted && !isTimeout(signal) && !isClosed(signal)
 }
 
-function reasonOf({ statusMessage }: TaskStatus): string {
-  return statusMessage === undefined ? '' : `: ${statusMessage}`
-}
-
 /** Returns whether the same request may succeed later. */
 function isTemporary(error: unknown): boolean {
   const failure = failureOf(error)
   const code = McpClientError.is(error) ? error.code : failure?.code
   if (code === undefined) return error instanceof McpError && !REFUSALS.has(error.code)
   const { status = 0 } = failure ?? {}
-  return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || isBusy(status)))
+  return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || BUSY.has(status)))
 }
 
 /** Returns the failure of the request, or of the handshake if no session could be opened for the request. */
@@ -618,10 +619,6 @@ function retryAfterOf(error: unknown): number {
   const data: unknown = error instanceof McpError ? error.data : undefined
   const ms = isRecord(data) ? data['retryAfterMs'] : undefined
   return typeof ms === 'number' && ms > 0 ? Math.min(ms, MAX_POLL_MS) : 0
-}
-
-function isBusy(status: number): boolean {
-  return status === 408 || status === 425 || status === 429
 }
 
 function shownUrl(endpoint = 'no URL'): string {

@@ -349,7 +349,8 @@ export class CallRounds {
   }: InputRequired): Promise<AskedOutcome> {
     const { origin, options } = this.#call
     const { signal = new AbortController().signal } = options.config
-    const context: HandlerContext = { signal, scope: undefined }
+    const server = serverTitle(origin.server)
+    const context: HandlerContext = { signal, scope: undefined, server, origin: undefined }
     const requests: Record<string, InputRequest> = {}
     const answered: Record<string, unknown> = {}
     for (const [key, question] of Object.entries(inputRequests)) {
