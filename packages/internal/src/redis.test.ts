@@ -77,6 +77,18 @@ test('pings also during the pause, and ends it when Redis answers', async () => 
   await expect(send(server, 'GET')).resolves.toBe('OK')
 })
 
+test.each([
+  ['NOAUTH Authentication required.', 'DENIED'],
+  ['WRONGPASS invalid username-password pair or user is disabled.', 'DENIED'],
+  ["NOPERM User agent has no permissions to run the 'get' command", 'DENIED'],
+  ['ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed', 'FULL'],
+  ['LOADING Redis is loading the dataset in memory', 'UNAVAILABLE'],
+])('reports the reply "%s" as %s', async (reply, code) => {
+  const operations = new RedisOperations({ sendCommand: () => Promise.reject(new Error(reply)) }, 5)
+  const asked = operations.operate(({ send: ask }) => ask(['GET', 'key']))
+  await expect(asked).rejects.toMatchObject({ name: 'RedisError', code })
+})
+
 test('reads an answer that came while the process was busy for longer than the limit', async () => {
   const echo = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1')
   await once(echo, 'listening')

@@ -319,8 +319,8 @@ function parseHost(url: string): string {
 function toRedisError(error: unknown, server: string): RedisError {
   if (error instanceof RedisError) return error
   const reason = error instanceof Error ? error.message : String(error)
-  // The first word of an error reply. Before Redis 7, that of a script comes later, after a hyphen.
-  const [, kind = ''] = /(?:^|: -)([A-Z]+) /.exec(reason) ?? []
+  // The first word of an error reply. Before Redis 7, that of a command in a script comes later, after a hyphen.
+  const [, kind = ''] = /: -([A-Z]+) /.exec(reason) ?? /^([A-Z]+) /.exec(reason) ?? []
   const [code, advice] = FAILURES[kind] ?? ['UNAVAILABLE', 'cannot be used: see the cause']
   return new RedisError(code, `Redis at ${server} ${advice}`, { cause: error })
 }
