@@ -4,10 +4,7 @@ import { expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import type { DebugStateErrorCode } from '../src/index.ts'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
-
-/** Much shorter than the default of 2 s, and much longer than a normal response takes. */
-const TIMEOUT_MS = 250
-const SECRET = 'https-secret-token'
+import { closedGate } from './gate.ts'
 
 function factoryAt(
   baseUrl: string,
@@ -16,8 +13,8 @@ function factoryAt(
   return new SessionInfoDebugStateFactory({
     baseUrl,
     agentId: 'agent',
-    token: () => SECRET,
-    timeoutMs: TIMEOUT_MS,
+    token: 'a-secret-token',
+    timeoutMs: 600_000, // a test that waits for it fails
     onWarning,
   })
 }
@@ -48,15 +45,11 @@ test('waits for a slow service in the first call only', async () => {
   await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   await using proxy = await startRecordingProxy(await service.listen())
-  let open: (() => void) | undefined
-  const reads = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  const writes = new Promise<never>(() => {})
+  const [reads, writes] = [closedGate(), closedGate()]
   proxy.inject({
     match: () => true,
     async action({ httpMethod }) {
-      await (httpMethod === 'GET' ? reads : writes)
+      await (httpMethod === 'GET' ? reads : writes).opened
       return 'forward'
     },
   })
@@ -65,11 +58,12 @@ test('waits for a slow service in the first call only', async () => {
   const first = client.callTool('echo', { text: 'a' })
   await proxy.waitFor(({ httpMethod }) => httpMethod === 'GET')
   expect(mcp.received).toEqual([])
-  open?.()
+  reads.open()
   await first
   await client.callTool('echo', { text: 'b' })
   await proxy.waitFor(({ httpMethod }) => httpMethod === 'PUT')
   expect(
     proxy.exchanges.filter(({ httpMethod, status }) => httpMethod === 'PUT' && status),
   ).toEqual([])
+  writes.open()
 })

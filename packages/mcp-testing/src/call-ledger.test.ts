@@ -123,5 +123,6 @@ test.each([startLegacyServer, startModernServer])(
       executed: true,
     })
     expect(server.held).toBe(0)
+    expect(server.received.find(({ toolName }) => toolName === 'slow')?.end).toBe('cut')
   },
 )

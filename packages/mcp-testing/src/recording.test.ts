@@ -27,5 +27,5 @@ test('rejects a wait when the resource is disposed of', async () => {
   const wait = recording.waitFor(() => false)
   recording.close()
   await expect(wait).rejects.toThrow('Disposed')
-  await expect(recording.waitFor(() => false)).rejects.toThrow('numbers')
+  await expect(recording.waitFor(() => false)).rejects.toThrow('No numbers matched')
 })

@@ -1,3 +1,4 @@
+import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
@@ -5,11 +6,9 @@ import { text } from 'node:stream/consumers'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { closedGate } from '../../test/gate.ts'
 import type { Gate } from '../../test/gate.ts'
-import { temporaryFolder } from '../../test/temporary-folder.ts'
 import { createDebugStateServer } from './create-debug-state-server.ts'
 import type { DebugStateStore } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
-import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
 
 const PATH = '/agenthub_/design/debugstate/agent/key'
 const tokens = [{ token: 'token-of-everybody', agentIds: '*' }] as const
@@ -176,15 +175,16 @@ describe('closing', () => {
   })
 })
 
-describe('a restart', () => {
-  test('keeps stored values', async () => {
-    await using folder = await temporaryFolder()
-    const serve = async (visit: (url: string) => Promise<void>): Promise<void> => {
-      await using store = new SqliteDebugStateStore(folder.file('state.db'))
-      await using server = createDebugStateServer({ store })
-      await visit((await server.listen()) + PATH)
-    }
-    await serve(async (url) => void (await fetch(url, { method: 'PUT', body: 'session-1' })))
-    await serve(async (url) => expect(await (await fetch(url)).text()).toBe('session-1'))
+test('limits the time of a slow client, of silence, and the number of connections', async () => {
+  let limits: unknown
+  const onRequest = ({ server }: { readonly server?: unknown }): void => void (limits = server)
+  subscribe('http.server.request.start', (event) => onRequest(Object(event)))
+  await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  await fetch(`${await server.listen()}/health`)
+  expect(limits).toMatchObject({
+    headersTimeout: 5000,
+    requestTimeout: 10_000,
+    timeout: 30_000,
+    maxConnections: 10_000,
   })
 })

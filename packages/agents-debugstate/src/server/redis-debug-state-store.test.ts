@@ -120,6 +120,7 @@ describe.runIf(redis)('a Redis that refuses', () => {
     await store.put(address, bytes('before'), ttlMs)
     await askRedis(server.url, 'CONFIG', 'SET', 'maxmemory', '1')
     await expect(store.put(address, bytes('after'), ttlMs)).rejects.toMatchObject({
+      name: 'DebugStateStoreError',
       code: 'FULL',
     })
     expect(Buffer.from((await store.get(address)) ?? []).toString()).toBe('before')
