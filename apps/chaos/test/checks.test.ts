@@ -121,7 +121,7 @@ test.each<[string, RunRecord, string]>([
   ],
   [
     'an execution without the key of a call',
-    run({ executions: [...run().executions, { principal: ada }] }),
+    run({ executions: [...run().executions, { key: undefined, principal: ada }] }),
     'executions match the outcome',
   ],
   [

@@ -15,10 +15,10 @@ export interface LedgerEntry {
   readonly tool: string
   readonly args: Readonly<Record<string, unknown>>
   /** The argument `key`, else `key` in `_meta`, if it is a string. Names the call of a test. */
-  readonly key?: string | undefined
+  readonly key: string | undefined
   /** The bearer token of the request: in a test, the token names the user. */
-  readonly principal?: string | undefined
-  readonly sessionId?: string | undefined
+  readonly principal: string | undefined
+  readonly sessionId: string | undefined
   readonly era: 'legacy' | 'modern'
   readonly state: CallState
   /** The tool has started, and did not end by asking for input. */
@@ -79,11 +79,15 @@ export class CallLedger {
   }
 
   /** Adds a call that has arrived. Servers call this. */
-  receive(call: Omit<LedgerEntry, 'key' | 'state' | 'executed'> & { meta?: unknown }): LedgerEntry {
-    const { meta, ...rest } = call
+  receive(
+    call: Pick<LedgerEntry, 'tool' | 'args' | 'era'> &
+      Partial<Pick<LedgerEntry, 'principal' | 'sessionId'>> & { meta?: unknown },
+  ): LedgerEntry {
+    const { principal, sessionId, meta, ...rest } = call
     const inMeta = typeof meta === 'object' && meta !== null && 'key' in meta ? meta.key : undefined
     const key = [call.args['key'], inMeta].find((value) => typeof value === 'string')
-    const entry: LedgerEntry = { ...rest, key, state: 'received', executed: false }
+    const of = { key, principal, sessionId }
+    const entry: LedgerEntry = { ...rest, ...of, state: 'received', executed: false }
     if (key !== undefined) {
       const others = this.#byKey.get(key)
       if (others === undefined) this.#byKey.set(key, [entry])

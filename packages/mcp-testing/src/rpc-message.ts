@@ -5,14 +5,14 @@ export type RpcId = string | number | null
 
 /** Members of a JSON-RPC message that servers and the proxy read. */
 export interface RpcMessage {
-  readonly id?: RpcId | undefined
+  readonly id: RpcId | undefined
   /** Absent in an answer. */
-  readonly method?: string | undefined
-  readonly params?: Readonly<Record<string, unknown>> | undefined
+  readonly method: string | undefined
+  readonly params: Readonly<Record<string, unknown>> | undefined
   /** Only in an answer. */
-  readonly result?: unknown
+  readonly result: unknown
   /** Only in an answer. */
-  readonly error?: unknown
+  readonly error: unknown
 }
 
 /** The JSON-RPC message in `text`; `undefined` for anything else, batches included. */

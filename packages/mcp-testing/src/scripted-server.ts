@@ -10,7 +10,7 @@ export interface ScriptRequest {
   /** Anything but `POST` is a fault of the client. */
   readonly httpMethod: string
   /** `{}` when the body has none, as in a GET. */
-  readonly message: RpcMessage
+  readonly message: Partial<RpcMessage>
   readonly headers: ReceivedRequest['headers']
   /** Aborts when the client leaves before the answer. */
   readonly signal: AbortSignal

@@ -1,6 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { RecordedRequest } from '../recording-server.ts'
-import type { WaitForOptions } from '../recording.ts'
 import { Recording } from '../recording.ts'
 
 /** How an exchange ended. */
@@ -44,19 +43,17 @@ export interface Exchange extends RecordedRequest {
   /** Absent while it goes on. */
   readonly end: ExchangeEnd | undefined
   /** Request of the client. Only with `keepBodies`. */
-  readonly request?: RecordedMessage | undefined
+  readonly request: RecordedMessage | undefined
   /** Answer to the client. Only with `keepBodies`; absent before its head. */
-  readonly response?: RecordedMessage | undefined
+  readonly response: RecordedMessage | undefined
 }
 
 /** Fields that `count` compares; a field that is left out matches all exchanges. */
-export interface ExchangeFilter {
-  readonly httpMethod?: string | undefined
-  readonly rpcMethod?: string | undefined
-  readonly toolName?: string | undefined
-  readonly status?: number | undefined
-  readonly fault?: string | undefined
+export type ExchangeFilter = {
+  readonly [Name in (typeof FILTER_KEYS)[number]]?: Exchange[Name]
 }
+
+const FILTER_KEYS = ['httpMethod', 'rpcMethod', 'toolName', 'status', 'fault'] as const
 
 /** The exchanges since a moment, of those that the proxy keeps. */
 export interface ExchangeMark {
@@ -66,7 +63,6 @@ export interface ExchangeMark {
   connections(): number
   /** TCP connections that the client opened since and used for a POST. */
   postConnections(): number
-  waitFor(matches: (exchange: Exchange) => boolean, options?: WaitForOptions): Promise<Exchange>
 }
 
 /** Exchanges in order. Forgets the oldest ended ones beyond `keep`. */
@@ -96,11 +92,9 @@ export class ExchangeLog extends Recording<Exchange> {
   }
 
   count(filter: ExchangeFilter, after = 0): number {
-    const keys = ['httpMethod', 'rpcMethod', 'toolName', 'status', 'fault'] as const
-    return this.entries.filter(
-      (one) =>
-        one.n > after && keys.every((key) => filter[key] === undefined || filter[key] === one[key]),
-    ).length
+    const matches = (one: Exchange): boolean =>
+      FILTER_KEYS.every((key) => filter[key] === undefined || filter[key] === one[key])
+    return this.entries.filter((one) => one.n > after && matches(one)).length
   }
 
   /** `connections` returns how many connections the client has opened so far. */
@@ -117,8 +111,6 @@ export class ExchangeLog extends Recording<Exchange> {
         const numbers = new Set(posts.map(({ connection }) => connection))
         return [...numbers].filter((number) => number > opened).length
       },
-      waitFor: (matches, options) =>
-        this.waitFor((exchange) => exchange.n > after && matches(exchange), options),
     }
   }
 }

@@ -176,6 +176,8 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
       startedAt,
       ms: undefined,
       end: undefined,
+      request: undefined,
+      response: undefined,
     }
     if (this.#keepBodies !== undefined) {
       const sent = new MessageRecord(this.#keepBodies)

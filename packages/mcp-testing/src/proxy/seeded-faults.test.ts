@@ -24,6 +24,8 @@ const exchange = (key: string, more: Partial<Exchange> = {}): Exchange => ({
   startedAt: 0,
   ms: undefined,
   end: undefined,
+  request: undefined,
+  response: undefined,
   ...more,
 })
 
