@@ -54,8 +54,6 @@ export interface A2aSourceOptions {
   readonly trustedOrigins?: readonly string[] | undefined
   /** Time limit in milliseconds for one read of a card or a task, and for a cancellation. @default 10_000 */
   readonly timeoutMs?: number | undefined
-  /** Milliseconds for which an agent may send nothing on an open request. @default 300_000 */
-  readonly silenceMs?: number | undefined
   /** Longest wait in milliseconds between two reads of a task, for agents that do not stream. The first waits are shorter. @default 1000 */
   readonly pollMs?: number | undefined
   /** Most bytes of one answer with all its files. @default 67_108_864 */
@@ -76,7 +74,6 @@ const optionChecks: Checks<A2aSourceOptions> = {
   cards: check.required(check.listOf(check.or(check.string, check.section(cardChecks)))),
   trustedOrigins: check.listOf(check.string),
   timeoutMs: check.number(),
-  silenceMs: check.number(),
   pollMs: check.number(),
   maxBytes: check.number(1),
   clock: check.methods('now', 'after'),
@@ -91,9 +88,9 @@ const optionChecks: Checks<A2aSourceOptions> = {
 export function a2aSource(options: A2aSourceOptions): AgentSource {
   assertGatewayOptions('a2aSource()', options, optionChecks)
   const { cards, trustedOrigins = [], timeoutMs = 10_000 } = options
-  const { silenceMs = 300_000, pollMs = 1000, maxBytes = 67_108_864 } = options
+  const { pollMs = 1000, maxBytes = 67_108_864 } = options
   const { clock = systemClock, random = Math.random } = options
-  const times = { timeoutMs, silenceMs, pollMs, clock, random }
+  const times = { timeoutMs, pollMs, clock, random }
   return new A2aSource(cards, { trustedOrigins, maxBytes, ...times })
 }
 
@@ -114,7 +111,7 @@ class A2aSource implements AgentSource {
       throw new GatewayError('CONFIG', 'An item of "trustedOrigins" is not a URL')
     }
     this.#settings = settings
-    const { trustedOrigins, timeoutMs, silenceMs, maxBytes } = settings
+    const { trustedOrigins, timeoutMs, maxBytes } = settings
     const fetchWithin = (ms: number, bytes: number): GuardedFetch =>
       createGuardedFetch({
         trustedOrigins,
@@ -125,7 +122,7 @@ class A2aSource implements AgentSource {
     const fetches = {
       card: fetchWithin(timeoutMs, MAX_CARD_BYTES),
       // Files arrive as base64, and a second time in the last snapshot.
-      call: fetchWithin(silenceMs, 3 * maxBytes),
+      call: fetchWithin(SILENCE_MS, 3 * maxBytes),
     }
     const agents = cards.map((card) => {
       return new RemoteAgent(typeof card === 'string' ? { url: card } : card, settings, fetches)
@@ -212,6 +209,8 @@ const MAX_CARD_BYTES = 1_048_576
 /** Milliseconds between two reads of a card. The registry drops an agent that was not seen for 60,000. */
 const REFRESH_MS = 20_000
 const MAX_BACKOFF_MS = 300_000
+/** Milliseconds for which an agent may send nothing on an open request. */
+const SILENCE_MS = 300_000
 
 /** One agent: reads its card again and again, less often while that fails, and makes the client that calls it. */
 class RemoteAgent {

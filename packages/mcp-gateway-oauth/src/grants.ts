@@ -55,11 +55,11 @@ const MAX_KEYS = 64
 /** Time for which a code can be exchanged. RFC 6749 section 4.1.2 allows ten minutes. */
 const CODE_TTL_MS = 300_000
 
-export interface GrantTimes {
-  readonly stateTtlMs: number
-  readonly refreshTtlMs: number
-  readonly now: () => number
-}
+/** Time that a person has to sign in. */
+const STATE_TTL_MS = 300_000
+
+/** Time for which access can be renewed: 30 days. */
+const REFRESH_TTL_MS = 2_592_000_000
 
 const strings = z.array(z.string())
 /** Tokens of one sign-in that may be in use, by their keys in the store. */
@@ -94,17 +94,17 @@ const refreshShape = z.object({
  */
 export class Grants {
   readonly #records: Records
-  readonly #times: GrantTimes
+  readonly #now: () => number
 
-  constructor(records: Records, times: GrantTimes) {
+  constructor(records: Records, now: () => number) {
     this.#records = records
-    this.#times = times
+    this.#now = now
   }
 
   /** Returns the state that the identity service sends back. */
   async begin(pending: PendingAuthorization): Promise<string> {
     const state = newSecret()
-    await this.#put('state', state, { value: pending, ttlMs: this.#times.stateTtlMs })
+    await this.#put('state', state, { value: pending, ttlMs: STATE_TTL_MS })
     return state
   }
 
@@ -142,7 +142,6 @@ export class Grants {
     }: { clientId: string; code?: string; family?: string },
   ): Promise<IssuedTokens | undefined> {
     const { principalId, scopes, claims, accessTtlMs, refreshToken } = grant
-    const { refreshTtlMs, now } = this.#times
     const issued = { accessToken: newSecret(), refreshToken: refreshToken && newSecret() }
     const keys = [keyOf('access', issued.accessToken)]
     if (issued.refreshToken) keys.push(keyOf('refresh', issued.refreshToken))
@@ -152,9 +151,9 @@ export class Grants {
     const value = { principalId, scopes, claims }
     await this.#put('access', issued.accessToken, { value, ttlMs: accessTtlMs })
     if (issued.refreshToken && refreshToken) {
-      const endsAt = now() + refreshTtlMs
+      const endsAt = this.#now() + REFRESH_TTL_MS
       const refresh = { family, clientId, principalId, scopes, refreshToken, endsAt }
-      await this.#put('refresh', issued.refreshToken, { value: refresh, ttlMs: refreshTtlMs })
+      await this.#put('refresh', issued.refreshToken, { value: refresh, ttlMs: REFRESH_TTL_MS })
     }
     // The family may have been revoked while the tokens were written.
     if ((await this.#familyOf(family)).isRevoked) {
@@ -190,7 +189,7 @@ export class Grants {
     const grant = found && opened(token, found.value, refreshShape)
     if (grant) {
       // Written before the token is taken: of two uses at once, the second one finds it.
-      const ttlMs = Math.max(1, grant.endsAt - this.#times.now())
+      const ttlMs = Math.max(1, grant.endsAt - this.#now())
       await this.#records.put(keyOf('used', token), grant.family, { ttlMs })
       const taken = await this.#take('refresh', token, refreshShape)
       if (taken) return taken
@@ -201,7 +200,7 @@ export class Grants {
 
   /** Undoes `takeRefresh` after a failed renewal. */
   async putBackRefresh(token: string, grant: RefreshGrant): Promise<void> {
-    const ttlMs = grant.endsAt - this.#times.now()
+    const ttlMs = grant.endsAt - this.#now()
     await this.#records.delete(keyOf('used', token))
     if (ttlMs > 0) await this.#put('refresh', token, { value: grant, ttlMs })
   }
@@ -229,7 +228,7 @@ export class Grants {
   }
 
   async #putFamily(family: string, value: Family, ifVersion: string | null): Promise<boolean> {
-    const options = { ttlMs: this.#times.refreshTtlMs, ifVersion }
+    const options = { ttlMs: REFRESH_TTL_MS, ifVersion }
     return (await this.#records.put(FAMILY + family, value, options)) !== undefined
   }
 

@@ -33,10 +33,6 @@ export interface OAuthFacadeOptions {
   readonly upstreamTimeoutMs?: number | undefined
   /** Exact URLs that codes may be sent to, besides loopback addresses. @default none */
   readonly redirectUris?: readonly string[] | undefined
-  /** Time that a person has to sign in. Milliseconds. @default 300_000 */
-  readonly stateTtlMs?: number | undefined
-  /** Time for which access can be renewed. Milliseconds. @default 30 days */
-  readonly refreshTtlMs?: number | undefined
   /** Claim with the name of the caller. The id of the principal is `<issuer>|<name>`. @default 'sub' */
   readonly principalClaim?: string | undefined
   /** Scopes that a signed-in user has. A client may ask for a part of them. @default ['*'] */
@@ -67,8 +63,6 @@ const optionChecks: Checks<OAuthFacadeOptions> = {
   provider: check.text,
   upstreamTimeoutMs: check.number(1),
   redirectUris: check.listOf(check.string),
-  stateTtlMs: check.number(),
-  refreshTtlMs: check.number(),
   principalClaim: check.text,
   scopes: check.or(check.func, check.listOf(check.text)),
   scopesSupported: check.listOf(check.text),
@@ -79,7 +73,6 @@ const optionChecks: Checks<OAuthFacadeOptions> = {
 }
 
 const AS_METADATA = '/.well-known/oauth-authorization-server'
-const DAY_MS = 86_400_000
 
 interface Endpoint {
   readonly method: 'GET' | 'POST'
@@ -173,7 +166,6 @@ function serverMetadata(issuer: string, scopesSupported: readonly string[]): obj
 
 function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { redirectUris = [], principalClaim = 'sub', scopes = ['*'] } = options
-  const { stateTtlMs = 300_000, refreshTtlMs = 30 * DAY_MS } = options
   const { onError = () => undefined, now = Date.now } = options
   const { guardedFetch = createGuardedFetch() } = options
   const { identity = identityService(options) } = options
@@ -186,7 +178,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     callback: `${issuer}/oauth/callback`,
     identity,
     clients: new Clients({ records, guardedFetch, redirectUris }),
-    grants: new Grants(records, { stateTtlMs, refreshTtlMs, now }),
+    grants: new Grants(records, now),
     principalClaim,
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,

@@ -3,7 +3,12 @@ import type { Checks } from '@x/internal'
 import { parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
 import type { GatewayStore, Rates } from '@x/mcp-gateway'
-import { assertGatewayOptions, FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
+import {
+  assertGatewayOptions,
+  FileBlobs,
+  TokenBuckets,
+  warnAboutListener,
+} from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands } from './redis-commands.ts'
 import type { RedisClient } from './redis-commands.ts'
@@ -106,11 +111,6 @@ function redisRates(
       }
     },
   }
-}
-
-function warnAboutListener(cause: unknown): void {
-  const message = 'A listener of the store threw an error: see the cause'
-  process.emitWarning(new GatewayError('UNAVAILABLE', message, { cause }))
 }
 
 function warnAboutRates(cause: unknown): void {

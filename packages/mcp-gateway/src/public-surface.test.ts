@@ -48,6 +48,7 @@ test('exports exactly this', () => {
     'systemClock',
     'toJsonText',
     'toLogTag',
+    'warnAboutListener',
   ])
 })
 
