@@ -42,6 +42,7 @@ test('accepts what one key signed for one use for no other use', async () => {
       mimeType: 'text/plain',
       size: 1,
       sha256: '',
+      runId: undefined,
       createdAt: 0,
       expiresAt: Date.now() + 60_000,
     }) ?? '',

@@ -204,8 +204,6 @@ export interface Question {
   readonly schema?: JsonSchema | undefined
   /** A page to visit instead of a form. The answer is only whether the person went there. */
   readonly url?: string | undefined
-  /** The value of the agent behind `message`, for clients that know it. */
-  readonly value?: unknown
   /** `true`: the agent gets the answer if a person declines or cancels. `false`: that ends the run. @default false */
   readonly takesRefusal?: boolean | undefined
   /** Asked in the answer to the call, before the call can become a task: the agent has done no work yet. @default false */

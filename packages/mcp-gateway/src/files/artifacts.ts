@@ -500,7 +500,7 @@ export interface Artifact {
   /** hex */
   readonly sha256: string
   /** Run that wrote it. `undefined` for an upload. */
-  readonly runId?: string | undefined
+  readonly runId: string | undefined
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly expiresAt: number

@@ -75,19 +75,17 @@ const TEXT_TEST_BYTES = 1024
 /** Returns whether the first 1,024 bytes are UTF-8 without NUL. The last character may be incomplete. */
 export function looksLikeText(head: Uint8Array): boolean {
   const start = head.subarray(0, TEXT_TEST_BYTES)
-  if (start.includes(0)) return false
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true })
-    return true
-  } catch {
-    return false
-  }
+  return !start.includes(0) && textFrom(start, true) !== undefined
 }
 
-/** Returns the bytes as text. `undefined` if they are not UTF-8. */
-export function textFrom(bytes: Uint8Array): string | undefined {
+/**
+ * Returns the bytes as text. `undefined` if they are not UTF-8.
+ *
+ * @param isCut the last character may be incomplete. It is left out then
+ */
+export function textFrom(bytes: Uint8Array, isCut = false): string | undefined {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: isCut })
   } catch {
     return undefined
   }
@@ -95,10 +93,6 @@ export function textFrom(bytes: Uint8Array): string | undefined {
 
 /** Returns the first characters of a text that is cut off. Never returns half a character. */
 export function previewFrom(head: Uint8Array, maxChars: number): string | undefined {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
-    return wholeCharacters(text, maxChars)
-  } catch {
-    return undefined
-  }
+  const text = textFrom(head, true)
+  return text === undefined ? undefined : wholeCharacters(text, maxChars)
 }

@@ -531,6 +531,7 @@ function authRoute(
   observer: Required<GatewayObserver>,
 ): HttpRoute {
   return {
+    isOpen: false,
     matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
     handle: async ({ request, address }) => {
       const response = await auth.handle?.(request, { address })

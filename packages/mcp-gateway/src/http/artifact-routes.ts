@@ -34,7 +34,7 @@ interface Transfer {
   readonly url: URL
   /** `undefined` for a request whose only credential is a signed link. */
   readonly caller: ArtifactCaller | undefined
-  readonly address?: string | undefined
+  readonly address: string | undefined
   artifact: Artifact | undefined
 }
 
@@ -53,6 +53,7 @@ const SHOWN_DIGITS = 12
  * - `PUT /artifacts/{name}` stores the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
  */
 export class ArtifactRoutes implements HttpRoute {
+  readonly isOpen = false
   readonly #options: ArtifactRoutesOptions
 
   constructor(options: ArtifactRoutesOptions) {

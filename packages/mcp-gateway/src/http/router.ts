@@ -25,8 +25,8 @@ import { challengeResponse, type Authenticator } from './auth/authenticator.ts'
 export interface HttpRoute {
   /** @param path path of the URL, as it reaches the gateway */
   matches(path: string): boolean
-  /** True if the route also answers requests to other host names, such as those of probes. @default false */
-  readonly isOpen?: boolean | undefined
+  /** True if the route also answers requests to other host names, such as those of probes. */
+  readonly isOpen: boolean
   /** Returns `undefined` if the route has nothing at the URL. */
   handle(exchange: HttpExchange): Promise<Reply | undefined>
 }

@@ -14,7 +14,7 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
 }
 
 /** Longest time of a timer of Node, 24.8 days. Node takes a longer time for 1 ms. */
-const MAX_TIMER_MS = 2_147_483_647
+export const MAX_TIMER_MS = 2_147_483_647
 
 /** Time of this machine. Its timers do not keep the process alive. */
 export const systemClock: Clock = {

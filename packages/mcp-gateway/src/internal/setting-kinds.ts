@@ -1,8 +1,7 @@
 // Kinds of values of settings. Each `error` completes the sentence "… must be".
 import { z } from 'zod'
 
-/** Longest wait of a timer of Node.js, 24.8 days. */
-const MAX_TIMER_MS = 2_147_483_647
+import { MAX_TIMER_MS } from './clock.ts'
 
 /** A whole number from `min` to `max`. `Infinity` stands for `max`. */
 export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {

@@ -20,6 +20,16 @@ export function beginningOf(
   }
 }
 
+/** Returns the value of a text that is JSON. `undefined` for all else. */
+export function valueFromJson(text: unknown): unknown {
+  if (typeof text !== 'string') return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** Returns at most `maxLength` UTF-16 units of a text. The last one of a text that is cut is `…`. */
 export function shortened(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${wholeCharacters(text, maxLength - 1)}…`

@@ -81,10 +81,12 @@ export function nextPhase(
 
 interface Place {
   /** Stream in this process. */
-  readonly reader?: EventStream
+  readonly reader: EventStream | undefined
   /** Id of the stream at another process. */
-  readonly remote?: string | undefined
+  readonly remote: string | undefined
 }
+
+const NOWHERE: Place = { reader: undefined, remote: undefined }
 
 /** A request of a session, from its arrival to its answer. */
 export class CallStream implements SessionUse {
@@ -101,7 +103,7 @@ export class CallStream implements SessionUse {
   readonly #sessions: Sessions
   readonly #leave: () => void
   #phase: CallPhase = 'held'
-  #place: Place = {}
+  #place: Place = NOWHERE
   /** Name of the event log. Clients do not see it. Empty while the call is held. */
   log = ''
   /** Stops the timer of the phase: the end of the turn, or the grace period. */
@@ -170,12 +172,12 @@ export class CallStream implements SessionUse {
 
   /** The client reads the log on this stream from now on. Returns `false` if the call has ended or cannot be resumed. */
   resume(reader: EventStream): boolean {
-    return this.#move('resume', { reader })
+    return this.#move('resume', { ...NOWHERE, reader })
   }
 
   /** The client reads the log at another process, on the stream `remote`. */
   readElsewhere(remote: string): void {
-    this.#move('elsewhere', { remote })
+    this.#move('elsewhere', { ...NOWHERE, remote })
   }
 
   /** The client has left the stream `remote` of another process. */
@@ -201,7 +203,7 @@ export class CallStream implements SessionUse {
     this.#move('end')
   }
 
-  #move(event: CallEvent, place: Place = {}): boolean {
+  #move(event: CallEvent, place: Place = NOWHERE): boolean {
     const phase = this.#phase
     const { reader: before } = this.#place
     const next = nextPhase(phase, event, this.#isResumable)
@@ -245,7 +247,7 @@ export class CallStream implements SessionUse {
     if (this.#phase !== 'held') return
     const reader = new EventStream(this.#sessions.newStreamId())
     this.log = `session-events:${this.session.name}:${randomHex(8)}`
-    this.#move('stream', { reader })
+    this.#move('stream', { ...NOWHERE, reader })
     this.#settle({ status: 200, body: reader })
     const held = this.#holdLease()
     if (this.#isResumable) void this.#enqueue(() => this.#openLog(held))
@@ -335,7 +337,7 @@ export class CallStream implements SessionUse {
     // Without the store, assume that the client still reads at the other process.
     const isRead = process !== '' && (await lease.isAlive(process).catch(() => true))
     if (this.#place !== place) return
-    if (isRead) this.#move('elsewhere', { remote })
+    if (isRead) this.#move('elsewhere', { ...NOWHERE, remote })
     else this.#abandon()
   }
 

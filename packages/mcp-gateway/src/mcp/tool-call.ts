@@ -61,9 +61,9 @@ interface RoundOptions {
   /** Answers to the questions of the round before. */
   readonly resume: RunResume | undefined
   /** @default made from the request */
-  readonly prepared?: Prepared | undefined
+  readonly prepared: Prepared | undefined
   /** Of a call that may outlive its request. @default that of the request */
-  readonly sink?: RunSink | undefined
+  readonly sink: RunSink | undefined
 }
 
 /** One execution, as it is reported. */
@@ -153,7 +153,7 @@ async function beginCall(
   const { context, parts } = call
   const { channel, clock, runs, tasks } = parts
   const prepared = prepareTaskCall(call, resume)
-  if (!prepared) return run(call, { resume })
+  if (!prepared) return run(call, { resume, prepared, sink: undefined })
   const { tool } = prepared
   const earlier = await earlierCall(runs, prepared)
   const owner = taskOwnerOf(context.caller)
@@ -162,7 +162,7 @@ async function beginCall(
     const joining = taskId && tasks.join({ owner, taskId }, context.signal, runs.maxRunMs(tool))
     // If the store is away, the run reports that.
     const task = joining ? await joining.catch(() => undefined) : undefined
-    return task ? repeated(task) : run(call, { resume, prepared })
+    return task ? repeated(task) : run(call, { resume, prepared, sink: undefined })
   }
   const order = { ...prepared.order, taskId: earlier?.taskId ?? newTaskId(clock.now()) }
   return tasks.begin({

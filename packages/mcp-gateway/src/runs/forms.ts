@@ -8,6 +8,7 @@ import {
 import { isRecord } from '@x/internal'
 import type { Answer, JsonSchema, Question } from '../agents/agent.ts'
 import { schemaMismatch } from '../agents/schemas.ts'
+import { valueFromJson } from '../internal/text.ts'
 
 type Content = Readonly<Record<string, unknown>>
 
@@ -168,7 +169,7 @@ function readContent(question: Question, content: Content): Answer | string {
 }
 
 function readJson(schema: JsonSchema, text: unknown): Content | string {
-  const value = parseJson(text)
+  const value = valueFromJson(text)
   if (value === undefined) return 'The `answer` has to be JSON.'
   const error = schemaMismatch(schema, value)
   if (error !== undefined) return mismatchError(error)
@@ -185,22 +186,13 @@ function jsonTextError({ properties }: JsonSchema, content: Content): string | u
     const text = content[name]
     const isJson = isRecord(field) && field['contentMediaType'] === 'application/json'
     if (!isJson || typeof text !== 'string' || text.trim() === '') continue
-    const value = parseJson(text)
+    const value = valueFromJson(text)
     if (value === undefined) return `/${name} must be JSON`
     const { contentSchema } = field
     const error = isRecord(contentSchema) ? schemaMismatch(contentSchema, value) : undefined
     if (error !== undefined) return `/${name}: its JSON ${error}`
   }
   return undefined
-}
-
-function parseJson(text: unknown): unknown {
-  if (typeof text !== 'string') return undefined
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function hasField(schema: JsonSchema | undefined, name: string): boolean {

@@ -9,9 +9,9 @@ import {
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import { GatewayError } from '../errors.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
+import { whenBack } from '../store/gateway-store.ts'
 import {
   readAnswers,
   toForm,
@@ -50,7 +50,6 @@ const StoredQuestion = z.object({
   message: z.string(),
   schema: z.custom<Values>(isRecord).optional(),
   url: z.string().optional(),
-  value: z.unknown().optional(),
   takesRefusal: z.boolean().optional(),
   isBeforeTask: z.boolean().optional(),
 })
@@ -95,8 +94,6 @@ type PausedRun = Readonly<z.infer<typeof StoredRun>>
 
 const PREFIX = 'waiting-run:'
 const MAX_CONFLICTS = 5
-/** Time between two attempts to reach a store that is away. */
-const RETRY_MS = 500
 const UNANSWERED = 'Nobody answered the question of the agent in time, so it stopped.'
 
 /**
@@ -308,20 +305,10 @@ export class PausedRuns {
    * Reads or writes a row. While the store is away, a run of an engine tries again until it is stopped: its caller cannot
    * call again.
    */
-  async #reach<T>({ order, sink, tool }: Execution, operate: () => Promise<T>): Promise<T> {
+  #reach<T>({ order, sink, tool }: Execution, operate: () => Promise<T>): Promise<T> {
     const { clock, maxRunMs } = this.#storage
-    for (const until = clock.now() + maxRunMs(tool); ;) {
-      try {
-        return await operate()
-      } catch (error) {
-        const isAway = GatewayError.is(error) && error.code === 'UNAVAILABLE'
-        const mayWait = isAway && order.attempt !== undefined && !sink.signal.aborted
-        if (!mayWait || clock.now() > until) throw error
-      }
-      await new Promise<void>((resolve) => {
-        clock.after(RETRY_MS, resolve)
-      })
-    }
+    const ms = order.attempt === undefined ? 0 : maxRunMs(tool)
+    return whenBack(clock, ms, operate, () => sink.signal.aborted)
   }
 
   #newRow({ order, tool }: Execution, ending: Asked, previous?: PausedRun): PausedRun {

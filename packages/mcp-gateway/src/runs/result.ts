@@ -10,7 +10,7 @@ import {
 } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
-import { beginningOf, wholeCharacters } from '../internal/text.ts'
+import { beginningOf, valueFromJson, wholeCharacters } from '../internal/text.ts'
 import { forgetQuestion, type ActiveRun } from './run.ts'
 import type { RunEnding, ToolOutcome } from './order.ts'
 
@@ -244,9 +244,5 @@ function jsonBytes(value: unknown): number {
 function isSameJson(text: string, json: string): boolean {
   if (text === json) return true
   if (!text.startsWith('{') && !text.startsWith('```')) return false
-  try {
-    return JSON.stringify(JSON.parse(text)) === json
-  } catch {
-    return false
-  }
+  return JSON.stringify(valueFromJson(text)) === json
 }

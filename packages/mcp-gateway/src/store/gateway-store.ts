@@ -1,3 +1,6 @@
+import { GatewayError } from '../errors.ts'
+import { sleep, type Clock } from '../internal/clock.ts'
+
 /**
  * What a gateway stores. The parts are plain: sessions, files, paused runs and keys are built on them once, for all
  * stores. `MemoryGatewayStore` and `DiskGatewayStore` serve one process, `redisStore()` of `@x/mcp-gateway-redis` several.
@@ -214,6 +217,32 @@ export async function* listAll(
     yield* page
     after = page.length < PAGE_RECORDS ? undefined : page.at(-1)?.key
   } while (after !== undefined)
+}
+
+/** Time between two attempts to reach a store that is away. */
+const RETRY_MS = 250
+
+/**
+ * Calls a function again while the store is away, for at most `ms`.
+ *
+ * @param isStopped returns true to stop before
+ * @throws the last error
+ */
+export async function whenBack<Value>(
+  clock: Clock,
+  ms: number,
+  attempt: () => Promise<Value>,
+  isStopped: () => boolean = () => false,
+): Promise<Value> {
+  for (const until = clock.now() + ms; ;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      const isAway = GatewayError.is(error) && error.code === 'UNAVAILABLE'
+      if (!isAway || isStopped() || clock.now() >= until) throw error
+    }
+    await sleep(clock, RETRY_MS)
+  }
 }
 
 /** @throws TypeError for a value that JSON cannot hold, such as `undefined` */

@@ -50,13 +50,13 @@ export type Questions = Extract<ToolOutcome, { type: 'input' }>
 /** Executes a call, up to its result or its next questions. */
 export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
 
-interface Beginning extends Partial<Pick<PreparedTask, 'canContinue'>> {
+interface Beginning extends Pick<PreparedTask, 'canContinue'> {
   /** Gets progress until the call becomes a task. */
-  readonly progress?: RunProgress | undefined
+  readonly progress: RunProgress | undefined
   /** As `Task.remote`: the run that the execution joins. */
-  readonly remote?: unknown
+  readonly remote: unknown
   /** As `RunAttempt.signal`. */
-  readonly leaving?: AbortSignal | undefined
+  readonly leaving: AbortSignal | undefined
 }
 
 /** An execution in this process, of a task or of a call that may become one. */
@@ -121,7 +121,12 @@ export class TaskExecutions {
   }
 
   /** Begins to execute a call. It becomes a task with `attend()`. */
-  begin(execute: Execute, beginning: Beginning): TaskExecution {
+  beginCall(execute: Execute, progress: RunProgress | undefined): TaskExecution {
+    const beginning = { canContinue: false, leaving: undefined, remote: undefined, progress }
+    return this.#begin(execute, beginning)
+  }
+
+  #begin(execute: Execute, beginning: Beginning): TaskExecution {
     const { progress, remote: joined } = beginning
     return new TaskExecution(beginning, (execution) =>
       execute({
@@ -412,7 +417,12 @@ export class TaskExecutions {
       }
     }
     const { remote } = found.task
-    const execution = this.begin(executeWhenPossible, { canContinue, leaving, remote })
+    const execution = this.#begin(executeWhenPossible, {
+      canContinue,
+      leaving,
+      remote,
+      progress: undefined,
+    })
     this.attend(execution, found)
     return execution
   }
@@ -426,7 +436,7 @@ export class TaskExecutions {
 
   /** Returns whether another process goes on with a call, because this one stops or has lost it. */
   #isLeft({ beginning, found, remote }: TaskExecution): boolean {
-    const { canContinue = false, leaving } = beginning
+    const { canContinue, leaving } = beginning
     if (!found) return false
     if (leaving) {
       const isLeaving = leaving.aborted && leaving.reason !== 'cancelled'

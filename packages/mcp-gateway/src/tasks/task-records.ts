@@ -1,14 +1,14 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import { GatewayError } from '../errors.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
-import { sleep, type Clock } from '../internal/clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import { hashOf } from '../runs/order.ts'
 import {
   LogFollower,
+  whenBack,
   type EventLogs,
   type LogLimits,
   type Records,
@@ -224,25 +224,6 @@ export class TaskRecords {
 
   #notify(taskId: string, isForeign: boolean): void {
     for (const watcher of this.#watchers.get(taskId) ?? []) watcher(isForeign)
-  }
-}
-
-const RETRY_MS = 250
-
-/** Calls a function again while the store is away, for at most `ms`. @throws the last error */
-export async function whenBack<Value>(
-  clock: Clock,
-  ms: number,
-  attempt: () => Promise<Value>,
-): Promise<Value> {
-  for (const until = clock.now() + ms; ;) {
-    try {
-      return await attempt()
-    } catch (error) {
-      const isAway = error instanceof GatewayError && error.code === 'UNAVAILABLE'
-      if (!isAway || clock.now() >= until) throw error
-    }
-    await sleep(clock, RETRY_MS)
   }
 }
 

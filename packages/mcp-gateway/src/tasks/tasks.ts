@@ -4,6 +4,7 @@ import { inTime } from '../internal/timers.ts'
 import type { TaskSettings } from '../options.ts'
 import type { KeyClaim } from '../runs/idempotency.ts'
 import type { RunOrder, RunProgress } from '../runs/order.ts'
+import { whenBack } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import {
   DIED,
@@ -18,7 +19,6 @@ import {
   keyOf,
   newTaskId,
   TaskRecords,
-  whenBack,
   type StoredTask,
   type TaskRecordsOptions,
   type TaskReference,
@@ -110,7 +110,7 @@ export class Tasks {
     let created = isAlways || engine ? await this.#create(call) : undefined
     if (created && !created.isOwn) return this.#other(created)
     if (created && engine) return this.#queue(call, created)
-    const execution = this.#executions.begin(call.execute, { progress: call.progress })
+    const execution = this.#executions.beginCall(call.execute, call.progress)
     const { outcome } = execution
     const leave = (): void => execution.stop(signal.reason)
     if (signal.aborted) leave()

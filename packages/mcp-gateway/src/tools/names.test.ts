@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { type NameCandidate, planNames, sanitizeName, suffixedName } from './names.ts'
 
 function candidate(agentId: string, skillName: string, over: Partial<NameCandidate> = {}) {
-  return { agentId, agentName: agentId, skillId: skillName || agentId, skillName, ...over }
+  const skillId = skillName || agentId
+  return { agentId, agentName: agentId, skillId, skillName, override: undefined, ...over }
 }
 
 function namesOf(candidates: readonly NameCandidate[]): readonly string[] {
@@ -111,6 +112,7 @@ const anyCandidates = fc
       ),
       skillId: fc.string({ minLength: 1, maxLength: 5 }),
       skillName: fc.oneof(fc.constantFrom('get', 'GET', '', 'x'.repeat(60)), fc.string()),
+      override: fc.constant(undefined),
     }),
     { maxLength: 30 },
   )

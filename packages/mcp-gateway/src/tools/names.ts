@@ -9,7 +9,7 @@ export interface NameCandidate {
   /** Empty for an agent without skills. */
   readonly skillName: string
   /** Name from the configuration. Wins over the names of other skills. */
-  readonly override?: string | undefined
+  readonly override: string | undefined
 }
 
 /** A skill that did not get the name that it would have alone. */

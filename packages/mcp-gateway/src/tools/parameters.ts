@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { messageFieldOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
 import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/schemas.ts'
+import { valueFromJson } from '../internal/text.ts'
 import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
 
 /** An object schema, as `tools/list` needs it. */
@@ -103,13 +104,9 @@ function schemaFromExamples(examples: readonly string[]): JsonSchema | undefined
 }
 
 function objectFromJson(text: string): Arguments | undefined {
-  if (!text.trimStart().startsWith('{')) return undefined
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  if (!text.trimStart().startsWith('{')) return undefined // most examples are sentences
+  const value = valueFromJson(text)
+  return isRecord(value) ? value : undefined
 }
 
 function typeOf(value: unknown): string {
@@ -148,7 +145,7 @@ function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): 
   const own = hasExtras ? Object.fromEntries(Object.entries(given).filter(isOwn)) : given
   // An answer to a question needs no other arguments.
   if (rest.resume !== undefined && Object.keys(own).length === 0) {
-    return { ok: true, arguments: rest }
+    return { ok: true, arguments: { ...rest, input: undefined } }
   }
   const input = read(own)
   if ('complaint' in input) return refused(input.complaint)
@@ -157,7 +154,7 @@ function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): 
 
 type Extras = Omit<CheckedArguments, 'input'>
 
-const NO_EXTRAS: Extras = { files: [] }
+const NO_EXTRAS: Extras = { files: [], resume: undefined }
 
 function refused(complaint: string): ArgumentCheck {
   return { ok: false, complaint: `Bad arguments: ${complaint}` }
@@ -244,7 +241,7 @@ function readExtras(
   names: readonly ExtraName[],
 ): Extras | { readonly complaint: string } {
   const read = extrasShape.safeParse(Object.fromEntries(names.map((name) => [name, args[name]])))
-  if (read.success) return read.data
+  if (read.success) return { resume: undefined, ...read.data }
   const wrong = names.find((name) => read.error.issues.some(({ path }) => path[0] === name))
   return { complaint: wrong ? `/${wrong} ${EXTRA_RULES[wrong]}` : read.error.message }
 }

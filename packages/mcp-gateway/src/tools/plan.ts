@@ -83,10 +83,10 @@ export type ArgumentCheck =
 /** Arguments of a call, in parts. */
 export interface CheckedArguments {
   /** Input of the agent. `undefined` only if `resume` came alone. */
-  readonly input?: CheckedInput | undefined
+  readonly input: CheckedInput | undefined
   /** URIs of artifacts. They may not exist. */
   readonly files: readonly string[]
-  readonly resume?: ResumeArgument | undefined
+  readonly resume: ResumeArgument | undefined
 }
 
 /** Continues a run that asked a question, for clients that cannot be asked directly. */

@@ -10,7 +10,11 @@ import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
 import { ToolPlanner } from './plan.ts'
 
 const ada: Principal = { id: 'ada', scopes: ['*'], isAnonymous: false, claims: {} }
-const hello: CheckedArguments = { input: { kind: 'message', text: 'Hi' }, files: [] }
+const hello: CheckedArguments = {
+  input: { kind: 'message', text: 'Hi' },
+  files: [],
+  resume: undefined,
+}
 const answer: CallToolResult = {
   content: [{ type: 'text', text: 'Hello' }],
   structuredContent: { a: 1 },
@@ -96,7 +100,7 @@ test('shares results among callers without a name only with `anonymous`', () => 
 test.each<[string, CheckedArguments]>([
   ['with files', { ...hello, files: ['artifact://a'] }],
   ['with an answer', { ...hello, resume: { run: 'r', answers: {} } }],
-  ['without input', { files: [] }],
+  ['without input', { ...hello, input: undefined }],
 ])('does not store results of calls %s', (_which, args) => {
   expect(cacheKeyOf(callOf({ arguments: args }))).toBeUndefined()
 })

@@ -1,5 +1,6 @@
 import { canonicalJson, isRecord } from '@x/internal'
 import { z } from 'zod'
+import { valueFromJson } from '../../internal/text.ts'
 import type { AgentUpdate, Answer, JsonSchema, Question, Resume } from '../agent.ts'
 
 /** An interrupt of LangGraph. The graph chooses the value. */
@@ -96,7 +97,7 @@ function plainAsking(value: unknown, id: string): Asking {
   const takesRefusal = isRecord(value) && value['takesRefusal'] === true
   const isBeforeTask = isRecord(value) && value['beforeTask'] === true
   return {
-    questions: [{ id, message: messageOf(value), schema, value, takesRefusal, isBeforeTask }],
+    questions: [{ id, message: messageOf(value), schema, takesRefusal, isBeforeTask }],
     resume: ({ [id]: answer = CANCELLED }) => {
       if (answer.action !== 'accept') return { action: answer.action }
       return isWrapped ? answer.content['answer'] : answer.content
@@ -170,7 +171,7 @@ function reviewAsking(value: unknown, id: string): Asking | undefined {
   const schema = { type: 'object', properties, required, ...(rules.length > 0 && { allOf: rules }) }
   const takesRefusal = actions.every(({ decisions }) => decisions.includes('reject'))
   return {
-    questions: [{ id, value, message: lines.join('\n'), schema, takesRefusal }],
+    questions: [{ id, message: lines.join('\n'), schema, takesRefusal }],
     resume: ({ [id]: answer = CANCELLED }) => {
       const decisions = actions.map(({ name, args }, index) => {
         const { decision, edit, message } = fieldsOf(actions, index)
@@ -178,7 +179,8 @@ function reviewAsking(value: unknown, id: string): Asking | undefined {
           answer.action === 'accept' ? answer.content : { [decision]: 'reject' }
         const type = content[decision]
         if (type === 'edit') {
-          return { type, editedAction: { name, args: recordFromJson(content[edit]) ?? args } }
+          const edited = valueFromJson(content[edit])
+          return { type, editedAction: { name, args: isRecord(edited) ? edited : args } }
         }
         const text = content[message]
         return typeof text === 'string' && text !== '' ? { type, message: text } : { type }
@@ -233,21 +235,12 @@ function reviewedActions(value: unknown): readonly ReviewedAction[] | undefined 
   return actions.every(({ decisions }) => decisions.length > 0) ? actions : undefined
 }
 
-function recordFromJson(text: unknown): Values | undefined {
-  try {
-    const value: unknown = typeof text === 'string' ? JSON.parse(text) : undefined
-    return isRecord(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}
-
 /** State of a graph that asked: its thread and its interrupts. JSON. */
 export interface ThreadState {
   readonly thread: string
   readonly interrupts: readonly GraphInterrupt[]
-  /** `true` for the thread of a conversation, which outlives the run. @default false */
-  readonly isConversation?: boolean | undefined
+  /** `true` for the thread of a conversation, which outlives the run. */
+  readonly isConversation: boolean
 }
 
 const interruptShape = z.object({
