@@ -308,7 +308,7 @@ export class PausedRuns {
   #reach<T>({ order, sink, tool }: Execution, operate: () => Promise<T>): Promise<T> {
     const { clock, maxRunMs } = this.#storage
     const ms = order.attempt === undefined ? 0 : maxRunMs(tool)
-    return whenBack(clock, ms, operate, () => sink.signal.aborted)
+    return whenBack(operate, { clock, ms, signal: sink.signal })
   }
 
   #newRow({ order, tool }: Execution, ending: Asked, previous?: PausedRun): PausedRun {

@@ -223,23 +223,20 @@ export async function* listAll(
 const RETRY_MS = 250
 
 /**
- * Calls a function again while the store is away, for at most `ms`.
+ * Calls a function again while the store is away, for at most `ms`, and not after the signal has aborted.
  *
- * @param isStopped returns true to stop before
  * @throws the last error
  */
 export async function whenBack<Value>(
-  clock: Clock,
-  ms: number,
   attempt: () => Promise<Value>,
-  isStopped: () => boolean = () => false,
+  { clock, ms, signal }: { readonly clock: Clock; readonly ms: number; signal?: AbortSignal },
 ): Promise<Value> {
   for (const until = clock.now() + ms; ;) {
     try {
       return await attempt()
     } catch (error) {
       const isAway = GatewayError.is(error) && error.code === 'UNAVAILABLE'
-      if (!isAway || isStopped() || clock.now() >= until) throw error
+      if (!isAway || signal?.aborted || clock.now() >= until) throw error
     }
     await sleep(clock, RETRY_MS)
   }

@@ -150,7 +150,7 @@ export class TaskRecords {
       version = await records.put(key, task, { ttlMs, ifVersion, event: logs && change })
     } catch (cause) {
       // The record may have been written, and the next attempt finds nothing to change.
-      void whenBack(clock, CHANGES_LIMITS.ttlMs, () => records.get(key)).then(
+      void whenBack(() => records.get(key), { clock, ms: CHANGES_LIMITS.ttlMs }).then(
         () => this.#notify(taskId, true),
         () => {}, // watchers ask again
       )

@@ -262,9 +262,8 @@ export class Tasks {
   ): Promise<CreatedTask | undefined> {
     const { clock, engine, onError } = this.#options
     try {
-      return await whenBack(clock, engine ? AWAY_MS : 0, () =>
-        this.#tryCreate(call, questions, remote),
-      )
+      const create = () => this.#tryCreate(call, questions, remote)
+      return await whenBack(create, { clock, ms: engine ? AWAY_MS : 0 })
     } catch (cause) {
       if (cause instanceof ProtocolError) throw cause
       onError(new Error(STAYS_CALL, { cause }))
