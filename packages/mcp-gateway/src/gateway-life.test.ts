@@ -12,7 +12,7 @@ import { initialize, inSession, openSession, post, toolCall } from '../test/rpc-
 import { bearerAuth } from './http/auth/bearer.ts'
 import { createGateway } from './gateway.ts'
 
-test('fails to listen on a port in use, with the cause', async () => {
+test('fails to listen on a port in use or out of range, with the cause', async () => {
   const other = createServer()
   await new Promise<void>((resolve) => {
     other.listen(0, '127.0.0.1', resolve)
@@ -22,6 +22,10 @@ test('fails to listen on a port in use, with the cause', async () => {
   await expect(gateway.listen({ port })).rejects.toMatchObject({
     code: 'LISTEN',
     cause: { code: 'EADDRINUSE' },
+  })
+  await expect(gateway.listen({ port: 99_999 })).rejects.toMatchObject({
+    code: 'LISTEN',
+    cause: { code: 'ERR_SOCKET_BAD_PORT' },
   })
   other.close()
 })

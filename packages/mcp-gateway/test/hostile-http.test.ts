@@ -131,6 +131,13 @@ describe('origin of a request', () => {
     const headers = ['Host: localhost', `Origin: ${origin}`]
     expect(await statusOf(port, { headers })).toBe(status)
   })
+
+  test('refuses pages of this machine if other machines may call', async () => {
+    await using gateway = gatewayOf({ http: { allowedHosts: ['localhost', 'agents.example'] } })
+    const { port } = await gateway.listen({ port: 0 })
+    const headers = ['Host: localhost', 'Origin: http://localhost:6274']
+    expect(await statusOf(port, { headers })).toBe(403)
+  })
 })
 
 describe('target of a request', () => {

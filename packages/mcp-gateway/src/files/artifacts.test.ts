@@ -203,9 +203,11 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     for await (const chunk of file.read()) text += Buffer.from(chunk).toString()
     expect(text).toBe('a,b')
     await expect(artifacts.inputFile(session(), uri)).rejects.toMatchObject(notFound)
-    const climbing = await artifacts.write(caller, { name: '../../f.csv', bytes: bytesOf('a') })
-    await expect(artifacts.inputFile(caller, climbing.uri)).resolves.toMatchObject({
-      name: '.._.._f.csv',
+    const climbing = { name: '../../photo\u202Egnp\u200B.exe', bytes: bytesOf('a') }
+    const { uri: cleaned } = await artifacts.write(caller, climbing)
+    expect(cleaned).toMatch(/photognp\.exe$/)
+    await expect(artifacts.inputFile(caller, cleaned)).resolves.toMatchObject({
+      name: '.._.._photognp.exe',
     })
     const aborted = file.read(AbortSignal.abort(new Error('enough')))
     await expect(aborted[Symbol.asyncIterator]().next()).rejects.toThrow('enough')

@@ -18,6 +18,13 @@ test.for([
   expect(budgetOf(inline).spend(kind, limit + 1)).toBe(false)
 })
 
+test('holds no file in memory that is larger than the room which is left', () => {
+  const budget = budgetOf({ resultMaxBytes: 10 })
+  expect(budget.largest).toBe(10)
+  budget.spend('text', 6)
+  expect(budget.largest).toBe(4)
+})
+
 test('keeps only the beginning of a large file', async () => {
   const held = new HeldBytes(100_000)
   const chunk = Buffer.alloc(64 * 1024, 'x')
