@@ -49,6 +49,7 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1, // many tests wait for timers or for processes that start
     env: { NODE_COMPILE_CACHE: COMPILED },
     testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
+    expect: { poll: { timeout: 15_000 } }, // the same, for what a test waits for
     // Projects run in the order of their names: the processes that serve one file each come first.
     projects: [
       {

@@ -48,10 +48,13 @@ async function newWorld() {
 
 type World = Awaited<ReturnType<typeof newWorld>>
 
+/** `expect.poll()` does not know which of several concurrent tests calls it. */
+const until = (isTrue: () => boolean): Promise<unknown> => vi.waitUntil(isTrue, { timeout: 15_000 })
+
 /** Begins a task, and waits until the server has its run. */
 async function taskOf({ server }: World, process: Process): Promise<unknown> {
   const taskId = await begunTask(process, 'support')
-  await vi.waitUntil(() => server.runs.length === 1, { timeout: 10_000 })
+  await until(() => server.runs.length === 1)
   return taskId
 }
 
@@ -83,7 +86,7 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     world.server.end('success', answered('Done'))
     expect(await settledTask(b, taskId)).toMatchObject(text('Done'))
     expect(world.server.runs).toHaveLength(1)
-    await vi.waitUntil(() => world.server.lines.includes('DELETE /threads/t1'))
+    await until(() => world.server.lines.includes('DELETE /threads/t1'))
   })
 
   test('gets a result that came while no process had joined', async () => {
@@ -123,7 +126,7 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
       inputRequests: { '1.i0': { params: { message: expect.stringContaining('Which size?') } } },
     })
     await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'L' } } })
-    await vi.waitUntil(() => world.server.runs.length === 2)
+    await until(() => world.server.runs.length === 2)
     await b.kill()
     const c = world.startProcess()
     world.server.end('success', answered('Size L'))
@@ -141,8 +144,8 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     await a.kill()
     await cancel(b.fetch, taskId)
     const isStopped = (): boolean => world.server.runs[0]?.status === 'interrupted'
-    await vi.waitUntil(isStopped, { timeout: 5000 }) // the process looks for the agent first
-    await vi.waitUntil(() => world.server.lines.includes('DELETE /threads/t1'))
+    await until(isStopped) // the process looks for the agent first
+    await until(() => world.server.lines.includes('DELETE /threads/t1'))
     expect(await settledTask(b, taskId)).toMatchObject({ status: 'cancelled' })
   })
 
@@ -153,7 +156,7 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     await a.kill()
     await untilJoined(world, b, taskId)
     await cancel(b.fetch, taskId)
-    await vi.waitUntil(() => world.server.runs[0]?.status === 'interrupted')
+    await until(() => world.server.runs[0]?.status === 'interrupted')
     expect(await settledTask(b, taskId)).toMatchObject({ status: 'cancelled' })
   })
 
@@ -188,7 +191,7 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     await a[Symbol.asyncDispose]() // it has got the question too
     expect(world.server.lines).not.toContain('DELETE /threads/t1')
     await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'L' } } })
-    await vi.waitUntil(() => world.server.runs.length === 2)
+    await until(() => world.server.runs.length === 2)
     expect(world.server.runs[1]?.thread).toBe('t1')
   })
 

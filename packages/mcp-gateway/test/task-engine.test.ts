@@ -224,7 +224,7 @@ test.each([
     await world.assemblies[0].work()
     const long = (await call(world.a, 'long', { token: 'ada' })).result?.['taskId']
     const dead = engine.next()
-    await vi.waitUntil(() => world.agents.calls.length === 1)
+    await expect.poll(() => world.agents.calls).toHaveLength(1)
     await world.assemblies[1].work() // the engine now uses this process
     expect(await engine.next()).toBe('ended')
     expect((await get(world.b, long, { token: 'ada' })).result).toMatchObject({
@@ -358,7 +358,7 @@ test('shows tasks that wait for a process, and reports those that lose it', asyn
   expect(await metrics()).toContain('mcp_gateway_queued_tasks 1\n')
   await world.assemblies[0].work()
   const dead = engine.next()
-  await vi.waitUntil(() => world.agents.calls.length === 1)
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
   expect(await status(taskId)).not.toHaveProperty('statusMessage')
   await world.assemblies[1].work() // the engine now uses this process
   await engine.next()

@@ -1,5 +1,5 @@
 import { deferred } from '@x/mcp-testing'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 
 import { settled } from './manual-clock.ts'
 import { EXTENSION, get, keyed, REPLAYED, request, send } from './task-requests.ts'
@@ -28,7 +28,7 @@ test('gives all calls with one key the same task, and the same result', async ()
     send(world.a, keyed('slow')),
     send(world.b, keyed('slow')),
   ]
-  await vi.waitUntil(() => world.agents.calls.length === 1)
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
   for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
   const tasks = await Promise.all(calls)
   tasks.push(await send(world.b, keyed('slow')))
@@ -58,7 +58,7 @@ test('lets a client come back with its key to a call that it lost', async () => 
   const lost = world.a(
     new Request(keyed('slow', 'Hi', { extensions: {} }), { signal: left.signal }),
   )
-  await vi.waitUntil(() => world.agents.calls.length === 1)
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
   left.abort()
   await world.clock.advance(5000)
   const again = send(world.b, keyed('slow', 'Hi', { extensions: {} }))
@@ -77,7 +77,7 @@ test('cancels a call with a key whose client does not come back', async () => {
   const lost = world.a(
     new Request(keyed('endless', 'Hi', { extensions: {} }), { signal: left.signal }),
   )
-  await vi.waitUntil(() => world.agents.calls.length === 1)
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
   left.abort()
   await world.clock.advance(10_000)
   await lost

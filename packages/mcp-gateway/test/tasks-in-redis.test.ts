@@ -49,9 +49,9 @@ test.runIf(redis)('shares tasks, their changes and keys by Redis', async () => {
     await update(fetch, taskId, { [key]: accepted({ answer: 'red' }) })
   }
   const isDone = (state: unknown): boolean => isRecord(state) && state['status'] === 'completed'
-  await vi.waitUntil(async () => isDone(await stateAt(b.fetch)))
+  await expect.poll(async () => isDone(await stateAt(b.fetch))).toBe(true)
   await cancel(b.fetch, running?.['taskId'])
-  await vi.waitUntil(() => agents.calls.some(({ signal }) => signal.aborted))
+  await expect.poll(() => agents.calls.some(({ signal }) => signal.aborted)).toBe(true)
   expect((await get(a.fetch, running?.['taskId'])).result).toMatchObject({ status: 'cancelled' })
   expect(agents.calls.map(({ agentId }) => agentId)).toEqual(['endless', 'asking', 'asking'])
 })

@@ -255,7 +255,7 @@ test('asks in the answer to the call what is asked before the task', async () =>
       inputResponses: { i0: accepted({ answer: 'Ada' }) },
     }),
   )
-  await vi.waitUntil(() => world.agents.calls.length === 2)
+  await expect.poll(() => world.agents.calls).toHaveLength(2)
   await world.clock.advance(2000)
   const { result: task } = await calling
   expect(task).toMatchObject({ resultType: 'task' })

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 
 import { deferred } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import type { Gateway } from '../src/gateway.ts'
@@ -124,9 +124,12 @@ async function statusOfList(world: World): Promise<number> {
 
 test('ends a connection that takes nothing of its answer', async () => {
   await using world = await start({}, { writeTimeoutMs: 1000, ...LITTLE_ROOM })
-  const socket = await world.unread(await large(world))
-  await expect.poll(() => statusOfList(world), { timeout: 10_000 }).toBe(503)
-  await expect.poll(() => statusOfList(world), { timeout: 10_000 }).toBe(200)
+  const request = await large(world)
+  using now = vi.spyOn(performance, 'now').mockReturnValue(0)
+  const socket = await world.unread(request)
+  await expect.poll(() => statusOfList(world)).toBe(503)
+  now.mockReturnValueOnce(0).mockReturnValue(1000)
+  await expect.poll(() => statusOfList(world)).toBe(200)
   const received = await readAll(socket)
   const [, length = '0'] = /content-length: (\d+)/i.exec(received.toString('latin1')) ?? []
   expect(Number(length)).toBeGreaterThan(8 * MIB)
@@ -155,7 +158,7 @@ test('serves requests that come without waiting one after the other, and answers
     return raw(rpc('ada', 'tools/call', { name: 'echo', arguments: { message: `the ${name}` } }))
   })
   const socket = await world.unread(await large(world), ...calls)
-  await expect.poll(() => statusOfList(world), { timeout: 10_000 }).toBe(503)
+  await expect.poll(() => statusOfList(world)).toBe(503)
   expect(world.agents.calls).toHaveLength(0)
   const found: string[] = []
   const all = deferred()
@@ -173,7 +176,7 @@ test('serves requests that come without waiting one after the other, and answers
   expect(world.agents.calls).toHaveLength(3)
 })
 
-test('ends a connection that sends requests without end', { timeout: 20_000 }, async () => {
+test('ends a connection that sends requests without end', async () => {
   await using world = await start()
   const callOf = (name: string): string => {
     return raw(rpc('ada', 'tools/call', { name, arguments: { message: 'Hi' } }))
@@ -194,19 +197,15 @@ test('holds a bounded number of bytes for clients that do not read, and serves t
   const read = raw(rpc('ada', 'resources/read', { uri }))
   const before = memory()
   let most = 0
-  let slowest = 0
-  const sockets: Socket[] = []
   for (let n = 0; n < 24; n++) {
-    sockets.push(await world.unread(read))
-    const startedAt = performance.now()
+    await world.unread(read)
     expect((await fetch(`${world.base}/healthz`)).status).toBe(200)
-    slowest = Math.max(slowest, performance.now() - startedAt)
     most = Math.max(most, memory())
   }
   // Two answers fit, and one more is on its way; V8 keeps some garbage for a while.
   expect((most - before) / MIB).toBeLessThan(200)
   const list = (): Promise<Response> => fetch(`${world.base}/mcp`, rpc('ada', 'tools/list'))
-  await expect.poll(async () => (await list()).status, { timeout: 10_000 }).toBe(503)
+  await expect.poll(async () => (await list()).status).toBe(503)
   const refused = await list()
   expect(refused.headers.get('retry-after')).toBe('5')
   expect(await refused.text()).toContain('Nothing was executed')
@@ -215,7 +214,6 @@ test('holds a bounded number of bytes for clients that do not read, and serves t
   const other = await fetch(`${world.base}/mcp`, rpc('ben', 'tools/list'))
   expect(other.status).toBe(200)
   expect(await other.text()).toContain('echo')
-  expect(slowest).toBeLessThan(10_000) // a hang, not a measure
 })
 
 /** A store that reports reads of bytes. */
@@ -263,29 +261,27 @@ function memory(): number {
   return arrayBuffers + heapUsed
 }
 
-test(
-  'gives the whole answer to a client that takes longer than the write time-out',
-  { timeout: 30_000 },
-  async () => {
-    await using world = await start({}, { writeTimeoutMs: 500 })
-    const uri = await upload(world, randomBytes(8 * MIB))
-    const { promise: whole, resolve } = deferred<number>()
-    const startedAt = performance.now()
-    const socket = await world.unread(raw(rpc('ada', 'resources/read', { uri })))
-    let length = Infinity
-    let received = 0
-    socket.on('data', (chunk: Buffer) => {
-      if (received === 0) {
-        const [head = '', found = '0'] =
-          /^.*?content-length: (\d+).*?\r\n\r\n/is.exec(chunk.toString('latin1')) ?? []
-        length = head.length + Number(found)
-      }
-      received += chunk.length
-      if (received >= length) resolve(performance.now() - startedAt)
-      socket.pause()
-      setTimeout(() => socket.resume(), 5)
-    })
-    socket.resume()
-    expect(await whole).toBeGreaterThan(500)
-  },
-)
+test('gives the whole answer to a client that takes longer than the write time-out', async () => {
+  await using world = await start({}, { writeTimeoutMs: 500 })
+  const uri = await upload(world, randomBytes(8 * MIB))
+  const whole = deferred()
+  let length = Infinity
+  let received = 0
+  // The time moves with the bytes, and stands still while a busy machine stops this process.
+  using now = vi.spyOn(performance, 'now').mockImplementation(() => received / 5000)
+  const socket = await world.unread(raw(rpc('ada', 'resources/read', { uri })))
+  socket.on('data', (chunk: Buffer) => {
+    if (received === 0) {
+      const [head = '', found = '0'] =
+        /^.*?content-length: (\d+).*?\r\n\r\n/is.exec(chunk.toString('latin1')) ?? []
+      length = head.length + Number(found)
+    }
+    received += chunk.length
+    if (received >= length) whole.resolve()
+    socket.pause()
+    setTimeout(() => socket.resume(), 5)
+  })
+  socket.resume()
+  await whole.promise
+  expect(now()).toBeGreaterThan(2000)
+})
