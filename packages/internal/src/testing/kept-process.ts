@@ -19,10 +19,10 @@ export interface KeptProcessOptions {
   readonly readyLine: string
   /** Time limit of the start, in milliseconds. */
   readonly startMs: number
-  /** Signal that kills the server at once. @default 'KILL' */
-  readonly killSignal?: 'KILL' | 'QUIT'
-  /** User id of the server. @default that of this process */
-  readonly uid?: number | undefined
+  /** Signal that kills the server at once. */
+  readonly killSignal: 'KILL' | 'QUIT'
+  /** User id of the server. Undefined for that of this process. */
+  readonly uid: number | undefined
 }
 
 /**
@@ -52,7 +52,7 @@ function isExecutable(path: string): boolean {
 /** Starts a server. Resolves when it accepts connections. @throws with its output if it ends, or is late */
 export async function startKept(
   command: readonly string[],
-  { readyLine, startMs, killSignal = 'KILL', uid }: KeptProcessOptions,
+  { readyLine, startMs, killSignal, uid }: KeptProcessOptions,
 ): Promise<KeptProcess> {
   const keeper = spawn('/bin/sh', ['-c', KEEPER, 'keeper', killSignal, ...command], {
     stdio: ['pipe', 'pipe', 'inherit'],

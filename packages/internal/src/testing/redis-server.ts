@@ -8,10 +8,10 @@ import type { KeptProcess } from './kept-process.ts'
 /** Number of attempts with other ports if another process takes the first one. */
 const PORT_ATTEMPTS = 5
 
+const START_MS = 20_000
+
 /** Options of {@link startRedisServer}. */
 export interface RedisServerOptions {
-  /** Time limit of a start, in milliseconds. @default 20_000 */
-  readonly startMs?: number | undefined
   /** More settings, as on the command line: `['--requirepass', 'secret']`. @default none */
   readonly args?: readonly string[] | undefined
   /** `PATH` and `REQUIRE_REDIS`. @default process.env */
@@ -37,13 +37,13 @@ export interface RedisServer extends AsyncDisposable {
  * Disposing of it kills only that process. Without a `redis-server` on the `PATH`, returns `undefined` and
  * writes a line to stderr.
  *
- * @throws if it does not start in `startMs`, with its output; also if there is none and `REQUIRE_REDIS` is set, so
+ * @throws if it does not start in 20 s, with its output; also if there is none and `REQUIRE_REDIS` is set, so
  *   that no tests are left out by mistake
  */
 export async function startRedisServer(
   options: RedisServerOptions = {},
 ): Promise<RedisServer | undefined> {
-  const { startMs = 20_000, args = [], env = process.env } = options
+  const { args = [], env = process.env } = options
   const program = programIn((env['PATH'] ?? '').split(delimiter), 'redis-server')
   if (program === undefined) {
     const message = 'There is no redis-server on the PATH'
@@ -55,7 +55,9 @@ export async function startRedisServer(
   const launch = (port: number): Promise<KeptProcess> =>
     startKept([program, ...settings(port, folder), ...args], {
       readyLine: 'Ready to accept connections',
-      startMs,
+      startMs: START_MS,
+      killSignal: 'KILL',
+      uid: undefined,
     })
   try {
     const { port, running } = await onFreePort(launch)
