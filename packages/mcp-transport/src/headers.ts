@@ -2,7 +2,7 @@
 export interface RequestContext {
   readonly httpMethod: 'POST' | 'GET' | 'DELETE'
   /** JSON-RPC method of the message in the body, if there is one. */
-  readonly rpcMethod?: string | undefined
+  readonly rpcMethod: string | undefined
 }
 
 /** Returns headers. Called before every request, so that a rotated token is used immediately. */

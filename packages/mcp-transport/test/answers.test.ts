@@ -247,7 +247,10 @@ describe('if the response to a request of the server is not accepted', () => {
     stream.push(ask)
     await asked
     const notJson = { ...response, result: { big: 1n } }
-    await expect(client.transport.send(notJson)).rejects.toThrow(TypeError)
+    await expect(client.transport.send(notJson)).rejects.toMatchObject({
+      code: 'CONFIG',
+      cause: expect.any(TypeError),
+    })
     expect(failureIn(await call)).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
     expect(server.count('POST reply')).toBe(0)
   })

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import type { JsonRpcResponse } from '../json-rpc.ts'
 import { modernEvidence } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
-import { otherVersionsError } from './era-router.ts'
 
 const url = 'https://shop.example/mcp'
 
@@ -33,11 +32,4 @@ describe('modernEvidence', () => {
   ])('%s', (_name, answer, versions) => {
     expect(modernEvidence(answer)).toEqual(versions)
   })
-})
-
-test('names the protocol versions of both sides in the error', () => {
-  const error = otherVersionsError(url, ['2099-01-01', '2099-02-02'], 'auto')
-  expect(error).toMatchObject({ code: 'REJECTED', url })
-  expect(error.message).toContain('2099-01-01, 2099-02-02')
-  expect(error.message).toContain('2026-07-28, 2025-11-25')
 })

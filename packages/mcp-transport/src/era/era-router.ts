@@ -23,12 +23,7 @@ import {
   shortSessionId,
   toInitializeResult,
 } from '../session-record.ts'
-import {
-  errorAnswer,
-  refusedSessionError,
-  TransportError,
-  toTransportError,
-} from '../transport-error.ts'
+import { errorAnswer, refusedSessionError, toTransportError } from '../transport-error.ts'
 import type { CallOptions, EraOption, PassthroughOptions } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
@@ -220,7 +215,7 @@ export class EraRouter implements Router {
     if (request === undefined) throw http.closed('There is no initialize to repeat')
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
-    await this.legacy.reload()
+    await this.legacy.load(true)
     const negotiating = this.#negotiate({ request, signal, isRepeated: true })
     const answer = await untilAborted(negotiating, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error
@@ -246,9 +241,10 @@ export class EraRouter implements Router {
   async #negotiate(opening: Opening): Promise<JsonRpcResponse | undefined> {
     const { era, http, keeper, timeouts } = this.#options
     const { request, signal, isRepeated } = opening
-    const url = http.url.display
-    const only = (offered: readonly string[]): JsonRpcResponse =>
-      errorAnswer(request.id, otherVersionsError(url, offered, era))
+    const only = (offered: readonly string[]): JsonRpcResponse => {
+      const message = `${http.url.display} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${SPOKEN[era].join(', ')}`
+      return errorAnswer(request.id, http.error('REJECTED', message))
+    }
     if (signal.aborted) return undefined
     // A client that speaks both eras sends `initialize` only after it has detected a legacy server.
     const isTakenForLegacy = !isRepeated && this.#passthrough !== undefined
@@ -360,17 +356,7 @@ export class EraRouter implements Router {
   }
 }
 
-/** The server supports only revisions that the transport may not use. */
-export function otherVersionsError(
-  url: string,
-  offered: readonly string[],
-  era: EraOption,
-): TransportError {
-  const spoken = SPOKEN[era].join(', ')
-  const message = `${url} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${spoken}`
-  return new TransportError('REJECTED', message, { url })
-}
-
+/** Revisions that the transport may use. */
 const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
   auto: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
   'legacy-first': [...MODERN_VERSIONS, ...LEGACY_VERSIONS],

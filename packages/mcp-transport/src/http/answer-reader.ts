@@ -22,7 +22,7 @@ export interface Refusal extends RefusedResponse {
   /** The body was encoded, incomplete, or longer than the limit for errors. */
   readonly isPartial: boolean
   /** Reason why no other credentials could be obtained, if they were requested. */
-  readonly cause?: unknown
+  readonly cause: unknown
 }
 
 export interface AnswerHandlers {
@@ -149,6 +149,7 @@ export class AnswerReader {
       headers: this.#headers,
       text: request.era === undefined ? body : withoutHeaderValues(body, sent),
       isPartial: this.#isPartial,
+      cause: undefined,
     }
     return { kind: 'refused', refusal }
   }

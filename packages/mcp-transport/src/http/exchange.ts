@@ -31,6 +31,7 @@ export interface Exchange {
 
 export interface Attempt {
   readonly request: HttpRequest
+  readonly body: string | undefined
   /** All headers of the request, as a flat list. */
   readonly headers: string[]
   readonly handlers: AnswerHandlers
@@ -93,8 +94,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   }
 
   start(): void {
-    const { headers, request } = this.#attempt
-    const { method, body = null, headersMs, idleMs } = request
+    const { headers, request, body = null } = this.#attempt
+    const { method, headersMs, idleMs } = request
     const { origin, path } = this.#target
     const options = {
       origin,
@@ -179,12 +180,13 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     if (this.#isDone) return
     this.#isDone = true
     removeFrom(this.#client.open, this)
-    const { request, retry, handlers, onOutcome } = this.#attempt
+    const { request, body = '', retry, handlers, onOutcome } = this.#attempt
     if (this.#startedAt !== undefined) {
       this.#client.emit(request, {
         ms: performance.now() - this.#startedAt,
         attempt: (request.attempt ?? 0) + retry,
         status: this.#status,
+        requestBytes: Buffer.byteLength(body),
         responseBytes: this.#bytes,
         error: error?.code,
       })
@@ -203,9 +205,10 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   }
 
   #toError(error: unknown): TransportError {
-    const url = this.#client.url.display
+    if (TransportError.is(error)) return error
     const isSent = this.#sent === 'yes' || (this.#sent === 'possible' && !isConnectFailure(error))
-    return toNetworkError(error, { url, isSent, status: this.#status })
+    const [code, message, outcome] = networkFailure(error, this.#client.url.display, isSent)
+    return this.#client.error(code, message, { cause: error, status: this.#status, outcome })
   }
 
   /** Converts an error of the reader: undici would treat it as a network failure. */
@@ -251,7 +254,7 @@ function isSameServer(from: URL, to: URL): boolean {
   return isUpgrade && from.port === '' && to.port === '' && from.hostname === to.hostname
 }
 
-interface Authorizing extends Pick<Attempt, 'request' | 'handlers'> {
+interface Authorizing extends Pick<Attempt, 'request' | 'body' | 'handlers'> {
   readonly userHeaders: readonly string[]
   readonly authorizer: Authorizer
   /** Credential of the first attempt. */
@@ -343,10 +346,10 @@ export class AuthorizedExchange implements Exchange {
   }
 
   #outcomeWith(credential: Credential | undefined, retry: number): Promise<AnswerOutcome> {
-    const { request, handlers, userHeaders } = this.#given
+    const { request, body, handlers, userHeaders } = this.#given
     const headers = [...withCredential(userHeaders, credential), ...request.headers]
     return new Promise((onOutcome) => {
-      const attempt = { request, headers, handlers, retry, onOutcome }
+      const attempt = { request, body, headers, handlers, retry, onOutcome }
       this.#current = new HttpExchange(this.#client, attempt)
       this.#current.start()
     })
@@ -364,42 +367,37 @@ function withCredential(
 }
 
 /** `isSent`: the server may have received a part of the request. If not, nothing was executed. */
-function toNetworkError(
+function networkFailure(
   error: unknown,
-  { url, isSent, status }: { url: string; isSent: boolean; status: number | undefined },
-): TransportError {
-  if (TransportError.is(error)) return error
+  url: string,
+  isSent: boolean,
+): [TransportErrorCode, string, RequestOutcome?] {
   const cause = firstCause(error)
   const code = getCode(cause)
   const why = (cause instanceof Error ? cause.message : String(cause)) || code || 'unknown reason'
-  const failed = (
-    is: TransportErrorCode,
-    message: string,
-    outcome?: RequestOutcome,
-  ): TransportError => new TransportError(is, message, { cause: error, url, status, outcome })
   switch (code) {
     case 'UND_ERR_HEADERS_TIMEOUT':
-      return failed('TIMEOUT', `${url} sent no answer in time`)
+      return ['TIMEOUT', `${url} sent no answer in time`]
     case 'UND_ERR_BODY_TIMEOUT':
-      return failed('TIMEOUT', `${url} went silent in the middle of an answer`)
+      return ['TIMEOUT', `${url} went silent in the middle of an answer`]
     case 'UND_ERR_CLOSED':
     case 'UND_ERR_DESTROYED': {
       const message = 'The dispatcher of this transport was closed'
-      return failed('CLOSED', message, isSent ? 'unknown' : 'not-executed')
+      return ['CLOSED', message, isSent ? 'unknown' : 'not-executed']
     }
     case 'UND_ERR_INVALID_ARG':
-      return failed('CONFIG', `The request to ${url} cannot be sent: ${why}`)
+      return ['CONFIG', `The request to ${url} cannot be sent: ${why}`]
     default:
-      if (!isSent) return failed('UNREACHABLE', `No connection to ${url}: ${why}`)
+      if (!isSent) return ['UNREACHABLE', `No connection to ${url}: ${why}`]
       return wasUnsent(cause)
-        ? failed(
+        ? [
             'UNREACHABLE',
             `The connection to ${url} broke before the whole request was sent: ${why}`,
-          )
-        : failed(
+          ]
+        : [
             'OUTCOME_UNKNOWN',
             `The connection to ${url} broke before the answer was complete: ${why}`,
-          )
+          ]
   }
 }
 

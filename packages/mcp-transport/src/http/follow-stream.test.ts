@@ -28,6 +28,7 @@ describe('follow stream', () => {
       reconnect,
       signal: new AbortController().signal,
       isBroken: false,
+      endless: undefined,
       random: () => 1,
       wait: async (ms) => void delays.push(ms),
       open: async (attempt) => {
@@ -250,6 +251,7 @@ describe('follow stream', () => {
         reconnect,
         signal: stop.signal,
         isBroken: false,
+        endless: undefined,
         open: async () => {
           opened.resolve()
           return nothing

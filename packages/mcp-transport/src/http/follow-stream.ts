@@ -59,8 +59,8 @@ export interface FollowOptions {
   readonly signal: AbortSignal
   /** The stream broke before: the first opening is already a reconnection. */
   readonly isBroken: boolean
-  /** @default the stream fails after `reconnect.maxAttempts` */
-  readonly endless?: EndlessReopening | undefined
+  /** Undefined for a stream that fails after `reconnect.maxAttempts`. */
+  readonly endless: EndlessReopening | undefined
   /** 0 … 1 */
   readonly random?: () => number
   /** Resolves after the delay, or when the signal aborts; never rejects. */

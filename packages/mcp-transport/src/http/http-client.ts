@@ -5,6 +5,7 @@ import { Authorizer, toResponse } from '../auth/authorizer.ts'
 import type { FetchFunction } from '../auth/authorizer.ts'
 import { userHeaderList } from '../headers.ts'
 import type { HeadersOption } from '../headers.ts'
+import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { shortSessionId } from '../session-record.ts'
@@ -24,7 +25,6 @@ import type { Exchange } from './exchange.ts'
 
 export interface HttpRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
-  readonly rpcMethod?: string | undefined
   /**
    * True if the request belongs to a call and is sent in the async context of its caller. All other requests
    * are sent in the context of the owner of the session. @default false
@@ -35,7 +35,8 @@ export interface HttpRequest {
   readonly sessionId?: string | undefined
   /** The transport's own headers, as a flat list. */
   readonly headers: readonly string[]
-  readonly body?: string | undefined
+  /** A message of MCP, or the form of a request to an authorization server. */
+  readonly body?: JsonRpcMessage | string | undefined
   /** Time limit until the response head, in milliseconds; 0 for none. */
   readonly headersMs: number
   /** Time limit between two pieces of the body, in milliseconds; 0 for none. */
@@ -192,9 +193,10 @@ export class HttpClient {
   async #send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
     const { authorizer } = this
     const { headers } = this.#options
+    const body = this.#textOf(request.body)
     let userHeaders = this.#staticHeaders
     if (typeof headers === 'function') {
-      const context = { httpMethod: request.method, rpcMethod: request.rpcMethod }
+      const context = { httpMethod: request.method, rpcMethod: rpcMethodOf(request) }
       userHeaders = await this.#orConfigError('headers', async () =>
         userHeaderList(await headers(context)),
       )
@@ -202,13 +204,13 @@ export class HttpClient {
     let exchange: Exchange
     if (authorizer === undefined) {
       const all = userHeaders.concat(request.headers)
-      const attempt = { request, headers: all, handlers, retry: 0, onOutcome: undefined }
+      const attempt = { request, body, headers: all, handlers, retry: 0, onOutcome: undefined }
       exchange = new HttpExchange(this, attempt)
     } else {
       const credential = await this.#orConfigError('token', () =>
         authorizer.credential(request.method),
       )
-      const given = { request, handlers, userHeaders, authorizer, credential }
+      const given = { request, body, handlers, userHeaders, authorizer, credential }
       exchange = new AuthorizedExchange(this, given)
     }
     if (this.#isClosed || request.onStart?.(exchange) === false) {
@@ -278,17 +280,16 @@ export class HttpClient {
 
   emit(
     request: HttpRequest,
-    result: Pick<ExchangeEvent, 'ms' | 'attempt' | 'status' | 'responseBytes' | 'error'>,
+    result: Omit<ExchangeEvent, 'httpMethod' | 'url' | 'rpcMethod' | 'era' | 'sessionId'>,
   ): void {
-    const { method, rpcMethod, era, sessionId, body = '' } = request
+    const { method, era, sessionId } = request
     if (era === undefined) return
     const event: ExchangeEvent = {
       httpMethod: method,
       url: this.url.display,
-      rpcMethod,
+      rpcMethod: rpcMethodOf(request),
       era,
       sessionId: sessionId === undefined ? undefined : shortSessionId(sessionId),
-      requestBytes: Buffer.byteLength(body),
       ...result,
     }
     try {
@@ -309,6 +310,15 @@ export class HttpClient {
     }
   }
 
+  #textOf(body: HttpRequest['body']): string | undefined {
+    try {
+      return typeof body === 'object' ? JSON.stringify(body) : body
+    } catch (cause) {
+      const message = `The message cannot be written as JSON: nothing was sent to ${this.url.display}`
+      throw this.error('CONFIG', message, { cause })
+    }
+  }
+
   async #orConfigError<T>(what: 'headers' | 'token', get: () => Promise<T>): Promise<T> {
     try {
       return await get()
@@ -317,6 +327,10 @@ export class HttpClient {
       throw this.error('CONFIG', message, { cause })
     }
   }
+}
+
+function rpcMethodOf({ body }: HttpRequest): string | undefined {
+  return typeof body === 'object' && 'method' in body ? body.method : undefined
 }
 
 const OAUTH_MS = 30_000

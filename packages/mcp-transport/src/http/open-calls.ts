@@ -38,9 +38,7 @@ export interface OpenCallsOptions<Call> {
   /** Passes the answer of a request to the client. */
   readonly deliver: (answer: JsonRpcResponse, request: JsonRpcRequest) => void
   /** Creates a cheap request that every server answers, with any status, to check the server of a call. */
-  readonly check: (
-    call: Call,
-  ) => Pick<HttpRequest, 'rpcMethod' | 'era' | 'sessionId' | 'headers' | 'body'>
+  readonly check: (call: Call) => Pick<HttpRequest, 'era' | 'sessionId' | 'headers' | 'body'>
   readonly recovery: CallRecovery<Call> | undefined
 }
 

@@ -38,29 +38,13 @@ const ALL_LISTS: ListChanges = {
  * 100 ms, because some servers accept a stream only with its first event.
  */
 export async function listen(
-  options: LegacyProtocolOptions,
+  { http, keeper, reconnect, timeouts, report }: LegacyProtocolOptions,
   session: LegacySession,
   onMessage: (message: JsonRpcMessage) => void,
 ): Promise<void> {
   const signal = session.beginListening()
   if (signal === undefined) return
-  const ready = new Promise<void>((onReady) => {
-    void keepListening(options, session, { signal, onMessage, onReady })
-  })
-  await within(ready, READY_MS, () => {})
-}
-
-async function keepListening(
-  { http, keeper, reconnect, timeouts, report }: LegacyProtocolOptions,
-  session: LegacySession,
-  listening: {
-    readonly signal: AbortSignal
-    readonly onMessage: (message: JsonRpcMessage) => void
-    /** Called when the stream is open, or was refused; possibly more than once. */
-    readonly onReady: () => void
-  },
-): Promise<void> {
-  const { signal, onMessage, onReady } = listening
+  const { promise: ready, resolve: onReady } = Promise.withResolvers<void>()
   const cursor: StreamCursor = {}
   const handlers = {
     // A connection emits in the async context of the request that opened it, possibly that of a call.
@@ -72,7 +56,7 @@ async function keepListening(
     // Servers need not offer a stream. Only missing credentials are reported.
     if (trouble.kind === 'exhausted' || error.code === 'UNAUTHORIZED') report(error)
   }
-  const outcome = await followStream({
+  const following = followStream({
     cursor,
     reconnect,
     signal,
@@ -103,8 +87,13 @@ async function keepListening(
         },
       }).finally(onReady),
   })
-  session.endListening()
-  if (outcome.kind !== 'stopped') onTrouble(outcome)
+  const end = async (): Promise<void> => {
+    const outcome = await following
+    session.endListening()
+    if (outcome.kind !== 'stopped') onTrouble(outcome)
+  }
+  void end()
+  await within(ready, READY_MS, () => {})
 }
 
 interface EventStreamRequest extends Pick<HttpRequest, 'headersMs' | 'idleMs' | 'attempt'> {

@@ -245,11 +245,10 @@ function post<T>(
       { signal, limitMs },
       {
         method: 'POST',
-        rpcMethod: request.method,
         era: 'legacy',
         sessionId,
         headers,
-        body: JSON.stringify(request),
+        body: request,
         headersMs: timeouts.headersMs,
         idleMs,
       },

@@ -96,13 +96,10 @@ export class LegacyProtocol {
         deliver(answer)
       },
       check: ({ session }) => ({
-        rpcMethod: 'ping',
         era: 'legacy',
         sessionId: session.id,
         headers: session.postHeaders,
-        body: JSON.stringify(
-          session.ids.request({ jsonrpc: '2.0', id: this.#nextOwnId(), method: 'ping' }),
-        ),
+        body: session.ids.request({ jsonrpc: '2.0', id: this.#nextOwnId(), method: 'ping' }),
       }),
       recovery: isRecovering
         ? {
@@ -122,14 +119,10 @@ export class LegacyProtocol {
     return this.#opener.hasStoredSession
   }
 
-  /** Reads the store once. Sends no request. */
-  load(): Promise<void> {
+  /** Reads the store once; `isAgain` reads it again, because its content has changed. Sends no request. */
+  load(isAgain = false): Promise<void> {
+    if (isAgain) this.#loading = undefined
     return (this.#loading ??= this.#opener.load())
-  }
-
-  /** Reads the store again, because its content has changed. */
-  reload(): Promise<void> {
-    return (this.#loading = this.#opener.load())
   }
 
   /**

@@ -1,7 +1,6 @@
-import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { JsonRpcRequest } from '../json-rpc.ts'
-import { RequestIds, LegacySession, ServerRequests } from './legacy-session.ts'
+import { LegacySession, randomBlock, RequestIds, ServerRequests } from './legacy-session.ts'
 
 describe('request ids', () => {
   const call: JsonRpcRequest = {
@@ -17,7 +16,7 @@ describe('request ids', () => {
   })
 
   describe('in a session that this transport opened', () => {
-    const ids = RequestIds.asTheyAre()
+    const ids = new RequestIds(0)
 
     test('keeps messages of the client unchanged', () => {
       expect(ids.toWire(3)).toBe(3)
@@ -29,7 +28,7 @@ describe('request ids', () => {
 
   describe('in a resumed session', () => {
     test('converts an id to another number and back', () => {
-      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const ids = new RequestIds(randomBlock(0.1))
       const wire = ids.toWire(3)
       expect(wire).toBeTypeOf('number')
       expect(wire).not.toBe(3)
@@ -40,7 +39,7 @@ describe('request ids', () => {
     test.each([0, 0.5, 0.999_999_999_999])(
       'converts every id to a safe integer (random number %d)',
       (random) => {
-        const ids = RequestIds.inRandomBlock(() => random)
+        const ids = new RequestIds(randomBlock(random))
         for (const id of [0, 1, 2 ** 20, 2 ** 30]) {
           const wire = ids.toWire(id)
           expect(Number.isSafeInteger(wire)).toBe(true)
@@ -50,15 +49,15 @@ describe('request ids', () => {
     )
 
     test('converts an id to different numbers in two processes', () => {
-      const ours = RequestIds.inRandomBlock(seededRandom(1))
-      const theirs = RequestIds.inRandomBlock(seededRandom(2))
+      const ours = new RequestIds(randomBlock(0.1))
+      const theirs = new RequestIds(randomBlock(0.2))
       ours.toWire(100)
       expect(ours.fromWire(theirs.toWire(3))).toBeUndefined()
       expect(ours.fromWire(3)).toBeUndefined()
     })
 
     test('converts id and progress token, and keeps the rest', () => {
-      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const ids = new RequestIds(randomBlock(0.1))
       const { id, params } = ids.request(call)
       expect(id).toBe(ids.toWire(3))
       expect(params).toEqual({ name: 'slow', _meta: { progressToken: id, other: true } })
@@ -66,19 +65,19 @@ describe('request ids', () => {
     })
 
     test('adds no parameters to a request without parameters', () => {
-      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const ids = new RequestIds(randomBlock(0.1))
       expect(ids.request({ jsonrpc: '2.0', id: 0, method: 'ping' })).not.toHaveProperty('params')
     })
 
     test('converts progress back, and drops progress of another process', () => {
-      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const ids = new RequestIds(randomBlock(0.1))
       const wire = ids.toWire(3)
       expect(ids.progress(progress(wire))).toEqual(progress(3))
       expect(ids.progress(progress(Number(wire) - 3 - 1))).toBeUndefined()
     })
 
     test('keeps progress tokens that are texts, and other messages', () => {
-      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const ids = new RequestIds(randomBlock(0.1))
       expect(ids.progress(progress('mine'))).toEqual(progress('mine'))
       const other = { jsonrpc: '2.0', method: 'notifications/message', params: {} } as const
       expect(ids.progress(other)).toBe(other)

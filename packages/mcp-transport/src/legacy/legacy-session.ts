@@ -66,7 +66,7 @@ export class LegacySession {
     this.epoch = epoch
     this.protocolVersion = protocolVersion
     this.isResumed = isResumed
-    this.ids = isResumed ? RequestIds.inRandomBlock() : RequestIds.asTheyAre()
+    this.ids = new RequestIds(isResumed ? randomBlock() : 0)
     this.isProven = !isResumed
     this.headers = sessionHeaders(id, protocolVersion)
     this.postHeaders = POST_HEADERS.concat(this.headers)
@@ -107,6 +107,11 @@ export class LegacySession {
 
 const BLOCK_SIZE = 2 ** 20
 
+/** `random` is 0 to 1. The block is a 31-bit number, so that every id is a safe integer. */
+export function randomBlock(random: number = Math.random()): number {
+  return (1 + Math.floor(random * (2 ** 31 - 1))) * BLOCK_SIZE
+}
+
 /**
  * Converts request ids. A session that this transport opened uses the ids of the client. In a resumed session
  * other processes have used the small numbers, and servers store requests by id, so ids start at a random
@@ -116,17 +121,8 @@ export class RequestIds {
   readonly #offset: number
   #highest = 0
 
-  private constructor(offset: number) {
+  constructor(offset: number) {
     this.#offset = offset
-  }
-
-  static asTheyAre(): RequestIds {
-    return new RequestIds(0)
-  }
-
-  /** `random` returns 0 to 1. The block is a 31-bit number, so that every id is a safe integer. */
-  static inRandomBlock(random: () => number = Math.random): RequestIds {
-    return new RequestIds((1 + Math.floor(random() * (2 ** 31 - 1))) * BLOCK_SIZE)
   }
 
   toWire(id: RequestId): RequestId {

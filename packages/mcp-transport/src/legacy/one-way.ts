@@ -26,12 +26,11 @@ export async function postOneWay(
 ): Promise<void> {
   const refusal = await send(http, limitMs, {
     method: 'POST',
-    rpcMethod: 'method' in message ? message.method : undefined,
     isOfCaller: true,
     era: 'legacy',
     sessionId: session.id,
     headers: session.postHeaders,
-    body: JSON.stringify(message),
+    body: message,
     headersMs: ONE_WAY_MS,
     idleMs: ONE_WAY_MS,
   })

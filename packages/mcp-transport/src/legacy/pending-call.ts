@@ -14,12 +14,13 @@ import {
   takeInputInstructions,
 } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
-import { errorAnswer, TransportError } from '../transport-error.ts'
+import { errorAnswer, toTransportError } from '../transport-error.ts'
+import type { TransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
 import type { LegacyProtocol } from './legacy-protocol.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { misroutedError, toRefusalError } from './session-loss.ts'
+import { misroutedError, okRefusal, toRefusalError } from './session-loss.ts'
 
 /**
  * One request of the client, from its POST until it has an answer of the server or a failure. It is its own
@@ -82,12 +83,11 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       await http.send(
         {
           method: 'POST',
-          rpcMethod: request.method,
           isOfCaller: true,
           era: 'legacy',
           sessionId: session.id,
           headers: session.postHeaders,
-          body: JSON.stringify(session.ids.request(request)),
+          body: session.ids.request(request),
           headersMs: timeouts.headersMs,
           idleMs: 0,
           onStart: (exchange) => {
@@ -99,7 +99,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
         this,
       )
     } catch (error) {
-      this.fail(TransportError.is(error) ? error : this.#unsendable(error))
+      this.fail(toTransportError(error))
     }
   }
 
@@ -227,7 +227,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   /** Returns whether a 2xx body or event refuses the session. If so, the call fails. */
   #isLoss(text: string): boolean {
-    const error = this.#toError({ status: 200, headers: {}, text, isPartial: false })
+    const error = this.#toError(okRefusal(text))
     if (error.code !== 'SESSION_LOST') return false
     void this.#lose(error)
     return true
@@ -247,6 +247,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       reconnect,
       signal,
       isBroken: broken !== undefined,
+      endless: undefined,
       open: async (attempt) => {
         const end = await openEventStream(http, this.session, {
           cursor: this.#cursor,
@@ -292,11 +293,6 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     const { session } = this
     const isStarted = this.#isStarted
     return toRefusalError(refusal, this.#http, { session, requestId, isStarted })
-  }
-
-  #unsendable(cause: unknown): TransportError {
-    const message = `The request cannot be written as JSON: nothing was sent to ${this.#http.url.display}`
-    return this.#http.error('CONFIG', message, { cause })
   }
 }
 

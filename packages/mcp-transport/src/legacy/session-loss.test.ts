@@ -3,7 +3,7 @@ import type { Refusal } from '../http/answer-reader.ts'
 import type { TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
 import { LegacySession } from './legacy-session.ts'
-import { parseEvidence, lossVerdict, toRefusalError } from './session-loss.ts'
+import { lossVerdict, okRefusal, parseEvidence, toRefusalError } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
 
 describe('the verdict about a response', () => {
@@ -202,7 +202,7 @@ describe('the error for a refused request', () => {
     limits = resolveLimits(),
   ): TransportError {
     return toRefusalError(
-      { status: 400, headers: {}, text: '', isPartial: false, ...refusal },
+      { ...okRefusal(''), status: 400, ...refusal },
       { url: { display: url }, limits },
       { session, ...context },
     )

@@ -139,10 +139,13 @@ export function isLostSession(response: Response): boolean {
   return lossVerdict(evidence) !== 'not-lost'
 }
 
+/** A body or event that may refuse the session, with status 200. */
+export function okRefusal(text: string): Refusal {
+  return { status: 200, headers: {}, text, isPartial: false, cause: undefined }
+}
+
 function toRefusal(response: Response): Refusal {
-  return 'jsonrpc' in response
-    ? { status: 200, headers: {}, text: JSON.stringify(response), isPartial: false }
-    : response
+  return 'jsonrpc' in response ? okRefusal(JSON.stringify(response)) : response
 }
 
 /**

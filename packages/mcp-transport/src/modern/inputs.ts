@@ -8,16 +8,11 @@ import type {
   InputRequest,
   InputRequired,
 } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
 
-/** A required input is not available. Fails the original request. */
-export class InputError extends Error {
-  override readonly name = 'InputError'
-  readonly code: number
-
-  constructor(code: number, message: string) {
-    super(message)
-    this.code = code
-  }
+/** The server has executed a part of the call, and the call cannot be continued. */
+export function inputError(message: string, code: number = INTERNAL_ERROR): TransportError {
+  return new TransportError('REJECTED', message, { serverError: { code, message } })
 }
 
 /**
@@ -35,7 +30,7 @@ export class ClientInputs {
   /**
    * Collects all answers, by the keys of the requests, in parallel. The first failure cancels the others.
    *
-   * @throws InputError
+   * @throws TransportError `REJECTED` if an input is not available
    */
   async gather(
     requests: Readonly<Record<string, InputRequest>>,
@@ -45,10 +40,7 @@ export class ClientInputs {
     for (const { method } of Object.values(requests)) {
       const capability = INPUT_CAPABILITIES[method]
       if (capability !== undefined && capabilities[capability] !== undefined) continue
-      throw new InputError(
-        INTERNAL_ERROR,
-        `The server requires an input (${method}) that this client does not support`,
-      )
+      throw inputError(`The server requires an input (${method}) that this client does not support`)
     }
     const stop = new AbortController()
     const either = AbortSignal.any([signal, stop.signal])
@@ -86,7 +78,7 @@ export class ClientInputs {
         this.#waiting.delete(id)
         signal.removeEventListener('abort', onAbort)
         if ('result' in reply) resolve(reply.result)
-        else reject(new InputError(reply.error.code, reply.error.message))
+        else reject(inputError(reply.error.message, reply.error.code))
       })
       signal.addEventListener('abort', onAbort, { once: true })
       this.#deliver(toClientRequest(request, id))
@@ -94,8 +86,8 @@ export class ClientInputs {
   }
 }
 
-function gaveUp(): InputError {
-  return new InputError(INTERNAL_ERROR, 'The request was abandoned')
+function gaveUp(): TransportError {
+  return inputError('The request was abandoned')
 }
 
 /** @returns undefined if there are neither requests nor a state, or they are malformed. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
 import type { Exchange } from '../http/exchange.ts'
 import type { OpenCall } from '../http/open-calls.ts'
-import { INTERNAL_ERROR, takeInputInstructions } from '../json-rpc.ts'
+import { takeInputInstructions } from '../json-rpc.ts'
 import type {
   InputAnswers,
   InputRequired,
@@ -11,9 +11,10 @@ import type {
   JsonRpcResponse,
 } from '../json-rpc.ts'
 import { HEADER_MISMATCH } from '../session-record.ts'
-import { errorAnswer, TransportError } from '../transport-error.ts'
+import { errorAnswer } from '../transport-error.ts'
+import type { TransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
-import { InputError, mayRequireInput, parseInputRequired } from './inputs.ts'
+import { inputError, mayRequireInput, parseInputRequired } from './inputs.ts'
 import type { ModernProtocol } from './modern-protocol.ts'
 import { declaresTasks } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
@@ -74,43 +75,31 @@ export class ModernCall implements OpenCall {
     const { request, instructions } = takeInputInstructions(this.request)
     const { id, method } = request
     let { answers } = instructions
-    try {
-      for (let round = 0; ; round++) {
-        const outcome = await this.#post(request, answers)
-        if (outcome.kind !== 'answered')
-          return errorAnswer(id, failureOfRound(outcome.error, answers))
-        const { answer } = outcome
-        if (!('result' in answer)) return { ...answer, id }
-        const { resultType = 'complete', ...result } = answer.result
-        if (resultType === 'complete')
-          return { jsonrpc: '2.0', id, result: this.#protocol.tools.bridge(request, result) }
-        // Unchanged: the client finishes the task.
-        if (resultType === 'task' && this.#mayBeTask(method))
-          return { jsonrpc: '2.0', id, result: answer.result }
-        const required = mayRequireInput(method) ? parseInputRequired(result) : undefined
-        if (resultType !== 'input_required') {
-          throw unfinished(
-            `The server returned an unknown resultType ${JSON.stringify(resultType)}`,
-          )
-        }
-        if (required === undefined) {
-          throw unfinished(
-            `The server required an input for ${method} in a form that is not allowed`,
-          )
-        }
-        if (instructions.surface === true)
-          return { jsonrpc: '2.0', id, result: surfaced(method, required) }
-        if (round >= MAX_ROUNDS) {
-          throw unfinished(`The server required inputs more than ${MAX_ROUNDS} times for one call`)
-        }
-        answers = await this.#answersTo(required)
+    for (let round = 0; ; round++) {
+      const outcome = await this.#post(request, answers)
+      if (outcome.kind !== 'answered')
+        return errorAnswer(id, failureOfRound(outcome.error, answers))
+      const { answer } = outcome
+      if (!('result' in answer)) return { ...answer, id }
+      const { resultType = 'complete', ...result } = answer.result
+      if (resultType === 'complete')
+        return { jsonrpc: '2.0', id, result: this.#protocol.tools.bridge(request, result) }
+      // Unchanged: the client finishes the task.
+      if (resultType === 'task' && this.#mayBeTask(method))
+        return { jsonrpc: '2.0', id, result: answer.result }
+      const required = mayRequireInput(method) ? parseInputRequired(result) : undefined
+      if (resultType !== 'input_required') {
+        throw inputError(`The server returned an unknown resultType ${JSON.stringify(resultType)}`)
       }
-    } catch (error) {
-      if (!(error instanceof InputError)) throw error
-      // The server has executed a part of the call, and it cannot be continued.
-      const { message } = error
-      const serverError = { code: error.code, message }
-      return errorAnswer(id, new TransportError('REJECTED', message, { serverError }))
+      if (required === undefined) {
+        throw inputError(`The server required an input for ${method} in a form that is not allowed`)
+      }
+      if (instructions.surface === true)
+        return { jsonrpc: '2.0', id, result: surfaced(method, required) }
+      if (round >= MAX_ROUNDS) {
+        throw inputError(`The server required inputs more than ${MAX_ROUNDS} times for one call`)
+      }
+      answers = await this.#answersTo(required)
     }
   }
 
@@ -174,10 +163,6 @@ export class ModernCall implements OpenCall {
     const params = { progressToken, progress: this.#lastProgress }
     this.#protocol.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params })
   }
-}
-
-function unfinished(message: string): InputError {
-  return new InputError(INTERNAL_ERROR, message)
 }
 
 /** Returns an empty result of the method plus the required inputs, so that it passes the client's schema. */

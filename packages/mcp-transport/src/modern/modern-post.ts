@@ -66,14 +66,6 @@ export function modernPost(
   const { isOfCaller, headersMs = 0, idleMs = 0 } = options
   const { display: url } = http.url
   const isLongLived = request.method === 'subscriptions/listen'
-  let body: string
-  try {
-    body = JSON.stringify(request)
-  } catch (cause) {
-    const message = 'The request cannot be written as JSON: nothing was sent'
-    const error = http.error('CONFIG', message, { cause })
-    return Promise.resolve({ kind: 'failed', error, headers: {} })
-  }
   return new Promise((resolve) => {
     let exchange: Exchange | undefined
     let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
@@ -83,10 +75,9 @@ export function modernPost(
       { signal, limitMs },
       {
         method: 'POST',
-        rpcMethod: request.method,
         era: 'modern',
         headers: modernHeaders(request).concat(added),
-        body,
+        body: request,
         isLongLived,
         isOfCaller,
         headersMs,

@@ -74,13 +74,8 @@ export class ModernProtocol {
       recovery,
       deliver: (answer) => this.deliver(answer),
       check: () => {
-        const request = this.#newRequest('server/discover', {})
-        return {
-          rpcMethod: request.method,
-          era: 'modern',
-          headers: modernHeaders(request),
-          body: JSON.stringify(request),
-        }
+        const body = this.#newRequest('server/discover', {})
+        return { era: 'modern', headers: modernHeaders(body), body }
       },
     })
   }
