@@ -1,16 +1,18 @@
-import { createDispatcher, SessionInfo } from '@x/mcp-transport'
+import { createDispatcher } from '@x/mcp-transport'
 import { deferred, startRecordingProxy, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { RecordingFactory } from '../test/session-stores.ts'
 import {
-  isInitialize,
+  answerWith,
+  is,
   rejectionOf,
   startSetting,
   statesOf,
   stopClock,
   textOf,
 } from '../test/setting.ts'
-import { McpClient, SessionInfoFactory, StaticServerDirectory } from './index.ts'
-import type { McpServer, McpServerDirectory, SessionScope } from './index.ts'
+import { McpClient, StaticServerDirectory } from './index.ts'
+import type { McpServer, McpServerDirectory } from './index.ts'
 
 describe('the two phases', () => {
   test('opens the session with the first call; later calls need one request each', async () => {
@@ -44,7 +46,7 @@ describe('the two phases', () => {
     const directory: McpServerDirectory = {
       retrieve: async () => ({ mcpUrl: proxy.url, lookups: ++lookups }),
     }
-    const sessionInfoFactory = new CountingFactory()
+    const sessionInfoFactory = new RecordingFactory()
     await using client = new McpClient(
       { slug: 'shop' },
       { directory, sessionInfoFactory, dispatcher: dispatcher.dispatcher },
@@ -59,7 +61,7 @@ describe('the two phases', () => {
     expect(healed.structuredContent).toEqual({ count: 1 }) // the server's state of the old session is gone
     expect(await client.getSessionId()).not.toBe(lost)
     expect(lookups).toBe(1)
-    expect(sessionInfoFactory.created).toHaveLength(1)
+    expect(sessionInfoFactory.servers).toHaveLength(1)
     expect(dispatcher.initializes()).toBe(2)
     expect(proxy.count({ rpcMethod: 'initialize' })).toBe(2)
     expect(mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])).toEqual([
@@ -126,7 +128,7 @@ describe('calling tools', () => {
       {},
       { meta: { trace: 't-1' }, onProgress: progress.resolve },
     )
-    const request = await server.waitFor(({ toolName }) => toolName === 'slow')
+    const request = await server.waitFor(is.tool('slow'))
     expect(request.params).toMatchObject({ _meta: { trace: 't-1' } })
     await server.progress(1, 2)
     expect(await progress.promise).toMatchObject({ progress: 1, total: 2 })
@@ -153,11 +155,8 @@ describe('calling tools', () => {
   test('rejects with UNEXPECTED_RESPONSE and a cause for a result that does not fit its schema', async () => {
     await using setting = await startSetting()
     setting.proxy.inject({
-      match: ({ toolName }) => toolName === 'echo',
-      action: {
-        status: 200,
-        body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { content: 'no list' } }),
-      },
+      match: is.tool('echo'),
+      action: answerWith({ result: { content: 'no list' } }),
     })
     const error = await rejectionOf(setting.client.callTool('echo', { text: 'x' }))
     expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE', tool: 'echo', outcome: 'unknown' })
@@ -183,12 +182,9 @@ describe('time limits and aborts', () => {
   test('waits no longer than handshakeMs for a server that is silent in the handshake', async () => {
     await using setting = await startSetting({ client: { handshakeMs: 4000 } })
     const { client, proxy } = setting
-    const undo = proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
-      action: 'hang',
-    })
+    const undo = proxy.inject({ match: is.method('notifications/initialized'), action: 'hang' })
     const call = rejectionOf(client.callTool('echo'))
-    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
+    await proxy.waitFor(is.method('notifications/initialized'))
     vi.advanceTimersByTime(4000)
     expect(await call).toMatchObject({
       code: 'TIMEOUT',
@@ -203,11 +199,11 @@ describe('time limits and aborts', () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     const open = deferred<'forward'>()
-    proxy.inject({ match: isInitialize, times: 1, action: () => open.promise })
+    proxy.inject({ match: is.initialize, times: 1, action: () => open.promise })
     const impatient = new AbortController()
     const leaving = client.callTool('echo', { text: 'x' }, { signal: impatient.signal })
     const staying = client.callTool('echo', { text: 'y' })
-    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    await proxy.waitFor(is.initialize)
     const reason = new Error('changed my mind')
     impatient.abort(reason)
     expect(await rejectionOf(leaving)).toBe(reason)
@@ -221,10 +217,10 @@ describe('time limits and aborts', () => {
   test('aborts the handshake when all callers have aborted; a call at once after it opens a new session', async () => {
     await using setting = await startSetting()
     const { client, proxy } = setting
-    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
+    proxy.inject({ match: is.initialize, times: 1, action: 'hang' })
     const caller = new AbortController()
     const calls = [1, 2].map(() => client.callTool('echo', {}, { signal: caller.signal }))
-    const hanging = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    const hanging = await proxy.waitFor(is.initialize)
     caller.abort(new Error('all of us'))
     const next = client.callTool('echo', { text: 'mine' })
     for (const call of calls) await expect(call).rejects.toThrow('all of us')
@@ -397,20 +393,8 @@ describe('listeners', () => {
   })
 })
 
-class CountingFactory extends SessionInfoFactory {
-  readonly created: (readonly [McpServer, SessionScope | undefined])[] = []
-
-  override createSession(server: McpServer, scope?: SessionScope): SessionInfo {
-    this.created.push([server, scope])
-    return new SessionInfo()
-  }
-}
-
 /** A real dispatcher, and the number of `initialize` requests through it. */
-function countingDispatcher(): AsyncDisposable & {
-  readonly dispatcher: ReturnType<typeof createDispatcher>
-  initializes(): number
-} {
+function countingDispatcher() {
   const dispatcher = createDispatcher()
   const dispatch = dispatcher.dispatch.bind(dispatcher)
   let initializes = 0

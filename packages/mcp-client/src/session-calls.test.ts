@@ -8,16 +8,11 @@ import type { Caller, TrackedCall } from './session-calls.ts'
 const ada: Caller = { owner: 'ada' }
 const bob: Caller = { owner: 'bob' }
 
-function sessionOf(options: { readonly isResumed?: boolean } = {}): Generation {
-  return {
-    number: 1,
-    sessionId: 'one',
-    isResumed: false,
-    isUnproven: false,
-    inFlight: 0,
-    ...options,
-  }
+function sessionOf(): Generation {
+  return { number: 1, sessionId: 'one', isResumed: false, isUnproven: false, inFlight: 0 }
 }
+
+const given = () => ({ calls: new SessionCalls(), session: sessionOf() })
 
 /** Starts a call, and sends it in a session. */
 function sent(calls: SessionCalls, session: Generation, caller: Caller = ada): TrackedCall {
@@ -27,16 +22,14 @@ function sent(calls: SessionCalls, session: Generation, caller: Caller = ada): T
 }
 
 test('attributes a message on the response stream of a call to that call, whatever else is open', () => {
-  const calls = new SessionCalls()
-  const session = sessionOf()
+  const { calls, session } = given()
   const first = sent(calls, session)
   sent(calls, session, bob)
   expect(first.run(() => calls.originOf(session)).call).toBe(first)
 })
 
 test('attributes any other message to the only open call', () => {
-  const calls = new SessionCalls()
-  const session = sessionOf()
+  const { calls, session } = given()
   calls.end(sent(calls, session))
   const open = sent(calls, session)
   const listen = open.run(() => outsideCalls(() => calls.originOf(session)))
@@ -44,8 +37,7 @@ test('attributes any other message to the only open call', () => {
 })
 
 test('attributes it to no call while several are open', () => {
-  const calls = new SessionCalls()
-  const session = sessionOf()
+  const { calls, session } = given()
   const both = [sent(calls, session), sent(calls, session)]
   expect(calls.originOf(session)).toMatchObject({ call: undefined, openCalls: both })
 })
@@ -57,8 +49,7 @@ test.each<[string, Error]>([
     new McpClientError('OUTCOME_UNKNOWN', 'no answer', { server: 'shop', outcome: 'unknown' }),
   ],
 ])('attributes it to no call of another caller after one that %s', (_, error) => {
-  const calls = new SessionCalls()
-  const session = sessionOf()
+  const { calls, session } = given()
   const cancelled = sent(calls, session, bob)
   calls.failed(cancelled, error)
   calls.end(cancelled)
@@ -77,8 +68,7 @@ test.each<[string, unknown]>([
     new McpClientError('UNREACHABLE', 'down', { server: 'shop', outcome: 'not-executed' }),
   ],
 ])('attributes it to the next call after one that %s', (_, error) => {
-  const calls = new SessionCalls()
-  const session = sessionOf()
+  const { calls, session } = given()
   const failed = sent(calls, session)
   calls.failed(failed, error)
   calls.end(failed)
@@ -87,8 +77,7 @@ test.each<[string, unknown]>([
 })
 
 test('attributes it to no call before the call is sent, because an older one may have caused it', () => {
-  const calls = new SessionCalls()
-  const session = sessionOf({ isResumed: true })
+  const { calls, session } = given()
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
   expect(calls.originOf(session).call).toBeUndefined()
   calls.sent(call, session)

@@ -1,7 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { EmptyResultSchema, ErrorCode, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, test, vi } from 'vitest'
@@ -11,12 +10,10 @@ const INFO = { name: 'test', version: '1.0.0' }
 const PING = { method: 'ping' } as const
 
 /** A connected client, and the messages that it has sent since. */
-async function connected(
-  Kind: typeof Client | typeof SessionClient,
-): Promise<{ client: Client; server: Transport; sent: JSONRPCMessage[] }> {
+async function connected(Kind: typeof Client | typeof SessionClient, parts = {}) {
   const [ours, server] = InMemoryTransport.createLinkedPair()
   const sent: JSONRPCMessage[] = []
-  const client = new Kind(INFO, {})
+  const client: Client = new Kind(INFO, {})
   server.onmessage = (message) => {
     sent.push(message)
     if (!('method' in message) || !('id' in message) || message.method !== 'initialize') return
@@ -27,7 +24,7 @@ async function connected(
     void server.send({ jsonrpc: '2.0', id: message.id, result })
   }
   await server.start()
-  await client.connect(ours)
+  await client.connect(Object.assign(ours, parts))
   sent.length = 0
   return { client, server, sent }
 }
@@ -164,15 +161,7 @@ test('leaves no listener on a signal that 1,000 requests share', async () => {
 })
 
 test('names the error code of an unsent request that timed out once', async () => {
-  const [ours, server] = InMemoryTransport.createLinkedPair()
-  server.onmessage = (message) => {
-    if (!('method' in message) || !('id' in message) || message.method !== 'initialize') return
-    const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: INFO }
-    void server.send({ jsonrpc: '2.0', id: message.id, result })
-  }
-  await server.start()
-  const client = new SessionClient(INFO, {})
-  await client.connect(Object.assign(ours, { withdraw: () => true }))
+  const { client } = await connected(SessionClient, { withdraw: () => true })
   await expect(client.request(PING, ResultSchema, { timeout: 5 })).rejects.toMatchObject({
     message: 'MCP error -32001: Request timed out',
     data: { outcome: 'not-executed' },

@@ -14,22 +14,16 @@ function tool(name: string, description = ''): Tool {
 }
 
 /** A server whose requests the test answers, in any order. */
-function startFetches(): {
-  read: ReadTools
-  answer: (n: number, ...names: string[]) => void
-  count: () => number
-} {
+function startFetches() {
   const fetches: ReturnType<typeof deferred<readonly Tool[]>>[] = []
-  return {
-    read: (onRequested) => {
-      onRequested()
-      const fetch = deferred<readonly Tool[]>()
-      fetches.push(fetch)
-      return fetch.promise
-    },
-    answer: (n, ...names) => fetches[n - 1]?.resolve(names.map((name) => tool(name))),
-    count: () => fetches.length,
+  const read: ReadTools = (onRequested) => {
+    onRequested()
+    const fetch = deferred<readonly Tool[]>()
+    fetches.push(fetch)
+    return fetch.promise
   }
+  const answer = (n: number, name: string): void => fetches[n - 1]?.resolve([tool(name)])
+  return { read, answer, count: () => fetches.length }
 }
 
 /** Lets all pending callbacks run. */
@@ -217,10 +211,6 @@ const counter: Tool = {
   outputSchema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] },
 }
 
-test('outputProblem() accepts output that fits', () => {
-  expect(outputProblem(counter, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
-})
-
 test('outputProblem() describes output that does not fit, every time', () => {
   for (let n = 0; n < 2; n++) {
     const fault = outputProblem(counter, { content: [], structuredContent: { count: 'one' } })
@@ -261,10 +251,7 @@ test.each([
 )
 
 test('outputProblem() does not change the frozen schema of the cached list', () => {
-  const frozen = Object.freeze({
-    ...counter,
-    outputSchema: Object.freeze({ type: 'object' as const }),
-  })
+  const frozen = { ...counter, outputSchema: Object.freeze({ type: 'object' as const }) }
   expect(outputProblem(frozen, { content: [], structuredContent: {} })).toBeUndefined()
 })
 

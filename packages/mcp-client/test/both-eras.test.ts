@@ -3,12 +3,20 @@
 import { getEventListeners } from 'node:events'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
-import type { ModernServer, RecordingProxy, LegacyServer } from '@x/mcp-testing'
+import type { ModernServer, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
-import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf, statesOf, stopClock, recordEvents, textOf } from './setting.ts'
+import { DurableFactory } from './session-stores.ts'
+import {
+  answerWith,
+  is,
+  recordEvents,
+  rejectionOf,
+  statesOf,
+  stopClock,
+  textOf,
+} from './setting.ts'
 
 type Server = LegacyServer | ModernServer
 
@@ -26,8 +34,7 @@ const eras: readonly Era[] = [
     era: 'with sessions',
     opening: 'initialize',
     start: () => startLegacyServer({ answerAs: 'sse' }),
-    cancelled: (server) =>
-      server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled'),
+    cancelled: (server) => server.waitFor(is.method('notifications/cancelled')),
   },
   {
     era: 'without sessions',
@@ -40,20 +47,14 @@ const eras: readonly Era[] = [
   },
 ]
 
-interface Shop extends AsyncDisposable {
-  readonly server: Server
-  readonly proxy: RecordingProxy
-  clientOf(options?: McpClientOptions): McpClient
-}
-
-async function startShop(era: Era): Promise<Shop> {
+async function startShop(era: Era) {
   const server = await era.start()
   const proxy = await startRecordingProxy(server.url)
   const clients: McpClient[] = []
   return {
     server,
     proxy,
-    clientOf(options) {
+    clientOf(options?: McpClientOptions) {
       const client = new McpClient({ url: proxy.url }, options)
       clients.push(client)
       return client
@@ -66,10 +67,8 @@ async function startShop(era: Era): Promise<Shop> {
   }
 }
 
-const isEcho = ({ toolName }: { readonly toolName?: string | undefined }): boolean =>
-  toolName === 'echo'
-const isSlow = ({ toolName }: { readonly toolName?: string | undefined }): boolean =>
-  toolName === 'slow'
+const isEcho = is.tool('echo')
+const isSlow = is.tool('slow')
 
 describe.each(eras)('$era', (era) => {
   test('returns the result of a failed tool, and throws the SDK error for an unknown tool', async () => {
@@ -151,10 +150,7 @@ describe.each(eras)('$era', (era) => {
   test('rejects with TIMEOUT and "not executed" when the deadline passes during the handshake, and serves the next call', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
-    const undo = shop.proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === era.opening,
-      action: 'hang',
-    })
+    const undo = shop.proxy.inject({ match: is.method(era.opening), action: 'hang' })
     const error = await rejectionOf(client.callTool('echo', { text: 'x' }, { timeoutMs: 40 }))
     expect(error).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
     undo()
@@ -166,12 +162,9 @@ describe.each(eras)('$era', (era) => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const observed = recordEvents(client)
-    const undo = shop.proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === era.opening,
-      action: 'hang',
-    })
+    const undo = shop.proxy.inject({ match: is.method(era.opening), action: 'hang' })
     const calls = [client.callTool('echo'), client.listTools(), client.ping()].map(rejectionOf)
-    const opening = await shop.proxy.waitFor(({ rpcMethod }) => rpcMethod === era.opening)
+    const opening = await shop.proxy.waitFor(is.method(era.opening))
     await client.dispose()
     for (const error of await Promise.all(calls)) {
       expect(error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
@@ -197,8 +190,7 @@ describe.each(eras)('$era', (era) => {
       await using shop = await startShop(era)
       const client = shop.clientOf()
       await client.listTools() // not a ping, which would ask a stateless server for its era again
-      const match = ({ rpcMethod }: { rpcMethod?: string | undefined }): boolean =>
-        rpcMethod === 'tools/call'
+      const match = is.method('tools/call')
       // A response with event ids would be resumed. That is not a broken connection.
       if ('eventIds' in shop.server) shop.server.eventIds = false
       shop.proxy.inject({ match, times: 1, action })
@@ -250,10 +242,7 @@ describe.each(eras)('$era', (era) => {
       outputSchema: { type: 'object', required: ['missing'] },
     }
     const result = { tools: [tool], resultType: 'complete', ttlMs: 0, cacheScope: 'private' }
-    shop.proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'tools/list',
-      action: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result }) },
-    })
+    shop.proxy.inject({ match: is.method('tools/list'), action: answerWith({ result }) })
     await client.listTools()
     expect(await rejectionOf(client.callTool('echo', { text: 'x' }))).toMatchObject({
       code: 'INVALID_OUTPUT',
@@ -295,7 +284,7 @@ describe.each(eras)('$era', (era) => {
     for (const [method, [key, list]] of Object.entries(lists)) {
       const pages = [page(key, 'one', 'c'), page(key, 'two')]
       shop.proxy.inject({
-        match: ({ rpcMethod }) => rpcMethod === method,
+        match: is.method(method),
         action: async ({ rpcId: id }) => ({
           status: 200,
           body: JSON.stringify({ jsonrpc: '2.0', id, result: pages.shift() }),

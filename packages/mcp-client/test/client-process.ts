@@ -5,7 +5,7 @@ import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
 import type { InputResume, TaskReference } from '../src/index.ts'
-import { inFile } from './durable-factory.ts'
+import { inFile } from './session-stores.ts'
 
 const [url = '', file = ''] = process.argv.slice(2)
 const client = new McpClient(

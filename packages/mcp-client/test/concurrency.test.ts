@@ -8,7 +8,7 @@ import {
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
-import { startSetting, textOf } from './setting.ts'
+import { is, startSetting, textOf } from './setting.ts'
 
 const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
@@ -74,7 +74,7 @@ describe('races, two hundred times each', () => {
     let random = seededRandom(0)
     // Each call reaches the server some turns later, some of them in a session that is lost by then.
     proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'tools/call',
+      match: is.method('tools/call'),
       action: async () => {
         await jitter(random, 30)
         return 'forward'

@@ -3,7 +3,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { bearer } from '@x/mcp-transport/auth'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { rejectionOf, startSetting, recordEvents } from './setting.ts'
+import { is, recordEvents, rejectionOf, startSetting } from './setting.ts'
 
 test('asks a token provider for every request, and sends the trace of the caller', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
@@ -15,7 +15,7 @@ test('asks a token provider for every request, and sends the trace of the caller
   )
   await client.callTool('counter_add')
   await client.callTool('counter_add')
-  const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  const calls = server.received.filter(is.method('tools/call'))
   expect(new Set(calls.map(({ headers }) => headers['authorization'])).size).toBe(2)
   expect(
     calls.every(({ headers }) => /^Bearer token-\d+$/.test(String(headers['authorization']))),
@@ -31,7 +31,7 @@ test('credentials of a header function appear in no error, event, log or status,
   const observed = recordEvents(client)
   await client.ping()
   proxy.inject({
-    match: ({ toolName }) => toolName === 'echo',
+    match: is.tool('echo'),
     action: { status: 403, body: 'The token s3cret-token has expired' },
   })
   const error = await rejectionOf(client.callTool('echo'))

@@ -3,7 +3,7 @@ import type { Exchange, RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
-import { rejectionOf, stopClock } from './setting.ts'
+import { is, rejectionOf, stopClock } from './setting.ts'
 
 const SESSION_ID = 'session-of-nobody'
 const news = {
@@ -12,19 +12,11 @@ const news = {
   params: { level: 'info', data: '' },
 }
 
-interface CutOff extends AsyncDisposable {
-  readonly proxy: RecordingProxy
-  readonly client: McpClient
-  /** A call that waits for the handshake. */
-  readonly call: Promise<unknown>
-  readonly caller: AbortController
-}
-
 /**
  * Starts a server that assigns a session, sends something, and never answers `initialize`, and a client that
- * has received that.
+ * has received that. `call` waits for the handshake.
  */
-async function startCutOff(options: McpClientOptions = {}): Promise<CutOff> {
+async function startCutOff(options: McpClientOptions = {}) {
   const server = await startTestServer((request, response) => {
     if (request.method !== 'POST') return void response.writeHead(200).end()
     response.writeHead(200, { 'content-type': 'text/event-stream', 'mcp-session-id': SESSION_ID })
@@ -50,7 +42,7 @@ async function startCutOff(options: McpClientOptions = {}): Promise<CutOff> {
 }
 
 function deletesOf(proxy: RecordingProxy): readonly Exchange[] {
-  return proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')
+  return proxy.exchanges.filter(is.delete)
 }
 
 describe('an initialize that is aborted after the server has sent the session id', () => {
@@ -74,7 +66,7 @@ describe('an initialize that is aborted after the server has sent the session id
     const reason = new Error('changed my mind')
     caller.abort(reason)
     expect(await call).toBe(reason)
-    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    await proxy.waitFor(is.delete)
     expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID }])
     expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
   })
@@ -92,9 +84,9 @@ describe('an initialize that is aborted after the server has sent the session id
     stopClock()
     await using setting = await startCutOff()
     const { client, proxy } = setting
-    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
+    proxy.inject({ match: is.delete, action: 'hang' })
     const disposing = client.dispose()
-    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    await proxy.waitFor(is.delete)
     vi.advanceTimersByTime(2000)
     await disposing
     expect(client.status().state).toBe('created')
@@ -106,7 +98,7 @@ test('leaves no session when initialize is aborted before the server has sent an
   await using proxy = await startRecordingProxy(server.url)
   const client = new McpClient({ url: proxy.url }, { era: 'legacy' })
   const call = rejectionOf(client.ping())
-  await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+  await proxy.waitFor(is.initialize)
   await client.dispose()
   expect(await call).toMatchObject({ code: 'CLOSED' })
   expect(deletesOf(proxy)).toEqual([])

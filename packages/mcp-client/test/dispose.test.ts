@@ -1,9 +1,16 @@
-import { SessionInfo } from '@x/mcp-transport'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import { McpClient, SessionInfoFactory } from '../src/index.ts'
-import { DurableFactory } from './durable-factory.ts'
-import { isInitialize, rejectionOf, startSetting, statesOf, stopClock, textOf } from './setting.ts'
+import { McpClient } from '../src/index.ts'
+import { DurableFactory, storeWith } from './session-stores.ts'
+import {
+  is,
+  rejectionOf,
+  startSetting,
+  statesOf,
+  stopClock,
+  textOf,
+  warningsOf,
+} from './setting.ts'
 
 describe('the session on the server', () => {
   test('is terminated once by dispose()', async () => {
@@ -13,7 +20,7 @@ describe('the session on the server', () => {
     const [sessionId] = server.sessions
     await client.dispose()
     expect(server.sessions).toEqual([])
-    const deletes = proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')
+    const deletes = proxy.exchanges.filter(is.delete)
     expect(deletes.map((exchange) => exchange.sessionId)).toEqual([sessionId])
     expect(await client.getSessionId()).toBe(undefined)
     expect(client.isClientInitialized).toBe(false)
@@ -73,15 +80,9 @@ describe('the session on the server', () => {
     await using setting = await startSetting()
     const { client, proxy, observed } = setting
     await client.ping()
-    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: { status: 500 } })
+    proxy.inject({ match: is.delete, action: { status: 500 } })
     await client.dispose()
-    expect(observed).toContainEqual({
-      event: 'log',
-      payload: expect.objectContaining({
-        level: 'warning',
-        message: expect.stringContaining('could not be terminated on the server'),
-      }),
-    })
+    expect(warningsOf(observed).join()).toContain('could not be terminated on the server')
   })
 })
 
@@ -109,27 +110,18 @@ describe('dispose()', () => {
     expect(statesOf(observed).slice(3)).toEqual(['active>disposing', 'disposing>created'])
   })
 
-  test('lets a call that arrives during the disposal wait, then open a new session', async () => {
+  test('lets a call that follows at once wait, then open a session with nothing of the old one', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.callTool('counter_add')
+    await client.setLoggingLevel('warning')
+    await client.subscribeResource('cart://items')
+    await client.listTools()
     const disposing = client.dispose()
     const call = client.callTool('counter_add')
     await disposing
     expect((await call).structuredContent).toEqual({ count: 1 })
     expect(server.sessions).toHaveLength(1)
-  })
-
-  test('keeps nothing of the old session for a call that follows at once', async () => {
-    await using setting = await startSetting()
-    const { client, server } = setting
-    await client.setLoggingLevel('warning')
-    await client.subscribeResource('cart://items')
-    await client.listTools()
-    const disposing = client.dispose()
-    const call = client.ping()
-    await disposing
-    await call
     expect(server.count('initialize')).toBe(2)
     expect(server.count('logging/setLevel')).toBe(1)
     expect(server.count('resources/subscribe')).toBe(1)
@@ -153,13 +145,13 @@ describe('dispose()', () => {
     const calls = [1, 2, 3].map(() => client.callTool('slow'))
     await server.waitFor(() => server.count('tools/call') === 3)
     // Calls reject while the server still handles DELETE.
-    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
+    proxy.inject({ match: is.delete, action: 'hang' })
     const errors = Promise.all(calls.map(rejectionOf))
     const disposing = client.dispose()
     for (const error of await errors) {
       expect(error).toMatchObject({ code: 'CLOSED', tool: 'slow', outcome: 'unknown' })
     }
-    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    await proxy.waitFor(is.delete)
     await proxy.stop() // otherwise dispose() would wait for its limit
     await disposing
   })
@@ -168,7 +160,7 @@ describe('dispose()', () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const old = client.callTool('slow')
-    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await server.waitFor(is.tool('slow'))
     server.forgetSessions()
     await client.ping()
     const error = rejectionOf(old)
@@ -207,7 +199,7 @@ describe('dispose()', () => {
     const { client, server, proxy } = setting
     await client.ping()
     server.forgetSessions()
-    proxy.inject({ match: isInitialize, times: 1, action: 'hang' })
+    proxy.inject({ match: is.initialize, times: 1, action: 'hang' })
     const error = rejectionOf(client.callTool('echo'))
     await proxy.waitFor(() => proxy.count({ rpcMethod: 'initialize' }) === 2)
     await client.dispose()
@@ -215,21 +207,29 @@ describe('dispose()', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('terminates a session whose handshake has not finished', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
-      times: 1,
-      action: 'hang',
-    })
-    const error = rejectionOf(client.callTool('echo'))
-    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
-    expect(server.sessions).toHaveLength(1)
-    await client.dispose()
-    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
-    expect(server.sessions).toEqual([])
-  })
+  test.each([
+    ['nobody aborts', undefined, { code: 'CLOSED', outcome: 'not-executed' }],
+    ['the only caller aborts', new Error('changed my mind'), { message: 'changed my mind' }],
+  ])(
+    'terminates a session whose handshake has not finished, if %s',
+    async (_what, reason, error) => {
+      await using setting = await startSetting()
+      const { client, server, proxy } = setting
+      proxy.inject({ match: is.method('notifications/initialized'), times: 1, action: 'hang' })
+      const caller = new AbortController()
+      const call = rejectionOf(client.callTool('echo', {}, { signal: caller.signal }))
+      await proxy.waitFor(is.method('notifications/initialized'))
+      expect(server.sessions).toHaveLength(1)
+      if (reason !== undefined) {
+        caller.abort(reason)
+        await call
+      }
+      await client.dispose() // at once, because a process may exit after it
+      expect(await call).toMatchObject(error)
+      expect(server.sessions).toEqual([])
+      expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    },
+  )
 
   test('leaves no session and no call in a closed one, whenever the handshake finishes', async () => {
     await using server = await startLegacyServer()
@@ -249,25 +249,6 @@ describe('dispose()', () => {
       ])
       expect(server.sessions).toEqual([])
     }
-  })
-
-  test('leaves no session when the only caller aborts while `initialized` is being sent', async () => {
-    await using setting = await startSetting()
-    const { client, server, proxy } = setting
-    proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
-      times: 1,
-      action: 'hang',
-    })
-    const caller = new AbortController()
-    const call = rejectionOf(client.callTool('echo', {}, { signal: caller.signal }))
-    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
-    expect(server.sessions).toHaveLength(1)
-    caller.abort(new Error('changed my mind'))
-    expect(await call).toEqual(new Error('changed my mind'))
-    await client.dispose() // at once, because a process may exit after it
-    expect(server.sessions).toEqual([])
-    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
   })
 
   test('does not wait for itself when a header function calls it during the handshake', async () => {
@@ -293,9 +274,9 @@ describe('dispose()', () => {
     await client.ping()
     const goOn = proxy.inject({ match: () => true, action: 'hang' })
     const calls = [rejectionOf(client.callTool('echo')), rejectionOf(client.ping())]
-    await proxy.waitFor(({ toolName }) => toolName === 'echo')
+    await proxy.waitFor(is.tool('echo'))
     const disposed = client.dispose()
-    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    await proxy.waitFor(is.delete)
     vi.advanceTimersByTime(999)
     await disposed
     expect(await Promise.all(calls)).toMatchObject([{ code: 'CLOSED' }, { code: 'CLOSED' }])
@@ -310,16 +291,11 @@ describe('dispose()', () => {
   test('needs less than 5 s for a store whose writes never finish', async () => {
     stopClock()
     const flushing = deferred()
-    const sessionInfoFactory = new (class extends SessionInfoFactory {
-      override createSession(): SessionInfo {
-        return new (class extends SessionInfo {
-          override flush(): Promise<void> {
-            flushing.resolve()
-            return new Promise(() => {})
-          }
-        })()
-      }
-    })()
+    const flush = (): Promise<void> => {
+      flushing.resolve()
+      return new Promise(() => {})
+    }
+    const sessionInfoFactory = { createSession: () => storeWith({ flush }) }
     await using setting = await startSetting({ client: { sessionInfoFactory } })
     await setting.client.ping()
     const disposed = setting.client.dispose()

@@ -3,7 +3,7 @@ import { startReplaceableServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
-import { DurableFactory } from './durable-factory.ts'
+import { DurableFactory } from './session-stores.ts'
 import { rejectionOf, recordEvents, textOf } from './setting.ts'
 
 const echo = async (client: McpClient, text: string): Promise<string> =>

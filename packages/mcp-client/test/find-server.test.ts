@@ -2,8 +2,9 @@ import { createDispatcher } from '@x/mcp-transport'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
-import { httpDirectory, McpClient, SessionInfoFactory, withOverrides } from '../src/index.ts'
-import type { HttpDirectoryOptions, McpServer, McpServerQuery, SessionScope } from '../src/index.ts'
+import { httpDirectory, McpClient, withOverrides } from '../src/index.ts'
+import type { HttpDirectoryOptions, McpServerQuery } from '../src/index.ts'
+import { RecordingFactory } from './session-stores.ts'
 import { recordEvents } from './setting.ts'
 
 test('looks a server up once until dispose(), and passes its description to the session store', async () => {
@@ -13,7 +14,7 @@ test('looks a server up once until dispose(), and passes its description to the 
     lookups++
     response.end(JSON.stringify({ slug: 'shop', mcpUrl: server.url, type: 4 }))
   })
-  const factory = new RememberingFactory()
+  const factory = new RecordingFactory()
   const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1' })
   await using client = new McpClient(
     { name: 'The shop' },
@@ -143,25 +144,7 @@ test('logs that no override matched, with the keys that were tried', async () =>
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
   const observed = recordEvents(client)
   await withOverrides({ 'mcpServer.bank': { url: server.url } }, () => client.ping())
-  expect(observed).toContainEqual({
-    event: 'log',
-    payload: {
-      level: 'info',
-      message: expect.stringContaining(
-        'No override for MCP server "shop"; tried: mcpServer.shop.Shared, mcpServer.shop',
-      ),
-    },
-  })
+  const tried = 'No override for MCP server "shop"; tried: mcpServer.shop.Shared, mcpServer.shop'
+  const payload = { level: 'info', message: expect.stringContaining(tried) as unknown }
+  expect(observed).toContainEqual({ event: 'log', payload })
 })
-
-class RememberingFactory extends SessionInfoFactory {
-  readonly servers: McpServer[] = []
-
-  override createSession(
-    server: McpServer,
-    scope?: SessionScope,
-  ): ReturnType<SessionInfoFactory['createSession']> {
-    this.servers.push(server)
-    return super.createSession(server, scope)
-  }
-}

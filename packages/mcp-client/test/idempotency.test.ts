@@ -6,7 +6,7 @@ import { SessionInfo } from '@x/mcp-transport'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientError } from '../src/index.ts'
-import { rejectionOf, textOf } from './setting.ts'
+import { is, rejectionOf, textOf } from './setting.ts'
 
 const KEY = 'io.github.x-mcp/idempotency-key'
 const idempotencyKey = 'thread-1:call-7'
@@ -37,7 +37,7 @@ test.each<[string, InjectedAction]>([
   expect(textOf(result)).toBe('Hello, Ada!')
   expect(server.runs).toEqual(['greet'])
   const keys = server.received
-    .filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    .filter(is.method('tools/call'))
     .map(({ params }) => params?.['_meta'])
   expect(keys).toMatchObject([{ [KEY]: idempotencyKey }, { [KEY]: idempotencyKey }])
 })

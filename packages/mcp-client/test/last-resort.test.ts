@@ -4,7 +4,7 @@ import { StreamableHttpTransport } from '@x/mcp-transport'
 import { startLegacyServer } from '@x/mcp-testing'
 import type { CannedAnswer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { rejectionOf, startSetting } from './setting.ts'
+import { is, rejectionOf, startSetting } from './setting.ts'
 
 const rpc =
   (code: number, message: string) =>
@@ -59,7 +59,7 @@ describe('a session is kept', () => {
     await using setting = await startSetting({ client: { replay: 'never' } })
     const { client, server, proxy } = setting
     await client.callTool('counter_add')
-    const undo = proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', action })
+    const undo = proxy.inject({ match: is.method('tools/call'), action })
     for (let n = 0; n < 3; n++) await rejectionOf(client.callTool('counter_add'))
     undo()
     expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 2 })
@@ -72,7 +72,7 @@ describe('a session is kept', () => {
     await client.callTool('counter_add')
     for (let n = 0; n < 3; n++) {
       const action = { status: 500, body: 'on fire' }
-      proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', times: 1, action })
+      proxy.inject({ match: is.method('tools/call'), times: 1, action })
       await rejectionOf(client.callTool('counter_add'))
       await client.callTool('counter_add')
     }
@@ -85,7 +85,7 @@ test('a session that is given up after two broken answers is terminated, because
   const { client, proxy, server } = setting
   await client.callTool('counter_add')
   const action = { type: 'change-events', change: 'truncate' } as const
-  proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', times: 2, action })
+  proxy.inject({ match: is.method('tools/call'), times: 2, action })
   await rejectionOf(client.callTool('counter_add'))
   await rejectionOf(client.callTool('counter_add'))
   await client.callTool('counter_add')

@@ -1,7 +1,7 @@
-import type { Exchange } from '@x/mcp-testing'
+import type { CannedAnswer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 import type { McpClient } from '../src/index.ts'
-import { rejectionOf, startSetting, stopClock } from './setting.ts'
+import { answerWith, is, rejectionOf, startSetting, stopClock, warningsOf } from './setting.ts'
 
 const all = ['counter_add', 'cart_add', 'echo', 'fail', 'slow', 'whoami']
 
@@ -25,7 +25,7 @@ test('gives the list to the other callers when one aborts', async () => {
   const caller = new AbortController()
   const leaving = client.listTools({ signal: caller.signal })
   const staying = namesOf(client)
-  await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+  await proxy.waitFor(is.initialize)
   caller.abort(new Error('enough'))
   await expect(leaving).rejects.toThrow('enough')
   expect(await staying).toEqual(all)
@@ -35,7 +35,7 @@ test('obeys the time limit', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting
   stopClock()
-  const isList = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tools/list'
+  const isList = is.method('tools/list')
   proxy.inject({ match: isList, times: 1, action: 'hang' })
   const error = rejectionOf(client.listTools({ timeoutMs: 40 }))
   await proxy.waitFor(isList)
@@ -47,11 +47,7 @@ test('obeys the time limit', async () => {
 test('requests the list again in a new session, and reports what changed', async () => {
   await using setting = await startSetting()
   const { client, server, proxy, observed } = setting
-  proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
-    times: 1,
-    action: listOf('echo', 'old'),
-  })
+  proxy.inject({ match: is.method('tools/list'), times: 1, action: listOf('echo', 'old') })
   expect(await namesOf(client)).toEqual(['echo', 'old'])
   server.forgetSessions()
   await client.ping()
@@ -72,7 +68,7 @@ test('keeps the old list when a request fails', async () => {
   const { client, proxy, server } = setting
   await client.listTools()
   proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+    match: is.method('tools/list'),
     times: 1,
     action: { status: 500, body: 'on fire' },
   })
@@ -87,28 +83,16 @@ test('leaves out a tool with an invalid definition, and logs it', async () => {
   await using setting = await startSetting()
   const { client, proxy, observed } = setting
   const tools = [{ name: 'bad' }, { name: 'good', inputSchema: { type: 'object' } }]
-  proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
-    action: {
-      status: 200,
-      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools } }),
-    },
-  })
+  proxy.inject({ match: is.method('tools/list'), action: answerWith({ result: { tools } }) })
   expect(await namesOf(client)).toEqual(['good'])
-  expect(observed).toContainEqual({
-    event: 'log',
-    payload: { level: 'warning', message: expect.stringContaining('tool 1: inputSchema') },
-  })
+  expect(warningsOf(observed)).toEqual([expect.stringContaining('tool 1: inputSchema')])
 })
 
 test('rejects with UNEXPECTED_RESPONSE for a result without a list', async () => {
   await using setting = await startSetting()
   setting.proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
-    action: {
-      status: 200,
-      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools: 'none' } }),
-    },
+    match: is.method('tools/list'),
+    action: answerWith({ result: { tools: 'none' } }),
   })
   expect(await rejectionOf(setting.client.listTools())).toMatchObject({
     code: 'UNEXPECTED_RESPONSE',
@@ -129,7 +113,7 @@ test('reads the list from its start in one session when the session is lost betw
     },
   })
   expect(await namesOf(client)).toEqual(all)
-  const pages = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/list')
+  const pages = server.received.filter(is.method('tools/list'))
   expect(pages.map(({ params }) => params?.['cursor'])).toEqual([
     undefined,
     '2',
@@ -141,7 +125,7 @@ test('reads the list from its start in one session when the session is lost betw
   expect(pages).toHaveLength(5)
 })
 
-function listOf(...names: string[]): { status: number; body: (id: unknown) => string } {
+function listOf(...names: string[]): CannedAnswer {
   const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }))
-  return { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools } }) }
+  return answerWith({ result: { tools } })
 }

@@ -6,8 +6,8 @@ import type { CannedAnswer, LossFormName, LossVerdict } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import type { McpClientErrorCode } from '../src/index.ts'
-import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf, startSetting, stopClock } from './setting.ts'
+import { DurableFactory } from './session-stores.ts'
+import { is, rejectionOf, startSetting, stopClock } from './setting.ts'
 import type { Setting } from './setting.ts'
 
 type Situation = 'single' | 'parallel' | 'resumed'
@@ -87,7 +87,7 @@ describe('a lost session: one handshake, and every call gets one result', () => 
     expect(server.count('initialize')).toBe(2)
     expect(await client.getSessionId()).toBe(server.sessions[0])
     // No fault affects the handshake or any later request.
-    const handshake = proxy.exchanges.findLastIndex(({ rpcMethod }) => rpcMethod === 'initialize')
+    const handshake = proxy.exchanges.findLastIndex(is.initialize)
     const later = proxy.exchanges.slice(handshake).map(({ sessionId }) => sessionId)
     expect(later).not.toContain(dead)
   })
@@ -135,7 +135,7 @@ describe('an error that is not a loss fails the calls that received it, and the 
     await using client = await startClient(setting, situation)
     const [sessionId] = server.sessions
     const times = atOnce(situation)
-    proxy.inject({ match: ({ toolName }) => toolName === 'echo', times, action: form })
+    proxy.inject({ match: is.tool('echo'), times, action: form })
     stopClock()
     // Shorter than the delay that an overloaded server asks for, so the delay is reported to the caller.
     const calls = Array.from({ length: times }, () =>
@@ -180,7 +180,7 @@ describe('responses to messages without a request id', () => {
       await client.ping()
       const caller = new AbortController()
       const running = client.callTool('slow', {}, { signal: caller.signal })
-      await server.waitFor(({ toolName }) => toolName === 'slow')
+      await server.waitFor(is.tool('slow'))
       server.forgetSessions()
       server.lossForm = form
       caller.abort(new Error('enough'))
@@ -199,10 +199,9 @@ describe('responses to messages without a request id', () => {
     await client.ping()
     const caller = new AbortController()
     const running = client.callTool('slow', {}, { signal: caller.signal })
-    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await server.waitFor(is.tool('slow'))
     server.forgetSessions()
-    const isCancel = ({ rpcMethod }: { rpcMethod?: string | undefined }): boolean =>
-      rpcMethod === 'notifications/cancelled'
+    const isCancel = is.method('notifications/cancelled')
     proxy.inject({ match: isCancel, action: lossForms['202'] })
     caller.abort()
     await rejectionOf(running)
@@ -223,7 +222,7 @@ describe('responses to messages without a request id', () => {
       const warnings: unknown[] = []
       client.on('log', ({ level, message }) => level === 'warning' && warnings.push(message))
       await client.ping()
-      proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: lossForms[form] })
+      proxy.inject({ match: is.delete, action: lossForms[form] })
       await client.dispose()
       expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
       expect(await sessionInfoFactory.createSession().getSessionId()).toBeUndefined()

@@ -3,18 +3,7 @@ import { deferred, startModernServer, startRecordingProxy, startLegacyServer } f
 import type { Exchange, ModernServer, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import type { McpClientEvents } from '../src/index.ts'
-import { startSetting, textOf } from './setting.ts'
-
-/** Resolves with the next event of that name. Call it before the cause of the event. */
-function next<Name extends keyof McpClientEvents>(
-  client: McpClient,
-  name: Name,
-): Promise<McpClientEvents[Name]> {
-  const observed = deferred<McpClientEvents[Name]>()
-  client.on(name, observed.resolve)
-  return observed.promise
-}
+import { is, next, startSetting, textOf } from './setting.ts'
 
 test('emits all notifications of a server with sessions, also in a session that replaced another', async () => {
   await using server = await startLegacyServer()
@@ -60,11 +49,7 @@ test('emits notifications of a stateless server again after its listening stream
 
 describe.each([
   ['with sessions', startLegacyServer, ({ httpMethod }: Exchange) => httpMethod === 'GET'],
-  [
-    'of 2026-07-28',
-    startModernServer,
-    ({ rpcMethod }: Exchange) => rpcMethod === 'subscriptions/listen',
-  ],
+  ['of 2026-07-28', startModernServer, is.method('subscriptions/listen')],
 ] as const)('the stream of a server %s', (_name, start, isStream) => {
   test('is opened again after a long outage, and the list of tools counts as changed', async () => {
     await using server = await start()
@@ -136,7 +121,7 @@ test('ignores notifications on the stream of a call in an old session', async ()
       .map((message) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
       .join('')
   proxy.inject({
-    match: ({ toolName }) => toolName === 'slow',
+    match: is.tool('slow'),
     action: async ({ rpcId }) => {
       await late.promise
       const headers = { 'content-type': 'text/event-stream' }
@@ -144,7 +129,7 @@ test('ignores notifications on the stream of a call in an old session', async ()
     },
   })
   const running = client.callTool('slow')
-  await proxy.waitFor(({ toolName }) => toolName === 'slow')
+  await proxy.waitFor(is.tool('slow'))
   server.forgetSessions()
   await client.listTools({ forceRefresh: true })
   const observed: unknown[] = []
@@ -163,7 +148,7 @@ test('does not treat "Session not found" from a stateless server as a lost sessi
   await using client = new McpClient({ url: proxy.url })
   await client.listTools()
   proxy.inject({
-    match: ({ toolName }) => toolName === 'echo',
+    match: is.tool('echo'),
     times: 1,
     action: {
       status: 404,

@@ -6,8 +6,8 @@ import { startLegacyServer, startModernServer, startRecordingProxy } from '@x/mc
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { recordOpenTelemetry } from './open-telemetry-recorder.ts'
-import { inFile } from './durable-factory.ts'
-import { rejectionOf, startSetting } from './setting.ts'
+import { inFile } from './session-stores.ts'
+import { is, rejectionOf, startSetting } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const tracer = trace.getTracer('test')
@@ -46,7 +46,7 @@ test('creates a span for a call below the span of the caller, with the handshake
   const { traceId, spanId } = call?.spanContext() ?? {}
   expect(handshake).toMatchObject({ name: 'initialize', parentSpanContext: { spanId } })
   expect(handshake?.attributes).toEqual({ ...attributes, 'mcp.method.name': 'initialize' })
-  const [received] = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  const [received] = server.received.filter(is.method('tools/call'))
   expect(received?.params).toMatchObject({ _meta: { traceparent: `00-${traceId}-${spanId}-01` } })
 })
 
@@ -56,8 +56,12 @@ test('reports the errors of a tool, a server and a connection', async () => {
   const { client, proxy } = setting
   await client.callTool('fail')
   await rejectionOf(client.callTool('none'))
-  proxy.inject({ match: ({ toolName }) => toolName === 'echo', times: 1, action: 'reset-after' })
+  const match = is.tool('echo')
+  proxy.inject({ match, times: 1, action: 'reset-after' })
   await rejectionOf(client.callTool('echo', { text: 'x' }))
+  const result = { content: [], isError: false }
+  const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, result })
+  proxy.inject({ match, times: 1, action: { status: 200, body } })
   await client.callTool('echo', { text: 'x' })
   const calls = telemetry.spans().filter(({ name }) => name.startsWith('tools/call'))
   expect(calls.map(({ status, attributes }) => [status.code, attributes['error.type']])).toEqual([
@@ -90,10 +94,7 @@ test('reports a failed handshake in its span and in the span of the call', async
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
-  proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'initialize',
-    action: { status: 503, body: 'Overloaded' },
-  })
+  proxy.inject({ match: is.initialize, action: { status: 503, body: 'Overloaded' } })
   await using client = new McpClient({ url: proxy.url }, { era: 'legacy', maxRetries: 0 })
   const { code } = (await rejectionOf(client.ping())) as { code: string }
   const failed = { status: { code: SpanStatusCode.ERROR }, attributes: { 'error.type': code } }
@@ -203,7 +204,7 @@ test('creates nothing with openTelemetry: false, and prefers the traceContext op
     expect(telemetry.spans()).toEqual([])
     await own.callTool('echo', { text: 'x' })
   })
-  const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  const calls = server.received.filter(is.method('tools/call'))
   expect(calls.map(({ params }) => params?.['_meta'])).toEqual([undefined, { traceparent }])
 })
 
@@ -212,7 +213,7 @@ test('propagates a trace that is not sampled, and measures it', async () => {
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   await client.callTool('echo', { text: 'x' })
-  const [received] = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  const [received] = server.received.filter(is.method('tools/call'))
   expect(received?.params).toMatchObject({
     _meta: { traceparent: expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/) },
   })
@@ -227,6 +228,6 @@ test('sends no trace context without an SDK, and lets dispose() end a call that 
   await client.dispose()
   expect(await rejectionOf(call)).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
   await client.callTool('echo', { text: 'x' })
-  const [received] = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  const [received] = server.received.filter(is.method('tools/call'))
   expect(received?.params).not.toHaveProperty('_meta.traceparent')
 })

@@ -7,13 +7,13 @@ import type { CreateDispatcherOptions, Dispatcher } from '@x/mcp-transport'
 import { bearer } from '@x/mcp-transport/auth'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
-import { misled, rejectionOf, startSetting, stopClock } from './setting.ts'
+import { is, misled, rejectionOf, startSetting, stopClock } from './setting.ts'
 
 afterEach(() => vi.useRealTimers())
 
 const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
 const idempotent = { idempotent: true }
-const isCall = ({ rpcMethod }: Pick<Exchange, 'rpcMethod'>): boolean => rpcMethod === 'tools/call'
+const isCall = is.method('tools/call')
 const afterExecution = (answer: CannedAnswer): InjectedAction => ({
   type: 'answer',
   answer,
@@ -47,10 +47,7 @@ describe('a call with several attempts', () => {
     const { client, server, proxy } = setting
     await client.ping()
     proxy.inject({ match: isCall, action: afterExecution(lossForms['200-32001']) })
-    proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'initialize',
-      action: { status: 500, body: 'on fire' },
-    })
+    proxy.inject({ match: is.initialize, action: { status: 500, body: 'on fire' } })
     const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
     expect(error).toMatchObject({ code: 'REJECTED', outcome: 'unknown' })
     expect(server.executions('counter_add')).toBe(1)
@@ -85,7 +82,7 @@ describe('a call with several attempts', () => {
     const { client, server, proxy } = setting
     await client.ping()
     const action = { status: 429, headers: { 'retry-after': '1' } }
-    proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', action })
+    proxy.inject({ match: is.method('tools/call'), action })
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({ code: 'REJECTED', outcome: 'not-executed', retryAfterMs: 1000 })
     expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(2)
@@ -170,7 +167,7 @@ describe('every error of a call has an outcome', () => {
     await using setting = await startSetting({ client: { replay: 'never' } })
     const { client, proxy } = setting
     await client.ping()
-    proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', action })
+    proxy.inject({ match: is.method('tools/call'), action })
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(McpClientError.is(error)).toBe(true)
     expect(error).toMatchObject({ outcome })
@@ -223,7 +220,7 @@ describe('a call whose time is over', () => {
     const { client, server } = setting
     await client.ping()
     const slow = client.callTool('slow')
-    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await server.waitFor(is.tool('slow'))
     const calls = [1, 2, 3].map(() => client.callTool('counter_add', {}, { timeoutMs: 20 }))
     for (const call of calls) expect(await rejectionOf(call)).toMatchObject(unsent)
     server.release()
@@ -241,7 +238,7 @@ describe('a call whose time is over', () => {
     const { client, server } = setting
     await client.ping()
     const slow = rejectionOf(client.callTool('slow'))
-    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await server.waitFor(is.tool('slow'))
     const waiting = rejectionOf(client.callTool('counter_add'))
     await client.dispose()
     expect(await slow).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
@@ -258,10 +255,10 @@ describe('a call whose time is over', () => {
     const { client, server } = setting
     stopClock()
     const error = rejectionOf(client.callTool('slow', {}, { timeoutMs: 100 }))
-    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await server.waitFor(is.tool('slow'))
     vi.advanceTimersByTime(100)
     expect(await error).toMatchObject(late)
-    await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
+    await server.waitFor(is.method('notifications/cancelled'))
   })
 
   test('is unknown if it was refused, and waits for another token', async () => {

@@ -1,13 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { createDispatcher, SessionInfo } from '@x/mcp-transport'
+import { createDispatcher } from '@x/mcp-transport'
 import { seededRandom, startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import { McpClient } from '../src/index.ts'
 import type { McpClientOptions, SessionScope } from '../src/index.ts'
 import { jitter } from './jitter.ts'
-import { rejectionOf, textOf } from './setting.ts'
+import { RecordingFactory } from './session-stores.ts'
+import { is, rejectionOf, textOf } from './setting.ts'
 
 const current = new AsyncLocalStorage<string>()
 const scope = (): SessionScope => ({ principal: current.getStore() })
@@ -60,8 +61,9 @@ describe('fifty principals on one client', () => {
       expect(new Set([...tokens.values()].flatMap((used) => [...used])).size).toBe(50)
       expect(server.count('initialize')).toBe(50)
       expect(server.count('tools/list')).toBe(50) // each has requested it once
-      expect(sessionInfoFactory.principals).toHaveLength(50)
-      expect(new Set(sessionInfoFactory.principals)).toEqual(new Set(principals))
+      const stored = sessionInfoFactory.scopes.map((one) => one?.principal)
+      expect(stored).toHaveLength(50)
+      expect(new Set(stored)).toEqual(new Set(principals))
     }
     // No session is terminated with the token of another principal.
     for (const used of tokensBySession(server).values()) expect(used.size).toBe(1)
@@ -184,7 +186,7 @@ describe('a client with a scope function', () => {
     await call('bert')
     await call('anna')
     await call('carl') // exceeds the limit: bert is the least recently used
-    const { headers: sent } = await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    const { headers: sent } = await server.waitFor(is.delete)
     expect(sent['authorization']).toBe('Bearer bert')
     await call('bert')
     expect(server.count('initialize')).toBe(4)
@@ -215,15 +217,6 @@ describe('a client with a scope function', () => {
     expect(server.sessions).toHaveLength(1)
   })
 })
-
-class RecordingFactory extends SessionInfoFactory {
-  readonly principals: (string | undefined)[] = []
-
-  override createSession(_server: unknown, { principal }: SessionScope = {}): SessionInfo {
-    this.principals.push(principal)
-    return new SessionInfo()
-  }
-}
 
 function disposable<T extends { destroy(): Promise<void> }>(
   value: T,

@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { lossForms } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { rejectionOf, startSetting, recordEvents } from './setting.ts'
+import { is, recordEvents, rejectionOf, startSetting } from './setting.ts'
 
 test('session ids, tokens and query strings appear in no event, log or error', async () => {
   await using setting = await startSetting()
@@ -19,7 +19,7 @@ test('session ids, tokens and query strings appear in no event, log or error', a
     for (const id of server.sessions) ids.add(id)
   }
   const once = (action: Parameters<typeof proxy.inject>[0]['action']): void => {
-    proxy.inject({ match: ({ toolName }) => toolName === 'echo', times: 1, action })
+    proxy.inject({ match: is.tool('echo'), times: 1, action })
   }
 
   await client.listTools()
@@ -36,16 +36,12 @@ test('session ids, tokens and query strings appear in no event, log or error', a
   once({ status: 404, body: `Session ${await client.getSessionId()} not found` })
   await client.callTool('echo', { text: 'x' })
   await failing(client.callTool('slow', {}, { timeoutMs: 30 }))
-  proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'initialize',
-    times: 1,
-    action: { status: 503, body: 'Overloaded' },
-  })
+  proxy.inject({ match: is.initialize, times: 1, action: { status: 503, body: 'Overloaded' } })
   server.forgetSessions()
   await failing(client.callTool('echo', { text: 'x' }))
   await client.ping()
   for (const id of server.sessions) ids.add(id)
-  proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: { status: 500 } })
+  proxy.inject({ match: is.delete, action: { status: 500 } })
   await client.dispose()
 
   expect(ids.size).toBeGreaterThanOrEqual(4)

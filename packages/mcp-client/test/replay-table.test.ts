@@ -5,7 +5,7 @@ import type { InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClientError } from '../src/index.ts'
 import type { McpClient, ReplayPolicy } from '../src/index.ts'
-import { misled, startSetting, stopClock } from './setting.ts'
+import { is, misled, startSetting, stopClock } from './setting.ts'
 import type { Setting } from './setting.ts'
 
 const policies: readonly ReplayPolicy[] = ['session-loss', 'idempotent', 'never']
@@ -59,7 +59,7 @@ interface Way {
 
 function once(action: InjectedAction): Way['fault'] {
   return ({ proxy }, method) => {
-    proxy.inject({ match: ({ rpcMethod }) => rpcMethod === method, times: 1, action })
+    proxy.inject({ match: is.method(method), times: 1, action })
   }
 }
 
@@ -196,10 +196,10 @@ describe('the outcome of a request, and how often it was executed', () => {
       await using setting = await startSetting({ client: { replay } })
       const { client, proxy } = setting
       await client.listTools()
-      proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'ping', action: 'hang' })
+      proxy.inject({ match: is.method('ping'), action: 'hang' })
       stopClock()
       const late = client.ping({ timeoutMs: 30 }).catch(nameOf)
-      await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'ping')
+      await proxy.waitFor(is.method('ping'))
       vi.advanceTimersByTime(30)
       expect(await late).toBe('TIMEOUT')
       const caller = new AbortController()

@@ -5,24 +5,10 @@ import {
   startModernServer,
   startRecordingProxy,
 } from '@x/mcp-testing'
-import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import type { ClientHandlers, McpClientEvents, TimeoutExtension } from '../src/index.ts'
-import { rejectionOf, stopClock } from './setting.ts'
-
-/** Waits for the next event of a client. Call it before the cause of the event. */
-function next<Name extends keyof McpClientEvents>(
-  client: McpClient,
-  name: Name,
-): Promise<McpClientEvents[Name]> {
-  return new Promise((resolve) => {
-    const undo = client.on(name, (payload) => {
-      undo()
-      resolve(payload)
-    })
-  })
-}
+import type { ClientHandlers, TimeoutExtension } from '../src/index.ts'
+import { is, next, recordEvents, rejectionOf, stopClock, warningsOf } from './setting.ts'
 
 const handlers: ClientHandlers = {
   elicitation: () => ({ action: 'accept', content: { confirmed: true, name: 'x' } }),
@@ -143,19 +129,12 @@ test.each([
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
-    const warnings: string[] = []
-    client.on('log', ({ level, message }) => {
-      if (level === 'warning') warnings.push(message)
-    })
+    const observed = recordEvents(client)
     await client.setLoggingLevel('warning')
     await client.subscribeResource('cart://items')
     server.forgetSessions()
-    const isOf =
-      (method: string) =>
-      ({ rpcMethod }: Exchange): boolean =>
-        rpcMethod === method
-    proxy.inject({ match: isOf('logging/setLevel'), times: 1, action: { status: 400 } })
-    proxy.inject({ match: isOf('resources/subscribe'), times, action: lossForms['404-empty'] })
+    proxy.inject({ match: is.method('logging/setLevel'), times: 1, action: { status: 400 } })
+    proxy.inject({ match: is.method('resources/subscribe'), times, action: lossForms['404-empty'] })
     await client.callTool('counter_add')
     expect(server.count('initialize')).toBe(opened)
     expect(server.executions('counter_add')).toBe(1)
@@ -164,6 +143,6 @@ test.each([
       (one) => one.sessionId === sessionId && one.rpcMethod === 'resources/subscribe',
     )
     expect(restored).toHaveLength(times === 1 ? 1 : 0)
-    expect(warnings).toHaveLength(times === 1 ? 0 : 1)
+    expect(warningsOf(observed)).toHaveLength(times === 1 ? 0 : 1)
   },
 )

@@ -2,22 +2,16 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
-import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { McpClient, runInSessionScope, SessionInfoFactory } from '../src/index.ts'
-import { inFile } from './durable-factory.ts'
-import { rejectionOf, recordEvents } from './setting.ts'
+import { McpClient, runInSessionScope } from '../src/index.ts'
+import type { SessionInfoSource } from '../src/index.ts'
+import { inFile, storeWith } from './session-stores.ts'
+import { rejectionOf, recordEvents, warningsOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-interface Shop extends AsyncDisposable {
-  readonly server: LegacyServer
-  readonly proxy: RecordingProxy
-  /** Path of the session file. */
-  readonly file: string
-}
-
-async function startShop(): Promise<Shop> {
+/** `file`: path of the session file. */
+async function startShop() {
   const server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
   const folder = await makeTemporaryFolder()
@@ -180,18 +174,12 @@ test('does not use a record of another principal', async () => {
 
 test('treats a store that fails as empty, and logs it', async () => {
   await using server = await startLegacyServer()
-  const createSession = (): SessionInfo =>
-    new (class extends SessionInfo {
-      override getRecord(): Promise<never> {
-        return Promise.reject(new Error('The record is damaged'))
-      }
-    })()
+  const getRecord = (): Promise<never> => Promise.reject(new Error('The record is damaged'))
+  const createSession = (): SessionInfo => storeWith({ getRecord })
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory: { createSession } })
   const observed = recordEvents(client)
   await client.ping()
-  const message: unknown = expect.stringContaining('store')
-  const payload: unknown = expect.objectContaining({ level: 'warning', message })
-  expect(observed).toContainEqual({ event: 'log', payload })
+  expect(warningsOf(observed).join()).toContain('store')
 })
 
 test.each([
@@ -200,15 +188,12 @@ test.each([
 ] as const)('returns no session id if the store %s, and logs it', async (_how, answer) => {
   await using server = await startLegacyServer()
   let isAway = false
-  const sessionInfoFactory = new (class extends SessionInfoFactory {
-    override createSession(): SessionInfo {
-      return new (class extends SessionInfo {
-        override getSessionId(): Promise<string | undefined> {
-          return isAway ? answer() : super.getSessionId()
-        }
-      })()
-    }
-  })()
+  const memory = new SessionInfo()
+  const getSessionId = (): Promise<string | undefined> =>
+    isAway ? answer() : memory.getSessionId()
+  const setSessionId = (id: string | undefined): Promise<void> => memory.setSessionId(id)
+  const store = storeWith({ getSessionId, setSessionId })
+  const sessionInfoFactory = { createSession: () => store }
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory, replay: 'never' })
   await client.ping()
   server.forgetSessions()
@@ -244,29 +229,16 @@ test('keeps the session in memory when createSession() does not return', async (
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
   const observed = recordEvents(client)
   await client.callTool('counter_add')
-  expect(observed).toContainEqual({
-    event: 'log',
-    payload: expect.objectContaining({ message: expect.stringContaining('kept in memory') }),
-  })
+  expect(warningsOf(observed).join()).toContain('kept in memory')
 })
 
 /** The minimal contract of a store: only the two methods for the id. */
-function idOnlyFactory(kept: { id?: string | undefined }, durable: boolean): SessionInfoFactory {
-  return new (class extends SessionInfoFactory {
-    override createSession(): SessionInfo {
-      return new (class extends SessionInfo {
-        override readonly durable: boolean = durable
-
-        override async getSessionId(): Promise<string | undefined> {
-          return kept.id
-        }
-
-        override async setSessionId(sessionId: string | undefined): Promise<void> {
-          kept.id = sessionId
-        }
-      })()
-    }
-  })()
+function idOnlyFactory(kept: { id?: string | undefined }, durable: boolean): SessionInfoSource {
+  const getSessionId = async (): Promise<string | undefined> => kept.id
+  const setSessionId = async (id: string | undefined): Promise<void> => {
+    kept.id = id
+  }
+  return { createSession: () => storeWith({ durable, getSessionId, setSessionId }) }
 }
 
 describe.each([true, false])('clients that share only an id, durable: %s', (durable) => {

@@ -1,7 +1,7 @@
 import { lossForms } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { RetryTiming } from '../src/index.ts'
-import { rejectionOf, startSetting } from './setting.ts'
+import { is, rejectionOf, startSetting } from './setting.ts'
 
 /** Waits that end at once, and constant randomness. */
 function instantTiming(): RetryTiming & { readonly waits: readonly number[] } {
@@ -18,7 +18,7 @@ test('waits exactly as long as Retry-After says after 429, and the call runs onc
   await using setting = await startSetting({ client: { retryTiming } })
   const { client, proxy, server } = setting
   proxy.inject({
-    match: ({ toolName }) => toolName === 'counter_add',
+    match: is.tool('counter_add'),
     times: 1,
     action: { status: 429, headers: { 'retry-after': '7' } },
   })
@@ -33,7 +33,7 @@ test('recovers at once the first time, then waits twice as long each time until 
   const { client, proxy } = setting
   await client.ping()
   const lost = (times: number): void => {
-    const match = ({ toolName }: { toolName?: string | undefined }): boolean => toolName === 'echo'
+    const match = is.tool('echo')
     proxy.inject({ match, times, action: lossForms['404-32001'] })
   }
   lost(4)
@@ -57,7 +57,7 @@ test('does not wait and sends nothing again when the caller aborts', async () =>
   await using setting = await startSetting({ client: { retryTiming } })
   const { client, proxy, server } = setting
   proxy.inject({
-    match: ({ toolName }) => toolName === 'counter_add',
+    match: is.tool('counter_add'),
     times: 1,
     action: { status: 429, headers: { 'retry-after': '7' } },
   })

@@ -10,20 +10,10 @@ import { misled, rejectionOf } from './setting.ts'
 const overload: InjectedAction = { status: 429, headers: { 'retry-after': '1' } }
 const instantly = { wait: () => Promise.resolve(), random: () => 0 }
 
-interface Given extends AsyncDisposable {
-  readonly client: McpClient
-  /** Rounds that the server has executed. */
-  readonly executions: () => number
-  /** Input requests that the user has received. */
-  readonly asked: string[]
-  /** The proxy answers the request with this number, counted from 1. */
-  readonly failRound: (number: number, action: InjectedAction) => void
-  readonly requests: () => number
-}
-
-async function given(options: McpClientOptions = {}): Promise<Given> {
+async function given(options: McpClientOptions = {}) {
   const server = await startModernServer()
   const proxy = await startRecordingProxy(server.url)
+  /** Input requests that the user has received. */
   const asked: string[] = []
   const client = new McpClient(
     { url: proxy.url },
@@ -43,8 +33,10 @@ async function given(options: McpClientOptions = {}): Promise<Given> {
     client,
     asked,
     requests,
+    /** Rounds that the server has executed. */
     executions: () => server.count('tools/call'),
-    failRound: (number, action) => {
+    /** The proxy answers the request with this number, counted from 1. */
+    failRound: (number: number, action: InjectedAction) => {
       let seen = 0
       proxy.inject({
         match: ({ rpcMethod }) => rpcMethod === 'tools/call' && ++seen === number,

@@ -1,19 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { SessionInfo } from '@x/mcp-transport'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import {
-  currentRun,
-  runIdOf,
-  runInSessionScope,
-  McpClient,
-  SessionInfoFactory,
-} from '../src/index.ts'
+import { currentRun, runIdOf, runInSessionScope, McpClient } from '../src/index.ts'
 import type { McpClientOptions, SessionScope } from '../src/index.ts'
-import { isInitialize, rejectionOf, textOf } from './setting.ts'
+import { ScopedFactory, storeWith } from './session-stores.ts'
+import { is, rejectionOf, textOf } from './setting.ts'
 
 /** A client whose sessions belong to runs. */
 const inRuns = (url: string, options: McpClientOptions = {}): McpClient =>
@@ -21,22 +15,6 @@ const inRuns = (url: string, options: McpClientOptions = {}): McpClient =>
 
 const add = async (client: McpClient): Promise<unknown> =>
   (await client.callTool('counter_add')).structuredContent
-
-/** Keeps sessions longer than the run, one for each scope. */
-class DurableFactory extends SessionInfoFactory {
-  readonly kept = new Map<string, SessionInfo>()
-
-  override createSession(_server: unknown, scope: SessionScope = {}): SessionInfo {
-    const key = JSON.stringify([scope.principal, scope.thread, scope.run])
-    const info =
-      this.kept.get(key) ??
-      new (class extends SessionInfo {
-        override readonly durable: boolean = true
-      })()
-    this.kept.set(key, info)
-    return info
-  }
-}
 
 describe('one session for each server, scope and run', () => {
   test('is replaced when the server has lost it, which emits sessionReplaced', async () => {
@@ -54,7 +32,7 @@ describe('one session for each server, scope and run', () => {
 
   test('gets its scope at every call, with the run added', async () => {
     const principal = new AsyncLocalStorage<string>()
-    const sessionInfoFactory = new DurableFactory()
+    const sessionInfoFactory = new ScopedFactory()
     await using server = await startLegacyServer()
     await using client = inRuns(server.url, {
       sessionInfoFactory,
@@ -69,8 +47,8 @@ describe('one session for each server, scope and run', () => {
       { id: 'run_0123456789abcdef' },
     )
     expect([...sessionInfoFactory.kept.keys()]).toEqual([
-      '["anna","t1","run_0123456789abcdef"]',
-      '["bert","t1","run_0123456789abcdef"]',
+      `["${server.url}","anna","t1","run_0123456789abcdef"]`,
+      `["${server.url}","bert","t1","run_0123456789abcdef"]`,
     ])
     expect(server.sessions).toEqual([])
   })
@@ -158,7 +136,7 @@ describe('the end of a run', () => {
       { signal: controller.signal },
     )
     const servers = [first, second]
-    for (const server of servers) await server.waitFor(({ toolName }) => toolName === 'slow')
+    for (const server of servers) await server.waitFor(is.tool('slow'))
     controller.abort(reason)
     expect(await Promise.all(calls)).toEqual([reason, reason])
     expect(await rejectionOf(run)).toBe(reason)
@@ -175,7 +153,7 @@ describe('the end of a run', () => {
     const { promise, resolve } = deferred<'forward'>()
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
-    proxy.inject({ match: isInitialize, action: () => promise })
+    proxy.inject({ match: is.initialize, action: () => promise })
     await using client = inRuns(proxy.url)
     const controller = new AbortController()
     const reason = new Error('the user has left')
@@ -189,7 +167,7 @@ describe('the end of a run', () => {
         ]),
       { signal: controller.signal },
     )
-    await proxy.waitFor(isInitialize)
+    await proxy.waitFor(is.initialize)
     controller.abort(reason)
     resolve('forward')
     expect(await run).toEqual([reason, reason, reason])
@@ -213,12 +191,12 @@ describe('the end of a run', () => {
     const { promise, resolve } = deferred<'forward'>()
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
-    proxy.inject({ match: isInitialize, action: () => promise })
+    proxy.inject({ match: is.initialize, action: () => promise })
     await using client = inRuns(proxy.url)
     let call: Promise<unknown> | undefined
     await runInSessionScope(async () => {
       call = rejectionOf(client.callTool('echo', { text: 'x' }))
-      await proxy.waitFor(isInitialize)
+      await proxy.waitFor(is.initialize)
     })
     resolve('forward')
     expect(await call).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
@@ -229,7 +207,7 @@ describe('the end of a run', () => {
     const port = await freePort()
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
-    proxy.inject({ match: isInitialize, times: 1, action: { status: 500, body: 'no' } })
+    proxy.inject({ match: is.initialize, times: 1, action: { status: 500, body: 'no' } })
     await runInSessionScope(async () => {
       const nowhere = inRuns(`http://127.0.0.1:${port}/mcp`)
       expect(await rejectionOf(add(nowhere))).toMatchObject({ code: 'UNREACHABLE' })
@@ -315,9 +293,7 @@ describe('detached sessions', () => {
     const sessionInfoFactory = {
       createSession(_server: unknown, scope: SessionScope = {}) {
         created.push(scope.run)
-        return new (class extends SessionInfo {
-          override readonly durable: boolean = durable
-        })()
+        return storeWith({ durable })
       },
     }
     const shop = inRuns('http://shop.test/mcp', { sessionInfoFactory, dispatcher, era: 'legacy' })

@@ -8,19 +8,13 @@ import {
   START,
   StateGraph,
 } from '@langchain/langgraph'
-import { SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import {
-  currentRun,
-  runIdOf,
-  McpClient,
-  runInSessionScope,
-  SessionInfoFactory,
-} from '../src/index.ts'
-import type { McpClientOptions, SessionScope } from '../src/index.ts'
-import { rejectionOf } from './setting.ts'
+import { currentRun, runIdOf, McpClient, runInSessionScope } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
+import { ScopedFactory } from './session-stores.ts'
+import { is, rejectionOf } from './setting.ts'
 
 const State = Annotation.Root({
   counts: Annotation<unknown[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }),
@@ -237,7 +231,7 @@ describe('stream()', () => {
     for await (const _ of await runInSessionScope(() =>
       graph.stream({}, { streamMode: 'updates' }),
     )) {
-      await world.shop.waitFor(({ toolName }) => toolName === 'slow')
+      await world.shop.waitFor(is.tool('slow'))
       break
     }
     while (seen.length === 0) await setImmediate()
@@ -258,22 +252,6 @@ describe('stream()', () => {
     expect(currentRun()).toBeUndefined()
   })
 })
-
-/** Keeps records longer than the process, one for each scope. */
-class DurableFactory extends SessionInfoFactory {
-  readonly kept = new Map<string, SessionInfo>()
-
-  override createSession(server: { readonly mcpUrl?: string | null }, scope: SessionScope = {}) {
-    const key = JSON.stringify([server.mcpUrl, scope.principal, scope.run])
-    const info = this.kept.get(key) ?? new DurableInfo()
-    this.kept.set(key, info)
-    return info
-  }
-}
-
-class DurableInfo extends SessionInfo {
-  override readonly durable: boolean = true
-}
 
 describe('a graph that stops at an interrupt', () => {
   const checkpointer = new MemorySaver()
@@ -342,7 +320,7 @@ describe('a graph that stops at an interrupt', () => {
   test.each(stops)(
     '%s: terminates nothing, and a new run continues with the sessions',
     async (what, where, start) => {
-      const sessionInfoFactory = new DurableFactory()
+      const sessionInfoFactory = new ScopedFactory()
       const thread_id = what
       const config = { configurable: { thread_id } }
       const id = runIdOf(thread_id)

@@ -18,7 +18,7 @@ import type { Exchange, TestServer, TestTool } from '@x/mcp-testing'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
-import { rejectionOf, textOf } from './setting.ts'
+import { is, rejectionOf, textOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -109,7 +109,7 @@ describe('on a server with sessions', () => {
     await using client = new McpClient({ url: server.url })
     const result = await client.callTool('echo', { text: 'x' }, { inputRequired: 'surface' })
     expect(isInputRequired(result)).toBe(false)
-    const { params } = await server.waitFor(({ toolName }) => toolName === 'echo')
+    const { params } = await server.waitFor(is.tool('echo'))
     expect(params).toEqual({ name: 'echo', arguments: { text: 'x' } })
   })
 

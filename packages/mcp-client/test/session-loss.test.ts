@@ -3,7 +3,15 @@ import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing
 import type { LossFormName, LossVerdict } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { isInitialize, rejectionOf, startSetting, statesOf, stopClock, textOf } from './setting.ts'
+import {
+  answerWith,
+  is,
+  rejectionOf,
+  startSetting,
+  statesOf,
+  stopClock,
+  textOf,
+} from './setting.ts'
 
 function formsOf(verdict: LossVerdict): LossFormName[] {
   return (Object.keys(lossForms) as LossFormName[]).filter(
@@ -65,8 +73,7 @@ describe('a connection that breaks', () => {
       await using setting = await startSetting({ server: { lossForm } })
       const { client, server, proxy } = setting
       await client.callTool('counter_add')
-      const match = ({ rpcMethod }: { readonly rpcMethod?: string | undefined }): boolean =>
-        rpcMethod === 'tools/call'
+      const match = is.method('tools/call')
       proxy.inject({ match, times: 1, action: 'reset-before' })
       await rejectionOf(client.callTool('counter_add'))
       server.forgetSessions()
@@ -81,7 +88,7 @@ describe('a handshake that fails', () => {
   test('releases everything the first time, and the next call works', async () => {
     await using setting = await startSetting()
     const { client, proxy, observed } = setting
-    proxy.inject({ match: isInitialize, times: 1, action: { status: 503, body: 'Overloaded' } })
+    proxy.inject({ match: is.initialize, times: 1, action: { status: 503, body: 'Overloaded' } })
     expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
       code: 'REJECTED',
       outcome: 'not-executed',
@@ -99,7 +106,7 @@ describe('a handshake that fails', () => {
   test('rejects each waiting call once, and is not kept', async () => {
     await using setting = await startSetting()
     const { client, proxy } = setting
-    proxy.inject({ match: isInitialize, times: 1, action: { status: 503 } })
+    proxy.inject({ match: is.initialize, times: 1, action: { status: 503 } })
     const calls = Array.from({ length: 10 }, () => client.callTool('echo', { text: 'x' }))
     const outcomes = await Promise.allSettled(calls)
     expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill('rejected'))
@@ -111,11 +118,7 @@ describe('a handshake that fails', () => {
     await using setting = await startSetting()
     const { client, proxy } = setting
     const error = { code: -32603, message: 'Not today' }
-    proxy.inject({
-      match: isInitialize,
-      times: 1,
-      action: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error }) },
-    })
+    proxy.inject({ match: is.initialize, times: 1, action: answerWith({ error }) })
     expect(await rejectionOf(client.ping())).toMatchObject({ name: 'McpError', code: -32603 })
     await client.ping()
   })
@@ -125,7 +128,7 @@ describe('a handshake that fails', () => {
     const { client, server, proxy, observed } = setting
     await client.callTool('counter_add')
     server.forgetSessions()
-    proxy.inject({ match: isInitialize, times: 1, action: { status: 503, body: 'Overloaded' } })
+    proxy.inject({ match: is.initialize, times: 1, action: { status: 503, body: 'Overloaded' } })
     const mark = proxy.mark()
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({
@@ -180,7 +183,7 @@ test('opens another session if the first is lost before its handshake has finish
   await using setting = await startSetting()
   const { client, server, proxy } = setting
   proxy.inject({
-    match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+    match: is.method('notifications/initialized'),
     times: 1,
     action: async () => {
       server.forgetSessions()
@@ -198,7 +201,7 @@ describe('late events of an old session', () => {
     await client.ping()
     const late = deferred()
     proxy.inject({
-      match: ({ toolName }) => toolName === 'counter_add',
+      match: is.tool('counter_add'),
       times: 1,
       action: async () => {
         await late.promise
@@ -206,7 +209,7 @@ describe('late events of an old session', () => {
       },
     })
     const slowCall = client.callTool('counter_add')
-    await proxy.waitFor(({ toolName }) => toolName === 'counter_add')
+    await proxy.waitFor(is.tool('counter_add'))
     server.forgetSessions()
     await client.ping()
     const renewed = await client.getSessionId()
@@ -221,7 +224,7 @@ describe('late events of an old session', () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const running = client.callTool('slow')
-    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await server.waitFor(is.tool('slow'))
     server.forgetSessions()
     await client.ping()
     expect(server.count('initialize')).toBe(2)

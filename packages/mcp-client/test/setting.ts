@@ -2,7 +2,13 @@ import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
-import type { Exchange, RecordingProxy, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
+import type {
+  CannedAnswer,
+  Exchange,
+  RecordingProxy,
+  LegacyServer,
+  LegacyServerOptions,
+} from '@x/mcp-testing'
 import { onTestFinished, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
@@ -53,6 +59,21 @@ export function recordEvents(client: McpClient): readonly ObservedEvent[] {
   return observed
 }
 
+/** Resolves with the next event of that name. Call it before the cause of the event. */
+export function next<Name extends keyof McpClientEvents>(
+  client: McpClient,
+  name: Name,
+): Promise<McpClientEvents[Name]> {
+  return new Promise((resolve) => client.on(name, resolve))
+}
+
+/** The warnings of a client. */
+export function warningsOf(observed: readonly ObservedEvent[]): string[] {
+  return observed.flatMap(({ event, payload }) =>
+    event === 'log' && payload.level === 'warning' ? [payload.message] : [],
+  )
+}
+
 /** The states of a client: `created>connecting`, … */
 export function statesOf(observed: readonly ObservedEvent[]): string[] {
   return observed.flatMap(({ event, payload }) =>
@@ -60,8 +81,27 @@ export function statesOf(observed: readonly ObservedEvent[]): string[] {
   )
 }
 
-/** Matches `initialize` at a proxy. */
-export const isInitialize = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'initialize'
+type Matcher = (exchange: Pick<Exchange, 'rpcMethod' | 'toolName' | 'httpMethod'>) => boolean
+
+/** Matches requests at a proxy or a server. */
+export const is: {
+  readonly method: (name: string) => Matcher
+  readonly tool: (name: string) => Matcher
+  readonly initialize: Matcher
+  readonly delete: Matcher
+} = {
+  method: (name) => (one) => one.rpcMethod === name,
+  tool: (name) => (one) => one.toolName === name,
+  initialize: (one) => one.rpcMethod === 'initialize',
+  delete: (one) => one.httpMethod === 'DELETE',
+}
+
+/** Answers a request in place of the server. */
+export function answerWith(
+  answer: { readonly result: object } | { readonly error: object },
+): CannedAnswer {
+  return { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, ...answer }) }
+}
 
 /** The text of a tool's result. */
 export function textOf(result: CallToolResult): string {

@@ -4,30 +4,15 @@ import { connect, createServer } from 'node:net'
 import type { Server, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deferred, startRecordingProxy } from '@x/mcp-testing'
-import type {
-  Exchange,
-  InjectedAction,
-  RecordingProxy,
-  TaskServer,
-  TaskServerOptions,
-} from '@x/mcp-testing'
+import type { InjectedAction, TaskServerOptions } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
-import { rejectionOf, stopClock, textOf } from './setting.ts'
+import { is, rejectionOf, stopClock, textOf } from './setting.ts'
 import { given, polled, startedTask, stored } from './task-setting.ts'
 
 /** A client behind a proxy. */
-async function behindProxy(
-  options: McpClientOptions = {},
-  serverOptions: TaskServerOptions = {},
-): Promise<
-  AsyncDisposable & {
-    readonly server: TaskServer
-    readonly proxy: RecordingProxy
-    readonly client: McpClient
-  }
-> {
+async function behindProxy(options: McpClientOptions = {}, serverOptions: TaskServerOptions = {}) {
   const { server, ...direct } = await given({}, serverOptions)
   const proxy = await startRecordingProxy(server.url)
   const client = new McpClient({ url: proxy.url }, options)
@@ -43,7 +28,7 @@ async function behindProxy(
   }
 }
 
-const isPoll = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tasks/get'
+const isPoll = is.method('tasks/get')
 
 /** Pauses between polls as the client asks for them, or shorter ones. */
 function recordedWaits(pause?: (resolve: () => void) => unknown) {

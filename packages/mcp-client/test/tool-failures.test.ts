@@ -6,11 +6,11 @@ import {
   startRecordingProxy,
   toolFailures,
 } from '@x/mcp-testing'
-import type { CannedAnswer, Exchange, InjectedAction } from '@x/mcp-testing'
+import type { CannedAnswer, InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf } from './setting.ts'
+import { DurableFactory } from './session-stores.ts'
+import { is, rejectionOf } from './setting.ts'
 
 type Form = 'single' | 'parallel' | 'resumed'
 const forms: readonly Form[] = ['single', 'parallel', 'resumed']
@@ -19,7 +19,7 @@ const cases = Object.entries(toolFailures).flatMap(([tool, answer]) =>
   forms.map((form) => ({ tool, answer, form })),
 )
 
-const isCall = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'tools/call'
+const isCall = is.method('tools/call')
 const afterExecution = (answer: CannedAnswer): InjectedAction => ({
   type: 'answer',
   answer,
@@ -72,11 +72,7 @@ describe.each(Object.entries(toolFailures))('on a server of both eras, %s', (_to
     await using client = new McpClient({ url: proxy.url })
     await client.callTool('echo', { text: 'first' })
     proxy.inject({ match: isCall, times: 1, action: afterExecution(answer) })
-    proxy.inject({
-      match: ({ rpcMethod }) => rpcMethod === 'server/discover',
-      times: 2,
-      action: { status: 404 },
-    })
+    proxy.inject({ match: is.method('server/discover'), times: 2, action: { status: 404 } })
     expect(await rejectionOf(client.callTool('echo', { text: 'second' }))).not.toMatchObject({
       outcome: 'not-executed',
     })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import { findServer, withOverrides } from './find-server.ts'
-import type { McpServer, McpServerDirectory, McpServerQuery } from './server-directory.ts'
+import type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'mcp-overrides-'))
 afterAll(() => rm(folder, { recursive: true }))
@@ -21,15 +21,7 @@ const directory: McpServerDirectory = {
   }),
 }
 
-interface Found {
-  readonly server: McpServer
-  readonly logged: readonly string[]
-}
-
-async function found(
-  query: McpServerQuery,
-  environment: Record<string, string> = {},
-): Promise<Found> {
+async function found(query: McpServerQuery, environment: Record<string, string> = {}) {
   const logged: string[] = []
   const { signal } = new AbortController()
   const log = (level: string, message: string): void => void logged.push(`${level}: ${message}`)
@@ -50,8 +42,7 @@ describe('an override', () => {
       'mcpServer.shop.Shared': { name: 'Shop in Shared' },
       'mcpServer.shop': { name: 'Any shop' },
     }
-    const named = (query: McpServerQuery): Promise<Found> =>
-      withOverrides(overrides, () => found(query))
+    const named = (query: McpServerQuery) => withOverrides(overrides, () => found(query))
     const shared = await named({ slug: 'shop', folderPath: 'Shared' })
     expect(shared.server).toMatchObject({ name: 'Shop in Shared', folderPath: 'Shared' })
     const other = await named({ slug: 'shop', folderPath: 'Other' })
@@ -105,7 +96,7 @@ describe('an override', () => {
 describe('withOverrides()', () => {
   test('lasts as long as its function, and parallel calls do not interfere', async () => {
     const gate = deferred()
-    const later = (name: string): Promise<Found> =>
+    const later = (name: string) =>
       withOverrides({ 'mcpServer.shop': { name } }, async () => {
         await gate.promise
         return found({ slug: 'shop' })

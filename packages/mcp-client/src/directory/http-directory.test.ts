@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, freePort, startTestServer } from '@x/mcp-testing'
-import type { TestServer } from '@x/mcp-testing'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { rejectionOf } from '../../test/setting.ts'
 import { httpDirectory } from './http-directory.ts'
 import type { HttpDirectoryOptions } from './http-directory.ts'
 import type { McpServerQuery } from './server-directory.ts'
@@ -13,11 +13,6 @@ beforeEach(() => {
   }
 })
 
-interface Asked {
-  readonly path: string
-  readonly headers: IncomingHttpHeaders
-}
-
 interface Answer {
   readonly status?: number
   readonly json?: unknown
@@ -25,25 +20,16 @@ interface Answer {
   readonly headers?: Record<string, string>
 }
 
-interface DirectoryServer extends AsyncDisposable {
-  readonly server: TestServer
-  /** With a path of organization and tenant. */
-  readonly baseUrl: string
-  readonly asked: readonly Asked[]
-  retrieve(query: McpServerQuery, options?: HttpDirectoryOptions): Promise<unknown>
-  refusal(query: McpServerQuery, options?: HttpDirectoryOptions): Promise<unknown>
-}
-
 const FOLDERS = '/org/tenant/orchestrator_/api/FoldersNavigation/GetFoldersForCurrentUser'
 const shop = { slug: 'shop', name: 'The shop', mcpUrl: 'https://shop.example/mcp' }
 
-/** Starts a directory with responses by path. */
+/** Starts a directory with responses by path. `baseUrl` has a path of organization and tenant. */
 async function startDirectory(
   answers: Readonly<Record<string, Answer | ((url: URL) => Answer)>> = {
     '/org/tenant/agenthub_/api/servers/shop': { json: shop },
   },
-): Promise<DirectoryServer> {
-  const asked: Asked[] = []
+) {
+  const asked: { readonly path: string; readonly headers: IncomingHttpHeaders }[] = []
   const server = await startTestServer((request, response) => {
     asked.push({ path: request.url ?? '', headers: request.headers })
     const url = new URL(request.url ?? '', 'http://directory.test')
@@ -52,18 +38,13 @@ async function startDirectory(
     response.writeHead(status, headers).end(text ?? JSON.stringify(json ?? {}))
   })
   const baseUrl = new URL('/org/tenant', server.url).href
-  const retrieve: DirectoryServer['retrieve'] = (query, options) =>
+  const retrieve = (query: McpServerQuery, options?: HttpDirectoryOptions): Promise<unknown> =>
     httpDirectory({ baseUrl, ...options }).retrieve(query)
   return {
-    server,
     baseUrl,
     asked,
     retrieve,
-    refusal: (query, options) =>
-      retrieve(query, options).then(
-        () => Promise.reject(new Error('It was expected to be refused')),
-        (error: unknown) => error,
-      ),
+    refusal: (...args: Parameters<typeof retrieve>) => rejectionOf(retrieve(...args)),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }

@@ -5,12 +5,7 @@ import { inspect, promisify } from 'node:util'
 import { everythingStdioCommand, sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import {
-  McpClient,
-  McpClientError,
-  SessionInfoFactory,
-  StaticServerDirectory,
-} from '../../src/index.ts'
+import { McpClient, McpClientError, StaticServerDirectory } from '../../src/index.ts'
 import { rejectionOf, statesOf, stopClock, recordEvents, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
@@ -61,11 +56,10 @@ describe('a server on stdio', { timeout: 20_000 }, () => {
   })
 
   test('creates no session store, and is not asked for its era', async () => {
-    const sessionInfoFactory = new (class extends SessionInfoFactory {
-      override createSession(): never {
-        throw new Error('There is no session to keep')
-      }
-    })()
+    const createSession = (): never => {
+      throw new Error('There is no session to keep')
+    }
+    const sessionInfoFactory = { createSession }
     await using client = new McpClient(misbehaving(), { sessionInfoFactory })
     await client.ping()
     expect(client.status()).toMatchObject({ state: 'active', era: 'legacy', epoch: 1 })
