@@ -53,7 +53,9 @@ describe.each([
       expect(next.status().sessions[0]).toMatchObject({ era: after })
     }
     expect(server.ledger.executions('echo')).toBe(3)
-    expect(server.legacy.count('initialize') + server.modern.count('initialize')).toBeLessThan(3)
+    // A stateless server is asked for a session twice before the transport asks for its revisions.
+    const asked = [server.legacy.count('initialize'), server.modern.count('initialize')]
+    expect(asked).toEqual([1, after === 'modern' ? 2 : 0])
   })
 
   test('fails one call without a retry, and serves the next', async () => {
