@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
 
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
-import { check, isRecord } from '@x/internal'
-import type { Check, Checks } from '@x/internal'
+import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
-import { systemClock } from '../internal/clock.ts'
-import type { Clock } from '../internal/clock.ts'
+import { systemClock, type Clock } from '../internal/clock.ts'
 import { pause, withDeadline } from '../internal/timers.ts'
 import type {
   Agent,
@@ -96,6 +94,7 @@ class LangGraphServerSource implements AgentSource {
   readonly #idPrefix: string
   readonly #options: LangGraphServerSourceOptions
   readonly #clock: Clock
+  readonly #timeoutMs: number
   readonly #known = new Map<string, RemoteAssistant>()
   readonly #closing = new AbortController()
   #streamsSubgraphs = false
@@ -116,6 +115,7 @@ class LangGraphServerSource implements AgentSource {
     this.#idPrefix = `langgraph-server:${place}/`
     this.#options = options
     this.#clock = options.clock ?? systemClock
+    this.#timeoutMs = options.timeoutMs ?? 10_000
   }
 
   async start(listener: AgentListener): Promise<void> {
@@ -207,7 +207,7 @@ class LangGraphServerSource implements AgentSource {
   /** Follows a run that was started before to its end. @throws RunError; HTTPError 404 for an unknown run */
   async *#follow(
     client: Client,
-    { thread, runId, signal }: RemoteRunNames,
+    { thread, runId, signal }: Readonly<{ thread: string; runId: string; signal: AbortSignal }>,
     end: GraphEnd,
   ): AsyncGenerator<AgentUpdate> {
     let status = ''
@@ -265,7 +265,7 @@ class LangGraphServerSource implements AgentSource {
         if (run !== undefined) await this.#cancelRun(client, remote.thread, run)
       })
     }
-    if (waiting.isConversation !== true) await this.#deleteThread(this.#client(), waiting.thread)
+    if (!waiting.isConversation) await this.#deleteThread(this.#client(), waiting.thread)
   }
 
   async forgetThread(_agentId: string, thread: string): Promise<void> {
@@ -281,8 +281,7 @@ class LangGraphServerSource implements AgentSource {
   /** A new client for each use: it has no connection, and each call has its own trace context. */
   async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
     const { Client: SdkClient } = await import('@langchain/langgraph-sdk')
-    const { url, apiKey, headers = {}, timeoutMs: ms = 10_000, fetch: ownFetch } = this.#options
-    const clock = this.#clock
+    const { url, apiKey, fetch: ownFetch } = this.#options
     return new SdkClient({
       apiUrl: url,
       // With `undefined` the SDK would send a key from the environment to this server.
@@ -290,9 +289,7 @@ class LangGraphServerSource implements AgentSource {
       defaultHeaders: { ...trace },
       onRequest: async (_url, init) => {
         const merged = new Headers(init.headers)
-        for (const [name, value] of Object.entries(await headersNow(headers, { clock, ms }))) {
-          merged.set(name, value)
-        }
+        for (const [name, value] of Object.entries(await this.#headers())) merged.set(name, value)
         return { ...init, headers: merged }
       },
       // No request is sent twice. The gateway limits the number of calls.
@@ -399,12 +396,13 @@ class LangGraphServerSource implements AgentSource {
    * first nodes ran. That server streams the updates of subgraphs anyway. The SDK has no method for `/info`.
    */
   async #canStreamSubgraphs(signal: AbortSignal): Promise<boolean> {
-    const { url, apiKey, headers = {}, timeoutMs: ms = 10_000 } = this.#options
-    const { fetch: ask = fetch } = this.#options
+    const { url, apiKey, fetch: ask = fetch } = this.#options
     try {
-      const own = await headersNow(headers, { clock: this.#clock, ms })
       const response = await ask(`${url.replace(/\/$/, '')}/info`, {
-        headers: { ...(apiKey !== undefined && { 'x-api-key': apiKey }), ...own },
+        headers: {
+          ...(apiKey !== undefined && { 'x-api-key': apiKey }),
+          ...(await this.#headers()),
+        },
         redirect: 'error',
         signal,
       })
@@ -422,7 +420,12 @@ class LangGraphServerSource implements AgentSource {
   }
 
   #late(): AbortSignal {
-    return AbortSignal.timeout(this.#options.timeoutMs ?? 10_000)
+    return AbortSignal.timeout(this.#timeoutMs)
+  }
+
+  #headers(): Promise<Headers> {
+    const { headers = {} } = this.#options
+    return headersNow(headers, { clock: this.#clock, ms: this.#timeoutMs })
   }
 
   async #deleteThread(client: Client | Promise<Client>, thread: string): Promise<void> {
@@ -460,12 +463,6 @@ const FORGOTTEN =
 interface RemoteThread {
   readonly thread: string
   readonly run: string
-}
-
-interface RemoteRunNames {
-  readonly thread: string
-  readonly runId: string
-  readonly signal: AbortSignal
 }
 
 /** @returns `undefined` for anything else than the state of a run at the server */

@@ -18,8 +18,7 @@ import {
   valueAt,
   type SettingPath,
 } from '../gateway/setting-paths.ts'
-import { importSection, PACKAGES } from './file-sections.ts'
-import type { FileSections } from './file-sections.ts'
+import { importSection, PACKAGES, type FileSections } from './file-sections.ts'
 import { toFileSchema, type FileSettings } from './file-settings.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>

@@ -9,9 +9,9 @@ import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { JwtIssuerOptions } from '../http/auth/jwt.ts'
 import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
-import { HEALTH_PATH, READY_PATH } from '../gateway/health-routes.ts'
 import type { SettingPath } from '../gateway/setting-paths.ts'
 import { ARTIFACTS_PATH } from '../http/artifact-routes.ts'
+import { HEALTH_PATH, READY_PATH } from '../http/router.ts'
 import {
   headers,
   matching,
@@ -27,8 +27,7 @@ import {
 import { settingsShape, type GatewayOptions, type GatewaySettings } from '../options.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import { PACKAGES } from './file-sections.ts'
-import type { FileSections, SectionContext } from './file-sections.ts'
+import { PACKAGES, type FileSections, type SectionContext } from './file-sections.ts'
 
 /** A configuration file with all defaults in place. */
 export interface FileSettings extends GatewaySettings {

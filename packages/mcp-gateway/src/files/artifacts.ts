@@ -286,12 +286,8 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /** Waits for a running sweep. */
-  async close(): Promise<void> {
-    await this.#sweeper.close()
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
+    await this.#sweeper.close()
   }
 
   /** Writes the bytes of the next version of a name, as long as the account has room for more. */
@@ -486,23 +482,17 @@ function notFound(): GatewayError {
 }
 
 /** One version of a file, with the facts that its owner may see. */
-export interface Artifact {
+export interface Artifact extends StoredFile {
   /** URI of the latest version. */
   readonly uri: string
   /** URI of this version. */
   readonly versionUri: string
   readonly scope: string
-  readonly name: string
-  readonly version: number
-  readonly mimeType: string
-  /** bytes */
-  readonly size: number
   /** hex */
   readonly sha256: string
   /** Run that wrote it. `undefined` for an upload. */
   readonly runId: string | undefined
   /** Milliseconds since 1970. */
-  readonly createdAt: number
   readonly expiresAt: number
 }
 

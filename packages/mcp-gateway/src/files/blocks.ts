@@ -1,17 +1,10 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
-import { previewFrom, textFrom } from './media-types.ts'
-import type { FileKind } from './media-types.ts'
+import { previewFrom, textFrom, type FileKind } from './media-types.ts'
+import type { StoredFile } from './result-files.ts'
 import type { InlineSettings } from '../options.ts'
 
 /** A file as a result shows it. */
-export interface ShownFile {
-  readonly uri: string
-  readonly name: string
-  readonly mimeType: string
-  /** bytes */
-  readonly size: number
-  readonly version: number
-}
+type ShownFile = Omit<StoredFile, 'createdAt'>
 
 interface InlineFile extends Pick<ShownFile, 'uri' | 'mimeType'> {
   readonly kind: FileKind

@@ -1,7 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Artifact } from './artifacts.ts'
-import { encodedName } from './uri.ts'
-import type { ArtifactAddress } from './uri.ts'
+import { encodedName, type ArtifactAddress } from './uri.ts'
 import type { Clock } from '../internal/clock.ts'
 
 /** Time for which a link works: everyone who has it can download the file. */

@@ -45,7 +45,7 @@ function world(options: WorldOptions = {}): World {
     signal: stop.signal,
   })
   const end = async (): Promise<void> => {
-    await own.close()
+    await own[Symbol.asyncDispose]()
     await store.close()
   }
   return { artifacts, files, stop, [Symbol.asyncDispose]: end }

@@ -25,8 +25,7 @@ import type {
 import { artifactNameFrom, encodedName } from './uri.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import { abortable } from '../internal/timers.ts'
-import { createGuardedFetch } from '../internal/guarded-fetch.ts'
-import type { GuardedFetch } from '../internal/guarded-fetch.ts'
+import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { ArtifactSettings, InlineSettings } from '../options.ts'
 import { MeasuredBytes } from '../store/blobs.ts'
 

@@ -1,6 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import { listAll } from '../store/gateway-store.ts'
-import type { Records } from '../store/gateway-store.ts'
+import { listAll, type Records } from '../store/gateway-store.ts'
 
 /** Most versions of all files of one account. */
 const MAX_VERSIONS = 1000

@@ -1,6 +1,5 @@
 // Checks the options of `createGateway`: settings by their schema, objects of the program by what they can do.
-import { check, isRecord } from '@x/internal'
-import type { Check, Checks } from '@x/internal'
+import { check, isRecord, type Check, type Checks } from '@x/internal'
 
 import { z } from 'zod'
 

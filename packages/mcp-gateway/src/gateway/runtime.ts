@@ -6,8 +6,7 @@ import { newScopeId } from '../files/namespaces.ts'
 import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
-import type { Authenticator } from '../http/auth/authenticator.ts'
-import { signInRefusal } from '../http/auth/authenticator.ts'
+import { signInRefusal, type Authenticator } from '../http/auth/authenticator.ts'
 import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
@@ -19,7 +18,6 @@ import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../htt
 import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
 import { checkedOptions, listenChecks, stdioChecks } from './checked-options.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
-import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 import { ChangeBatches, ChangeFeed } from '../mcp/change-feed.ts'
@@ -32,7 +30,14 @@ import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
 import { SignedCursors, stateKeyFrom } from '../internal/signing.ts'
-import { Router, type HttpRoute } from '../http/router.ts'
+import {
+  documentRoute,
+  HEALTH_PATH,
+  READY_PATH,
+  Router,
+  type Document,
+  type HttpRoute,
+} from '../http/router.ts'
 import { toResponse, webExchange } from '../http/web-edge.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
@@ -211,14 +216,19 @@ export class Runtime implements AsyncDisposable {
       clock,
       onError: this.#onError,
     })
-    this.#rates = new RateLimits(this.#store.rates, {
-      requestsPerMinute: options.requestsPerMinute,
-      onError: this.#onError,
-    })
+    this.#rates = new RateLimits(this.#store.rates, options.requestsPerMinute, this.#onError)
     this.#parts = this.#handlerParts()
     this.#handlers = makeHandlers(this.#parts)
     const streams = this.#makeStreams()
-    this.#modern = this.#makeModern(streams)
+    this.#modern = new StatelessHttp({
+      handlers: this.#handlers,
+      parts: this.#parts,
+      changes: this.#changes,
+      maxSubscriptions: options.sessions.max,
+      streams,
+      disconnectGraceMs: this.#limits.disconnectGraceMs,
+      clock,
+    })
     this.#legacy = this.#makeLegacy({ streams })
     this.#router = this.#makeRouter()
     const { path } = http
@@ -287,7 +297,7 @@ export class Runtime implements AsyncDisposable {
   async work(): Promise<void> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     await this.#start()
-    await this.#tasks.work()
+    await this.#tasks.executions.work()
   }
 
   /**
@@ -307,7 +317,7 @@ export class Runtime implements AsyncDisposable {
     this.#isUnready = true
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
     // Queued tasks do not come through load balancers.
-    const handedOver = this.#tasks.stopWorking()
+    const handedOver = this.#tasks.executions.stopWorking()
     if (drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
@@ -321,7 +331,7 @@ export class Runtime implements AsyncDisposable {
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
     await this.#listeners.close()
-    await this.#artifacts?.artifacts.close()
+    await this.#artifacts?.artifacts[Symbol.asyncDispose]()
     this.#artifacts?.changes.close()
     await this.#changes.close()
     await this.#lease[Symbol.asyncDispose]().catch((cause: unknown) => {
@@ -380,18 +390,6 @@ export class Runtime implements AsyncDisposable {
     return new OpenStreams(maxPerPrincipal, this.#limits.streamsPerAddress, this.#clock)
   }
 
-  #makeModern(streams: OpenStreams): StatelessHttp {
-    return new StatelessHttp({
-      handlers: this.#handlers,
-      parts: this.#parts,
-      changes: this.#changes,
-      maxSubscriptions: this.#options.sessions.max,
-      streams,
-      disconnectGraceMs: this.#limits.disconnectGraceMs,
-      clock: this.#clock,
-    })
-  }
-
   #makeLegacy(own: Pick<SessionHttpOptions, 'streams'> & Partial<SessionHttpOptions>): SessionHttp {
     return new SessionHttp({
       handlers: this.#handlers,
@@ -433,11 +431,6 @@ export class Runtime implements AsyncDisposable {
       observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
-    const readiness = {
-      isStoreReady: () => this.#isStoreReady(),
-      isListable: () => this.registry.isListable,
-      isDraining: () => this.#isUnready,
-    }
     return new Router({
       modern: this.#modern,
       legacy: this.#legacy,
@@ -455,7 +448,7 @@ export class Runtime implements AsyncDisposable {
               }),
             ]
           : []),
-        ...healthRoutes(readiness),
+        ...this.#healthRoutes(),
         ...(this.#metrics && metricsPath !== undefined
           ? [metricsRoute(metricsPath, this.#metrics)]
           : []),
@@ -468,6 +461,20 @@ export class Runtime implements AsyncDisposable {
       isDraining,
       onError: this.#onError,
     })
+  }
+
+  /** Answers `GET` of two paths for orchestrators, which address the gateway by its IP address. */
+  #healthRoutes(): readonly HttpRoute[] {
+    const readiness = async (): Promise<Document> => {
+      if (this.#isUnready) return healthDocument(['draining'])
+      const isReady = await this.#isStoreReady()
+      const isListable = this.registry.isListable
+      return healthDocument([...(isReady ? [] : ['store']), ...(isListable ? [] : ['agents'])])
+    }
+    return [
+      documentRoute(HEALTH_PATH, async () => healthDocument([])),
+      documentRoute(READY_PATH, readiness),
+    ]
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
@@ -523,6 +530,13 @@ function hostsOf({ auth, http }: CheckedOptions): readonly string[] | 'any' {
   // A page that lies about its host has no credential. Without credentials the host is the only protection.
   if (auth && allowedHosts.length === 0 && own.length === 0) return 'any'
   return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
+}
+
+/** `{"status":"ok"}`, or 503 with the reasons for which the gateway takes no calls now. */
+function healthDocument(reasons: readonly string[]): Document {
+  const isOk = reasons.length === 0
+  const text = JSON.stringify(isOk ? { status: 'ok' } : { status: 'unavailable', reasons })
+  return { status: isOk ? 200 : 503, mimeType: 'application/json', text }
 }
 
 function authRoute(

@@ -18,7 +18,7 @@ const unexpected = (error: Error): never => {
 }
 
 const ratesOf = (store: MemoryGatewayStore, requestsPerMinute: number): RateLimits =>
-  new RateLimits(store.rates, { requestsPerMinute, onError: unexpected })
+  new RateLimits(store.rates, requestsPerMinute, unexpected)
 
 test('answers 429 with Retry-After to a caller with too many requests, and serves the others', async () => {
   let now = 0
@@ -65,7 +65,7 @@ test('refuses nothing while the store cannot count, and reports the failure', as
   const cause = new Error('down')
   const take = (): Promise<never> => Promise.reject(cause)
   const onError = (error: Error): void => void errors.push(error)
-  const rates = new RateLimits({ take }, { requestsPerMinute: 1, onError })
+  const rates = new RateLimits({ take }, 1, onError)
   expect(await rates.byNetwork('192.0.2.1')).toBeUndefined()
   expect(errors).toMatchObject([{ cause }])
 })

@@ -13,13 +13,6 @@ const MAX_WRONG = 600
 /** Number of networks and of credentials that are remembered. */
 const MAX_KEPT = 10_000
 
-export interface RateLimitsOptions {
-  /** Requests of one caller per minute; of one network for callers without a name. 0: no limit. */
-  readonly requestsPerMinute: number
-  /** Receives failures of the store. The requests are served all the same. */
-  readonly onError: (error: Error) => void
-}
-
 /**
  * Limits how often callers may send requests. The store counts for all processes together. Each method returns 429 with
  * `Retry-After`, or `undefined` if the request may go on. While the store cannot count, no request is refused: who
@@ -34,9 +27,13 @@ export class RateLimits {
   /** Digests of accepted credentials. */
   readonly #accepted: Map<string, true> = new BoundedMap(MAX_KEPT)
 
-  constructor(rates: Rates, { requestsPerMinute, onError }: RateLimitsOptions) {
+  /**
+   * @param perMinute requests of one caller; of one network for callers without a name. 0: no limit
+   * @param onError receives failures of the store. The requests are served all the same
+   */
+  constructor(rates: Rates, perMinute: number, onError: (error: Error) => void) {
     this.#rates = rates
-    this.#perMinute = requestsPerMinute
+    this.#perMinute = perMinute
     this.#onError = onError
   }
 

@@ -31,6 +31,11 @@ export interface HttpRoute {
   handle(exchange: HttpExchange): Promise<Reply | undefined>
 }
 
+/** Answers 200 while the process lives. */
+export const HEALTH_PATH = '/healthz'
+/** Answers 200 while calls may come, else 503. */
+export const READY_PATH = '/readyz'
+
 /** A document at a path. */
 export interface Document {
   readonly status: number

@@ -82,16 +82,16 @@ const STAYS_CALL = 'A call cannot become a task, because the store is away'
  * reader of the record ends the task as failed; with an engine, another process continues the call.
  */
 export class Tasks {
+  readonly executions: TaskExecutions
   readonly #options: TasksOptions
   readonly #records: TaskRecords
-  readonly #executions: TaskExecutions
   /** Number of tasks that are being stored, by owner. The store does not count them yet. */
   readonly #creating = new Map<string, number>()
 
   constructor(options: TasksOptions) {
     this.#options = options
     this.#records = new TaskRecords(options)
-    this.#executions = new TaskExecutions(this.#records, options)
+    this.executions = new TaskExecutions(this.#records, options)
   }
 
   /**
@@ -110,7 +110,7 @@ export class Tasks {
     let created = isAlways || engine ? await this.#create(call) : undefined
     if (created && !created.isOwn) return this.#other(created)
     if (created && engine) return this.#queue(call, created)
-    const execution = this.#executions.beginCall(call.execute, call.progress)
+    const execution = this.executions.beginCall(call.execute, call.progress)
     const { outcome } = execution
     const leave = (): void => execution.stop(signal.reason)
     if (signal.aborted) leave()
@@ -132,7 +132,7 @@ export class Tasks {
         return await this.#other(created)
       }
       const { found, release } = created
-      if (found.task.status === 'working') this.#executions.attend(execution, found)
+      if (found.task.status === 'working') this.executions.attend(execution, found)
       void execution.done.then(release)
       return { task: found.task, isReplayed: false }
     } finally {
@@ -165,7 +165,7 @@ export class Tasks {
       if (task === found.task) return
       const isStored =
         task.status === 'working'
-          ? await this.#executions.resume({ ...found, task }, prepare(task))
+          ? await this.executions.resume({ ...found, task }, prepare(task))
           : await this.#records.put(found.key, task, found.version)
       if (isStored) return
     }
@@ -191,30 +191,20 @@ export class Tasks {
   async cancel(reference: TaskReference): Promise<void> {
     const found = await this.#records.find(reference)
     await this.#records.apply(found, { type: 'cancelled' })
-    await this.#executions.stop(found)
-  }
-
-  /** Executes queued tasks in this process, until `close()`. @throws GatewayError `UNAVAILABLE`; `CONFIG` without an engine */
-  work(): Promise<void> {
-    return this.#executions.work()
-  }
-
-  /** Hands the tasks of an engine that this process executes to other processes, and takes no more of them. */
-  stopWorking(): Promise<void> {
-    return this.#executions.stopWorking()
+    await this.executions.stop(found)
   }
 
   /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
   async close(): Promise<void> {
     this.#records.endWaits() // clients of an engine's tasks ask another process for the results
-    await this.#executions.close()
+    await this.executions.close()
     await this.#records.stop()
   }
 
   /** Returns the task, after it was continued or ended if the process that executed it died. */
   async #current(found: StoredTask): Promise<Task> {
-    const isExecuted = await this.#executions.isExecuted(found.task)
-    return isExecuted ? found.task : this.#executions.takeOver(found)
+    const isExecuted = await this.executions.isExecuted(found.task)
+    return isExecuted ? found.task : this.executions.takeOver(found)
   }
 
   /** Returns the task that another request for the same call has created. */
@@ -233,7 +223,7 @@ export class Tasks {
     { isAlways, owner, signal }: TaskCall,
     { found, isClaimed }: CreatedTask,
   ): Promise<CallToolResult | BegunTask> {
-    await this.#executions.submit(found)
+    await this.executions.submit(found)
     const task = isAlways ? found.task : await this.#records.settled(found, signal, PATIENCE_MS)
     if (signal.aborted && !isClaimed) {
       await this.cancel({ owner, taskId: task.taskId }) // no client has its id
@@ -286,7 +276,7 @@ export class Tasks {
     try {
       // Before the claim: a call that stays a call claims its key itself.
       const isFull = (await this.#records.count(owner)) + others >= maxPerPrincipal
-      if (isFull || this.#executions.isClosed) return undefined
+      if (isFull || this.executions.isClosed) return undefined
       await this.#records.start()
       release = engine ? undefined : await lease.hold()
       const claim = engine && (await call.claim())
@@ -299,7 +289,7 @@ export class Tasks {
       const expiresAt = now + maxRunMs + ttlMs
       const process = engine ? '' : lease.id
       const task = newTask({ taskId, tool, order, process, expiresAt, remote }, now)
-      const asked = questions && this.#executions.toEvent(task, questions)
+      const asked = questions && this.executions.toEvent(task, questions)
       // The process of the first call died before it could store the task, or the task has expired.
       const isTooLate = claim?.isNew === false && claim.ageMs > CLAIM_MS
       const first = asked ? nextTask(task, asked, now) : task

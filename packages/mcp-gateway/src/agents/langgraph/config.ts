@@ -3,8 +3,7 @@ import { dirname, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
-import { isRunnableGraph } from './definition.ts'
-import type { GraphDefinition, RunnableGraph } from './definition.ts'
+import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './definition.ts'
 
 /**
  * Reads the graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The

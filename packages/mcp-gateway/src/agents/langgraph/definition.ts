@@ -1,5 +1,4 @@
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, type Checks } from '@x/internal'
 import type { OutputFile } from '../../files/result-files.ts'
 import type { AgentInput, Skill } from '../agent.ts'
 

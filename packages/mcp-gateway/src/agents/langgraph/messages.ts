@@ -2,11 +2,9 @@ import { isRecord } from '@x/internal'
 import mime from 'mime'
 import { bareType, isTextType, textFrom } from '../../files/media-types.ts'
 import type { InputFile, OutputFile } from '../../files/result-files.ts'
-import { messageFieldOf } from '../agent.ts'
-import type { AgentInput, AgentUpdate, JsonSchema } from '../agent.ts'
+import { messageFieldOf, type AgentInput, type AgentUpdate, type JsonSchema } from '../agent.ts'
 import type { GraphOutput } from './definition.ts'
-import { interruptsFrom } from './interrupts.ts'
-import type { GraphInterrupt } from './interrupts.ts'
+import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
 
 /** Largest file that a message contains. The message names larger files and their URIs. */
 const MAX_INLINE_BYTES = 5 * 1024 * 1024

@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { check, isRecord } from '@x/internal'
-import type { Check, Checks } from '@x/internal'
+import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../../errors.ts'
-import { systemClock } from '../../internal/clock.ts'
-import type { Clock } from '../../internal/clock.ts'
+import { systemClock, type Clock } from '../../internal/clock.ts'
 import { withDeadline } from '../../internal/timers.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
 import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
@@ -23,6 +21,9 @@ export interface LangGraphSourceOptions {
   /** @default systemClock */
   readonly clock?: Clock | undefined
 }
+
+/** Graphs by name, or the path of a `langgraph.json`. */
+type Graphs = Readonly<Record<string, GraphDefinition>> | string | URL
 
 /** Time limit for the deletion of a thread. */
 const DELETE_MS = 5000
@@ -62,15 +63,12 @@ interface LoadedGraph {
 class LangGraphSource implements AgentSource {
   readonly name = 'langgraph'
   readonly isLocal = true
-  readonly #graphs: Readonly<Record<string, GraphDefinition>> | string | URL
+  readonly #graphs: Graphs
   readonly #options: LangGraphSourceOptions
   readonly #loaded = new Map<string, LoadedGraph>()
   #listener: AgentListener | undefined
 
-  constructor(
-    graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
-    options: LangGraphSourceOptions,
-  ) {
+  constructor(graphs: Graphs, options: LangGraphSourceOptions) {
     this.#graphs = graphs
     this.#options = options
   }

@@ -1,6 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, type Checks } from '@x/internal'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
 import type { Principal } from '../../internal/principal.ts'
 import { authenticateToken, challengeResponse } from './authenticator.ts'

@@ -1,5 +1,4 @@
-import { check, isRecord } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, isRecord, type Checks } from '@x/internal'
 import { createRemoteJWKSet, customFetch, decodeJwt, errors, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
