@@ -1,8 +1,6 @@
-import { AgentCard, canonicalizeAgentCard } from '@a2a-js/sdk'
-import type { AgentSkill } from '@a2a-js/sdk'
+import { AgentCard, canonicalizeAgentCard, type AgentSkill } from '@a2a-js/sdk'
 import { isRecord } from '@x/internal'
-import { GatewayError } from '@x/mcp-gateway'
-import type { Agent, Skill } from '@x/mcp-gateway'
+import { GatewayError, type Agent, type Skill } from '@x/mcp-gateway'
 import { createLocalJWKSet, flattenedVerify, type JWK } from 'jose'
 
 /** Where the card of an agent is, and the id that the agent has for the gateway. */

@@ -1,5 +1,4 @@
-import { setting } from '@x/mcp-gateway/adapter'
-import type { SourceSection } from '@x/mcp-gateway/adapter'
+import { setting, type SourceSection } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import { a2aSource } from './source.ts'
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import { Role, TaskState as State } from '@a2a-js/sdk'
-import type { Message, Part, TaskStatus } from '@a2a-js/sdk'
+import { Role, TaskState as State, type Message, type Part, type TaskStatus } from '@a2a-js/sdk'
 import { isRecord } from '@x/internal'
 import type { AgentCall, FinalUpdate, InputFile, OutputFile, Resume } from '@x/mcp-gateway'
 

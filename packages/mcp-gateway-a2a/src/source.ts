@@ -1,7 +1,6 @@
 import type { AgentCard } from '@a2a-js/sdk'
 import type { Client } from '@a2a-js/sdk/client'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, type Checks } from '@x/internal'
 import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
 import type {
   Agent,

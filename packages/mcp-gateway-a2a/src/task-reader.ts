@@ -1,6 +1,5 @@
 import type { Artifact, Message, Part, StreamResponse, Task, TaskStatus } from '@a2a-js/sdk'
-import { GatewayError } from '@x/mcp-gateway'
-import type { AgentUpdate, FinalUpdate } from '@x/mcp-gateway'
+import { GatewayError, type AgentUpdate, type FinalUpdate } from '@x/mcp-gateway'
 import { countBytes, findFiles, findProgress, joinText, toFinalUpdate } from './messages.ts'
 import type { TaskState } from './messages.ts'
 

@@ -1,8 +1,7 @@
 import type { Message, StreamResponse } from '@a2a-js/sdk'
 import type { Client, RequestOptions } from '@a2a-js/sdk/client'
 
-import { GatewayError } from '@x/mcp-gateway'
-import type { AgentUpdate, FinalUpdate, RemoteRun } from '@x/mcp-gateway'
+import { GatewayError, type AgentUpdate, type FinalUpdate, type RemoteRun } from '@x/mcp-gateway'
 import { abortable, pause } from '@x/mcp-gateway/adapter'
 import { isOver } from './messages.ts'
 import type { Settings } from './source.ts'

@@ -3,8 +3,7 @@ import { readWebBody } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import type { Clients } from './clients.ts'
 import type { Grant, Grants, IssuedTokens } from './grants.ts'
-import { IdentityServiceError } from './identity-service.ts'
-import type { Identity, IdentityService } from './identity-service.ts'
+import { IdentityServiceError, type Identity, type IdentityService } from './identity-service.ts'
 
 /** Context of the four endpoints. */
 export interface Facade {

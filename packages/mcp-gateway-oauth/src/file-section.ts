@@ -1,5 +1,4 @@
-import { setting } from '@x/mcp-gateway/adapter'
-import type { AuthSection } from '@x/mcp-gateway/adapter'
+import { setting, type AuthSection } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import { oauthFacade } from './oauth-facade.ts'
 

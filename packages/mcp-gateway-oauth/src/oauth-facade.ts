@@ -1,5 +1,4 @@
-import { check, isRecord } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, isRecord, type Checks } from '@x/internal'
 import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
 import type { Authenticator, GatewayStore, GuardedFetch, RequestSource } from '@x/mcp-gateway'
 import {
@@ -15,8 +14,7 @@ import { Clients } from './clients.ts'
 import { authorize, callback, oauthError, register, token, tooManyAttempts } from './endpoints.ts'
 import type { Facade } from './endpoints.ts'
 import { Grants, secretKey } from './grants.ts'
-import { identityService } from './identity-service.ts'
-import type { IdentityService } from './identity-service.ts'
+import { identityService, type IdentityService } from './identity-service.ts'
 
 export interface OAuthFacadeOptions {
   /** The store of the gateway. Any process with this store continues a sign-in that another one began. */

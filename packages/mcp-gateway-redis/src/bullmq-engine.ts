@@ -1,11 +1,8 @@
 import { hash } from 'node:crypto'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
-import { GatewayError } from '@x/mcp-gateway'
-import type { ExecuteRun, RunEngine } from '@x/mcp-gateway'
+import { check, type Checks } from '@x/internal'
+import { GatewayError, type ExecuteRun, type RunEngine } from '@x/mcp-gateway'
 import { assertGatewayOptions } from '@x/mcp-gateway/adapter'
-import { Queue, WaitingError, Worker } from 'bullmq'
-import type { Job } from 'bullmq'
+import { Queue, WaitingError, Worker, type Job } from 'bullmq'
 import { createClient } from 'redis'
 
 export interface BullmqEngineOptions {

@@ -1,5 +1,4 @@
-import { setting } from '@x/mcp-gateway/adapter'
-import type { StoreSection } from '@x/mcp-gateway/adapter'
+import { setting, type StoreSection } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import { bullmqEngine } from './bullmq-engine.ts'
 import { redisStore, type RedisStoreOptions } from './redis-store.ts'

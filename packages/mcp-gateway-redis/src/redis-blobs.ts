@@ -1,6 +1,5 @@
 import { parseBytes, parseNumber } from '@x/internal/redis'
-import { GatewayError } from '@x/mcp-gateway'
-import type { Blobs, WrittenBlob } from '@x/mcp-gateway'
+import { GatewayError, type Blobs, type WrittenBlob } from '@x/mcp-gateway'
 import { isRandomId, MeasuredBytes } from '@x/mcp-gateway/adapter'
 import type { RedisCommands } from './redis-commands.ts'
 

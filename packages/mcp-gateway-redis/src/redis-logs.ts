@@ -17,8 +17,7 @@ import {
   toLogTag,
 } from '@x/mcp-gateway/adapter'
 import type { RedisCommands } from './redis-commands.ts'
-import { parseEntry, toEntryId, toPlace } from './redis-tails.ts'
-import type { RedisTails } from './redis-tails.ts'
+import { parseEntry, toEntryId, toPlace, type RedisTails } from './redis-tails.ts'
 import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './scripts.ts'
 
 /**

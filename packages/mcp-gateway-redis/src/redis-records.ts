@@ -1,8 +1,7 @@
 import { parseList, parseNumber, parseText } from '@x/internal/redis'
 import type { ListedRecord, ListOptions, PutOptions, Records, Versioned } from '@x/mcp-gateway'
 import { randomId, toJsonText } from '@x/mcp-gateway/adapter'
-import { parseJson } from './redis-commands.ts'
-import type { RedisCommands } from './redis-commands.ts'
+import { parseJson, type RedisCommands } from './redis-commands.ts'
 import type { RedisLogs } from './redis-logs.ts'
 import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './scripts.ts'
 

@@ -1,8 +1,6 @@
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, type Checks } from '@x/internal'
 import { parseNumber } from '@x/internal/redis'
-import { GatewayError } from '@x/mcp-gateway'
-import type { GatewayStore, Rates } from '@x/mcp-gateway'
+import { GatewayError, type GatewayStore, type Rates } from '@x/mcp-gateway'
 import {
   assertGatewayOptions,
   FileBlobs,
@@ -10,8 +8,7 @@ import {
   warnAboutListener,
 } from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
-import { RedisCommands } from './redis-commands.ts'
-import type { RedisClient } from './redis-commands.ts'
+import { RedisCommands, type RedisClient } from './redis-commands.ts'
 import { RedisLogs } from './redis-logs.ts'
 import { RedisRecords } from './redis-records.ts'
 import { RedisTails } from './redis-tails.ts'

@@ -1,5 +1,4 @@
-import { createRedisScript } from '@x/internal/redis'
-import type { RedisScript } from '@x/internal/redis'
+import { createRedisScript, type RedisScript } from '@x/internal/redis'
 
 /** `now` is the clock of Redis, so that all processes use one clock. */
 const PRELUDE = `

@@ -1,5 +1,4 @@
-import { assertOptions } from '@x/internal'
-import type { Check } from '@x/internal'
+import { assertOptions, type Check } from '@x/internal'
 
 /** Kinds of errors of the gateway. They stay the same, so that callers can switch on them. */
 export type GatewayErrorCode =

@@ -1,12 +1,9 @@
-import { check, compareBytes } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, compareBytes, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { MemoryBlobs } from './blobs.ts'
 import type { FoundLog, GatewayStore, LogLimits } from './gateway-store.ts'
-import { LocalLogs, toLogTag } from './local-logs.ts'
-import type { LogRow, LogRows } from './local-logs.ts'
-import { LocalRecords } from './local-records.ts'
-import type { RecordRow, RecordRows } from './local-records.ts'
+import { LocalLogs, toLogTag, type LogRow, type LogRows } from './local-logs.ts'
+import { LocalRecords, type RecordRow, type RecordRows } from './local-records.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
 export interface MemoryGatewayStoreOptions {

@@ -12,8 +12,7 @@ import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
-import { ToolPlanner } from './plan.ts'
-import type { PlanOptions, ToolPlan } from './plan.ts'
+import { ToolPlanner, type PlanOptions, type ToolPlan } from './plan.ts'
 
 export interface AgentRegistryOptions {
   readonly sources: readonly AgentSource[]

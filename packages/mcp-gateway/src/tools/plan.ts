@@ -11,10 +11,8 @@ import { shortened } from '../internal/text.ts'
 import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
 import { planNames } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
-import { parametersOf, withSchemaFromExamples } from './parameters.ts'
-import type { ToolParameters } from './parameters.ts'
-import { exampleDefect, promptDefinitionOf, promptsOf } from './prompts.ts'
-import type { PlannedPrompt } from './prompts.ts'
+import { parametersOf, withSchemaFromExamples, type ToolParameters } from './parameters.ts'
+import { exampleDefect, promptDefinitionOf, promptsOf, type PlannedPrompt } from './prompts.ts'
 
 /**
  * All that the gateway offers at one moment. Never changes: a change of agents makes another plan. `listTools` and
