@@ -1,8 +1,7 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
-import { failureIn, rawClient, RawClient } from './raw-client.ts'
+import { connectRaw, failureIn, rawClient } from './raw-client.ts'
 import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
 
@@ -14,8 +13,7 @@ const onCall =
 describe('headers', () => {
   test('have no session id for initialize, and session id and version for all later requests', async () => {
     const server = scriptedServer()
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await client.request('tools/list')
     await server.waitFor('GET')
     await client.transport.terminateSession()
@@ -53,8 +51,7 @@ describe('headers', () => {
       if (Array.isArray(options.headers)) options.headers.push('x-added', 'once')
       return dispatch(options, handler)
     })
-    await using client = rawClient(server, { dispatcher, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { dispatcher, listen: false })
     await client.request('tools/list')
     await client.request('tools/list')
     expect(server.seen.map(({ headers }) => headers.get('x-added'))).toEqual(
@@ -65,14 +62,13 @@ describe('headers', () => {
   test('come from a function that is called before every request, with its method', async () => {
     const asked: unknown[] = []
     const server = scriptedServer()
-    await using client = rawClient(server, {
+    await using _ = await connectRaw(server, {
       listen: false,
       headers: async (request) => {
         asked.push(request)
         return { authorization: `Bearer ${asked.length}` }
       },
     })
-    await client.handshake()
     expect(asked).toEqual([
       { httpMethod: 'POST', rpcMethod: 'initialize' },
       { httpMethod: 'POST', rpcMethod: 'notifications/initialized' },
@@ -133,8 +129,7 @@ describe('delivers an answer', () => {
   ]
   test.each(answers)('%s', async (_name, answer) => {
     const server = scriptedServer(onCall(answer))
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await expect(client.request('tools/call')).resolves.toMatchObject({
       id: 1,
       result: { ok: true },
@@ -144,8 +139,7 @@ describe('delivers an answer', () => {
   test('after the notifications before it, in order', async () => {
     const note = { jsonrpc: '2.0', method: 'notifications/message', params: { data: 1 } }
     const server = scriptedServer(onCall((seen) => sse(note, note, resultOf(seen, {}))))
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await client.request('tools/call')
     expect(client.messages.slice(1)).toEqual([note, note, { jsonrpc: '2.0', id: 1, result: {} }])
   })
@@ -153,8 +147,7 @@ describe('delivers an answer', () => {
   test('while the stream stays open, without delaying the next call', async () => {
     const stream = openSse()
     const server = scriptedServer(onCall(() => stream.response))
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     const answer = client.request('tools/call')
     const { id } = await server.waitFor('POST tools/call')
     stream.push(resultOf({ id }, { ok: true }))
@@ -164,8 +157,7 @@ describe('delivers an answer', () => {
 
   test('only once if the server sends it twice', async () => {
     const server = scriptedServer(onCall((seen) => sse(resultOf(seen, {}), resultOf(seen, {}))))
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await client.request('tools/call')
     await client.request('ping')
     expect(client.messages.filter((message) => 'id' in message && message.id === 1)).toHaveLength(1)
@@ -176,8 +168,7 @@ test('sends a response to a request of the server with its session and id', asyn
   const ask = { jsonrpc: '2.0', id: 'q1', method: 'roots/list' } as const
   const stream = openSse()
   const server = scriptedServer(onCall(() => stream.response))
-  await using client = rawClient(server)
-  await client.handshake()
+  await using client = await connectRaw(server)
   const answer = client.request('tools/call')
   const { id } = await server.waitFor('POST tools/call')
   stream.push(ask)
@@ -202,13 +193,12 @@ describe('if the response to a request of the server is not accepted', () => {
   ) {
     const stream = openSse()
     const listening = openSse()
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST tools/call') return stream.response
-      if (seen.what === 'GET') return listening.response
-      return seen.what === 'POST reply' ? refuse() : undefined
+    const server = scriptedServer({
+      'POST tools/call': () => stream.response,
+      GET: () => listening.response,
+      'POST reply': () => refuse(),
     })
-    const client = rawClient(server, options)
-    await client.handshake()
+    const client = await connectRaw(server, options)
     const call = client.request('tools/call')
     const { id, signal } = await server.waitFor('POST tools/call')
     const asked = client.until(() => client.messages.some((message) => 'method' in message))
@@ -296,12 +286,11 @@ describe('if the response to a request of the server is not accepted', () => {
 
   test('fails only the call that the request belongs to', async () => {
     const streams = [openSse(), openSse()] as const
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST reply') return new Response('no', { status: 500 })
-      return seen.what === 'POST tools/call' ? streams[seen.id === 1 ? 0 : 1].response : undefined
+    const server = scriptedServer({
+      'POST reply': () => new Response('no', { status: 500 }),
+      'POST tools/call': (seen) => streams[seen.id === 1 ? 0 : 1].response,
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     const calls = [client.request('tools/call'), client.request('tools/call')] as const
     await server.waitFor('POST tools/call', 2)
     streams[1].push(ask)
@@ -381,8 +370,7 @@ describe('fails a request', () => {
   ]
   test.each(reasons)('with %s', async (...[, answer, code]) => {
     const server = scriptedServer(onCall(answer))
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     const answered = await client.request('tools/call')
     expect(answered).toMatchObject({ id: 1, error: { code: -32000 } })
     const failure = failureIn(answered)
@@ -396,8 +384,7 @@ describe('fails a request', () => {
     const server = scriptedServer(
       onCall((seen) => json(errorOf(seen, -32602, 'Bad cart'), {}, 400)),
     )
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await expect(client.request('tools/call')).resolves.toMatchObject({
       error: { code: -32602, data: { code: 'REJECTED', serverError: { message: 'Bad cart' } } },
     })
@@ -412,8 +399,7 @@ describe('fails a request', () => {
         return new Response(stream.response.body, { status: 404 })
       }),
     )
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({
       code: 'SESSION_LOST',
       certain: false,
@@ -423,8 +409,7 @@ describe('fails a request', () => {
   test('by its status if the body has an unknown encoding', async () => {
     const headers = { 'content-encoding': 'gzip' }
     const server = scriptedServer(onCall(() => new Response('x', { status: 404, headers })))
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({
       code: 'SESSION_LOST',
       certain: false,
@@ -433,8 +418,7 @@ describe('fails a request', () => {
 
   test('with an error if its parameters are not JSON, and sends nothing', async () => {
     const server = scriptedServer()
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await expect(client.failureOf('tools/call', { big: 1n })).resolves.toMatchObject({
       code: 'CONFIG',
       cause: expect.any(TypeError),
@@ -457,8 +441,7 @@ describe('redirects', () => {
           ? redirect('/elsewhere?x=1', status)
           : undefined,
       )
-      await using client = rawClient(server)
-      await client.handshake()
+      await using client = await connectRaw(server)
       await expect(client.request('tools/call', { name: 'echo' })).resolves.toHaveProperty('result')
       const [first, second] = server.seen.filter(({ what }) => what === 'POST tools/call')
       expect(second).toMatchObject({
@@ -488,20 +471,16 @@ describe('a notification', () => {
     ['200 with text', () => new Response('OK')],
     ['204', () => new Response(null, { status: 204 })],
   ])('is accepted by a response with %s', async (_name, answer) => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST notifications/progress' ? answer() : undefined,
-    )
-    await using client = rawClient(server)
-    await client.handshake()
+    const server = scriptedServer({ 'POST notifications/progress': () => answer() })
+    await using client = await connectRaw(server)
     await expect(client.notify('notifications/progress')).resolves.toBeUndefined()
   })
 
   test('rejects send() if it is refused, and is not reported elsewhere', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST notifications/progress' ? new Response('no', { status: 500 }) : undefined,
-    )
-    await using client = rawClient(server)
-    await client.handshake()
+    const server = scriptedServer({
+      'POST notifications/progress': () => new Response('no', { status: 500 }),
+    })
+    await using client = await connectRaw(server)
     await expect(client.notify('notifications/progress')).rejects.toMatchObject({
       code: 'REJECTED',
     })
@@ -512,26 +491,19 @@ describe('a notification', () => {
 describe('exchanges', () => {
   test('are emitted as events without secrets', async () => {
     const events: ExchangeEvent[] = []
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST initialize'
-        ? json(
-            resultOf(seen, { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }),
-            {
-              'mcp-session-id': 'secret-session-id',
-            },
-          )
-        : undefined,
-    )
-    await using client = new RawClient(
-      new StreamableHttpTransport('http://server.test/mcp?token=secret-token', {
-        era: 'legacy',
-        dispatcher: server.dispatcher,
-        listen: false,
-        onExchange: (event) => events.push(event),
-        headers: { authorization: 'Bearer secret-bearer' },
-      }),
-    )
-    await client.handshake()
+    const server = scriptedServer({
+      'POST initialize': (seen) =>
+        json(resultOf(seen, { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }), {
+          'mcp-session-id': 'secret-session-id',
+        }),
+    })
+    await using client = await connectRaw('http://server.test/mcp?token=secret-token', {
+      era: 'legacy',
+      dispatcher: server.dispatcher,
+      listen: false,
+      onExchange: (event) => events.push(event),
+      headers: { authorization: 'Bearer secret-bearer' },
+    })
     await client.request('tools/list')
     expect(events).toMatchObject([
       { httpMethod: 'POST', rpcMethod: 'initialize', status: 200, url: 'http://server.test/mcp' },
@@ -555,10 +527,7 @@ describe('exchanges', () => {
         return isListening ? listener : undefined
       },
     }
-    await using client = new RawClient(
-      new StreamableHttpTransport('http://server.test/mcp', options),
-    )
-    await client.handshake()
+    await using client = await connectRaw('http://server.test/mcp', options)
     isListening = true
     await client.request('tools/list')
     isListening = false
@@ -591,8 +560,7 @@ test('delivers the error of a request that fails at once after send() has return
     if (isBroken) throw new Error('out of order')
     return dispatch(options, handler)
   })
-  await using client = rawClient(server, { dispatcher, listen: false })
-  await client.handshake()
+  await using client = await connectRaw(server, { dispatcher, listen: false })
   isBroken = true
   const before = client.messages.length
   const answer = client.request('tools/list')

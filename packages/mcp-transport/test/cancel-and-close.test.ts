@@ -2,9 +2,9 @@ import { createHook } from 'node:async_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { SessionInfo } from '../src/index.ts'
 import type { HeadersFunction } from '../src/index.ts'
-import { failureIn, RawClient, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, rawClient } from './raw-client.ts'
 import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
 const cancelled = 'notifications/cancelled'
@@ -12,10 +12,7 @@ const cancelled = 'notifications/cancelled'
 describe('cancelling a request', () => {
   test('posts a notification, and closes the exchange of the call', async () => {
     await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
-    await using client = new RawClient(
-      new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
-    )
-    await client.handshake()
+    await using client = await connectRaw(server.url, { era: 'legacy', listen: false })
     void client.request('tools/call', { name: 'slow', arguments: {} })
     await server.waitFor(({ toolName }) => toolName === 'slow')
     await client.notify(cancelled, { requestId: 1, reason: 'no longer needed' })
@@ -28,16 +25,12 @@ describe('cancelling a request', () => {
 
   test('uses the converted request id in a resumed session', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? stream.response : undefined,
-    )
+    const server = scriptedServer({ 'POST tools/call': () => stream.response })
     const sessionInfo = new SessionInfo()
     {
-      await using first = rawClient(server, { sessionInfo, listen: false })
-      await first.handshake()
+      await using _ = await connectRaw(server, { sessionInfo, listen: false })
     }
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     void client.request('tools/call')
     const { id, signal } = await server.waitFor('POST tools/call')
     await client.notify(cancelled, { requestId: 1 })
@@ -47,8 +40,7 @@ describe('cancelling a request', () => {
 
   test('does nothing for answered and unknown requests', async () => {
     const server = scriptedServer()
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     await client.request('ping')
     await client.notify(cancelled, { requestId: 1 })
     await client.notify(cancelled, { requestId: 99 })
@@ -60,7 +52,7 @@ describe('cancelling a request', () => {
     const gate = deferred()
     const asked = deferred()
     const server = scriptedServer()
-    await using client = rawClient(server, {
+    await using client = await connectRaw(server, {
       listen: false,
       headers: async ({ rpcMethod }) => {
         if (rpcMethod === 'tools/call') {
@@ -70,7 +62,6 @@ describe('cancelling a request', () => {
         return {}
       },
     })
-    await client.handshake()
     void client.request('tools/call')
     await asked.promise
     await client.notify(cancelled, { requestId: 1 })
@@ -81,11 +72,8 @@ describe('cancelling a request', () => {
 
   test('sends the cancellation also directly after the request', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? stream.response : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => stream.response })
+    await using client = await connectRaw(server, { listen: false })
     void client.request('tools/call')
     await client.notify(cancelled, { requestId: 1 })
     await client.request('ping')
@@ -93,9 +81,7 @@ describe('cancelling a request', () => {
   })
 
   test('closes the connection without a message for initialize', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST initialize' ? new Promise(() => {}) : undefined,
-    )
+    const server = scriptedServer({ 'POST initialize': () => new Promise(() => {}) })
     await using client = rawClient(server)
     void client.handshake()
     const { signal } = await server.waitFor('POST initialize')
@@ -110,8 +96,7 @@ describe('cancelling a request', () => {
       if (seen.what === 'POST tools/call') return stream.response
       return seen.what === `POST ${cancelled}` ? new Response(null, { status: 404 }) : undefined
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     void client.request('tools/call')
     await server.waitFor('POST tools/call')
     await expect(client.notify(cancelled, { requestId: 1 })).rejects.toMatchObject({
@@ -131,11 +116,8 @@ test('keeps no timer of a cancellation or a DELETE after close()', async () => {
     destroy: (id) => void timers.delete(id),
   }).enable()
   const stream = openSse()
-  const server = scriptedServer((seen) =>
-    seen.what === 'POST tools/call' ? stream.response : undefined,
-  )
-  const client = rawClient(server, { listen: false })
-  await client.handshake()
+  const server = scriptedServer({ 'POST tools/call': () => stream.response })
+  const client = await connectRaw(server, { listen: false })
   void client.request('tools/call')
   await server.waitFor('POST tools/call')
   await client.notify(cancelled, { requestId: 1 })
@@ -150,14 +132,11 @@ test('keeps no timer of a cancellation or a DELETE after close()', async () => {
 describe('a response stream that breaks', () => {
   test('is resumed at its last event id, and delivers the answer', async () => {
     await using server = await startLegacyServer({ answerAs: 'sse' })
-    await using client = new RawClient(
-      new StreamableHttpTransport(server.url, {
-        era: 'legacy',
-        listen: false,
-        reconnect: { firstMs: 1 },
-      }),
-    )
-    await client.handshake()
+    await using client = await connectRaw(server.url, {
+      era: 'legacy',
+      listen: false,
+      reconnect: { firstMs: 1 },
+    })
     const tokens: string[] = []
     const answer = client.request(
       'tools/call',
@@ -187,8 +166,7 @@ describe('a response stream that breaks', () => {
         at.push(performance.now())
         return at.length < 6 ? sse(poll) : sse(resultOf({ id: 1 }, { ok: true }))
       })
-      await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
-      await client.handshake()
+      await using client = await connectRaw(server, { listen: false, reconnect: { firstMs: 1 } })
       await expect(client.request('tools/call')).resolves.toMatchObject({ result: { ok: true } })
       expect(server.count('POST tools/call')).toBe(1)
       const gaps = at.slice(1).map((ms, n) => ms - (at[n] ?? 0))
@@ -204,18 +182,14 @@ describe('a response stream that breaks', () => {
       setImmediate(() => stream.cut())
       return stream.response
     })
-    await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false, reconnect: { firstMs: 1 } })
     await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
     expect(server.count('GET')).toBe(2)
   })
 
   test('is not resumed after a refusal', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
-    )
-    await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => sse('id: e1\ndata:\n\n') })
+    await using client = await connectRaw(server, { listen: false, reconnect: { firstMs: 1 } })
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({
       code: 'OUTCOME_UNKNOWN',
       cause: { status: 405 },
@@ -224,11 +198,8 @@ describe('a response stream that breaks', () => {
   })
 
   test('fails the call at once with maxAttempts: 0', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
-    )
-    await using client = rawClient(server, { listen: false, reconnect: { maxAttempts: 0 } })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => sse('id: e1\ndata:\n\n') })
+    await using client = await connectRaw(server, { listen: false, reconnect: { maxAttempts: 0 } })
     await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
     expect(server.count('GET')).toBe(0)
   })
@@ -238,12 +209,11 @@ describe('close()', () => {
   test('answers calls in flight, and calls onclose once and nothing after it', async () => {
     const stream = openSse()
     const listening = openSse()
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST tools/call') return stream.response
-      return seen.what === 'GET' ? listening.response : undefined
+    const server = scriptedServer({
+      'POST tools/call': () => stream.response,
+      GET: () => listening.response,
     })
-    const client = rawClient(server)
-    await client.handshake()
+    const client = await connectRaw(server)
     const call = client.request('tools/call')
     const [post, get] = await Promise.all([
       server.waitFor('POST tools/call'),
@@ -268,7 +238,7 @@ describe('close()', () => {
     const gate = deferred()
     const asked = deferred()
     const server = scriptedServer()
-    const client = rawClient(server, {
+    const client = await connectRaw(server, {
       listen: false,
       headers: async ({ rpcMethod }) => {
         if (rpcMethod === 'tools/call') {
@@ -278,7 +248,6 @@ describe('close()', () => {
         return {}
       },
     })
-    await client.handshake()
     const call = client.request('tools/call')
     await asked.promise
     await client.transport.close()
@@ -288,11 +257,8 @@ describe('close()', () => {
   })
 
   test('aborts a notification without a response, also on a dispatcher of the user', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST notifications/progress' ? new Promise(() => {}) : undefined,
-    )
-    const client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST notifications/progress': () => new Promise(() => {}) })
+    const client = await connectRaw(server, { listen: false })
     const notified = client.notify('notifications/progress')
     const { signal } = await server.waitFor('POST notifications/progress')
     await client.transport.close()
@@ -302,8 +268,7 @@ describe('close()', () => {
 
   test('keeps a dispatcher of the user open, and closes its own', async () => {
     await using server = await startLegacyServer()
-    const client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
-    await client.handshake()
+    const client = await connectRaw(server.url, { era: 'legacy' })
     await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
     await client.transport.close()
     await server.restart() // would wait for an open socket
@@ -330,12 +295,9 @@ describe('close()', () => {
 describe('terminateSession()', () => {
   test('terminates the session, answers calls in flight, and sends nothing more in it', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? stream.response : undefined,
-    )
+    const server = scriptedServer({ 'POST tools/call': () => stream.response })
     const sessionInfo = new SessionInfo()
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     const call = client.request('tools/call')
     await server.waitFor('POST tools/call')
     await Promise.all([client.transport.terminateSession(), client.transport.terminateSession()])
@@ -351,8 +313,7 @@ describe('terminateSession()', () => {
     const server = scriptedServer()
     const headers: HeadersFunction = ({ httpMethod }) =>
       httpMethod === 'DELETE' ? new Promise(() => {}) : {}
-    await using client = rawClient(server, { headers, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { headers, listen: false })
     await expect(client.transport.terminateSession()).rejects.toMatchObject({ code: 'TIMEOUT' })
     expect(server.count('DELETE')).toBe(0)
   })
@@ -363,8 +324,7 @@ describe('terminateSession()', () => {
       seen.what === 'DELETE' && isDown ? new Response('later', { status: 500 }) : undefined,
     )
     const sessionInfo = new SessionInfo()
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     await expect(client.transport.terminateSession()).rejects.toMatchObject({ status: 500 })
     await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
     isDown = false
@@ -385,11 +345,9 @@ describe('terminateSession()', () => {
     const server = scriptedServer()
     const sessionInfo = new SessionInfo()
     {
-      await using first = rawClient(server, { sessionInfo, listen: false })
-      await first.handshake()
+      await using _ = await connectRaw(server, { sessionInfo, listen: false })
     }
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     await sessionInfo.setSessionId('theirs')
     await client.transport.terminateSession()
     expect(server.count('DELETE')).toBe(0)
@@ -403,8 +361,10 @@ test('reports a failing store, and calls work', async () => {
       throw new Error('disk full')
     }
   }
-  await using client = rawClient(scriptedServer(), { sessionInfo: new Broken(), listen: false })
-  await client.handshake()
+  await using client = await connectRaw(scriptedServer(), {
+    sessionInfo: new Broken(),
+    listen: false,
+  })
   await expect(client.request('ping')).resolves.toHaveProperty('result')
   expect(client.errors).toMatchObject([
     { code: 'RECORD_UNUSABLE', cause: { message: 'disk full' } },

@@ -18,7 +18,8 @@ import type {
 } from '../src/index.ts'
 import { isRequest } from '../src/json-rpc.ts'
 import { ModernProtocol } from '../src/modern/modern-protocol.ts'
-import { RawClient, rawClient } from './raw-client.ts'
+import { connectRaw, rawClient } from './raw-client.ts'
+import type { RawClient } from './raw-client.ts'
 import { errorOf, json, resultOf, scriptedServer } from './scripted-server.ts'
 import type { ScriptedServer } from './scripted-server.ts'
 
@@ -99,14 +100,13 @@ test('sends nothing more after a close() while the store is read for the other e
       return dispatch(options, handler)
     })
     const sessionInfo = new HeldSessionInfo()
-    await using client = rawClient(server, {
+    await using client = await connectRaw(server, {
       era: 'auto',
       dispatcher,
       sessionInfo,
       listen: false,
       onSessionLost: 'reinitialize',
     })
-    await client.handshake()
     sessionInfo.isHeld = true
     const call = client.failureOf('tools/call')
     await sessionInfo.asked.promise
@@ -136,10 +136,10 @@ class HeldSessionInfo extends SessionInfo {
 
 test('keeps the unknown outcome of a call if no session can be opened', async () => {
   await using server = await startScriptedServer()
-  await using client = new RawClient(
-    new StreamableHttpTransport(server.url, { onSessionLost: 'reinitialize', listen: false }),
-  )
-  await client.handshake()
+  await using client = await connectRaw(server.url, {
+    onSessionLost: 'reinitialize',
+    listen: false,
+  })
   server.answers = ({ message }) => {
     if (message.method === 'server/discover') return { status: 404, error: { code: -32601 } }
     if (message.method === 'initialize') return { status: 401 }
@@ -239,8 +239,7 @@ describe('a stateless server that gets sessions during a call', () => {
 
   test('answers its earlier calls on terminateSession()', async () => {
     const server = changingServer()
-    await using client = rawClient(server, changing)
-    await client.handshake()
+    await using client = await connectRaw(server, changing)
     const slow = client.failureOf('tools/call', { name: 'slow' })
     await server.waitFor('POST tools/call')
     await client.request('tools/call', { name: 'change' })
@@ -252,8 +251,7 @@ describe('a stateless server that gets sessions during a call', () => {
 
   test('answers its earlier calls on another initialize', async () => {
     const server = changingServer()
-    await using client = rawClient(server, changing)
-    await client.handshake()
+    await using client = await connectRaw(server, changing)
     const slow = client.failureOf('tools/call', { name: 'slow' })
     await server.waitFor('POST tools/call')
     await client.request('tools/call', { name: 'change' })
@@ -264,8 +262,7 @@ describe('a stateless server that gets sessions during a call', () => {
   test('cancels a call at once, also while the store is read', async () => {
     const server = changingServer()
     const sessionInfo = new HeldSessionInfo()
-    await using client = rawClient(server, { ...changing, sessionInfo })
-    await client.handshake()
+    await using client = await connectRaw(server, { ...changing, sessionInfo })
     void client.request('tools/call', { name: 'slow' })
     const slow = await server.waitFor('POST tools/call')
     sessionInfo.isHeld = true
@@ -281,8 +278,7 @@ describe('a stateless server that gets sessions during a call', () => {
     'sends a request with %j at most twice',
     async (params) => {
       const server = changingServer({ sessions: () => new Response(null, { status: 404 }) })
-      await using client = rawClient(server, changing)
-      await client.handshake()
+      await using client = await connectRaw(server, changing)
       const failure = await client.failureOf('tools/call', { name: 'change', ...params })
       expect(failure).toMatchObject({ code: 'SESSION_LOST' })
       expect(server.count('POST tools/call')).toBe(2)
@@ -297,8 +293,7 @@ describe('a stateless server that gets sessions during a call', () => {
         ? json(errorOf(seen, -32601, 'Method not found'), {}, 404)
         : json(resultOf(seen, discoverResult))
     })
-    await using client = rawClient(server, changing)
-    await client.handshake()
+    await using client = await connectRaw(server, changing)
     for (let n = 0; n < 10; n++) await client.request('tools/call')
     expect(server.count('POST server/discover')).toBe(41)
     const notify = vi.spyOn(ModernProtocol.prototype, 'notify')

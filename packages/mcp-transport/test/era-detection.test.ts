@@ -10,17 +10,18 @@ import {
 } from '@x/mcp-testing'
 import type { RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { SessionInfo } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
 import { probeForms } from './probe-forms.ts'
 import type { ProbeForm } from './probe-forms.ts'
-import { failureIn, RawClient } from './raw-client.ts'
+import { failureIn, rawClient } from './raw-client.ts'
+import type { RawClient } from './raw-client.ts'
 
 function clientOf(
   server: { readonly url: string },
   options: StreamableHttpTransportOptions = {},
 ): RawClient {
-  return new RawClient(new StreamableHttpTransport(server.url, { listen: false, ...options }))
+  return rawClient(server.url, { listen: false, ...options })
 }
 
 const discovers = (proxy: RecordingProxy): number => proxy.exchanges.filter(isProbe).length

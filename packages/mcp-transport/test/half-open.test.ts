@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
-import { RawClient, rawClient } from './raw-client.ts'
+import { connectRaw, RawClient, rawClient } from './raw-client.ts'
 import { errorOf, json, scriptedServer } from './scripted-server.ts'
 import type { ScriptedServer } from './scripted-server.ts'
 
@@ -80,12 +80,11 @@ describe.each([
   test('does not replace a lost session; the next call opens a session that works', async () => {
     const server = strictServer(2, fault)
     const sessionInfo = new SessionInfo()
-    await using client = rawClient(server, {
+    await using client = await connectRaw(server, {
       sessionInfo,
       listen: false,
       onSessionLost: 'reinitialize',
     })
-    await client.handshake()
     server.live.clear()
     await client.failureOf('tools/call')
     await server.waitFor('DELETE')

@@ -6,7 +6,7 @@ import { deferred, startLegacyServer, startRecordingProxy } from '@x/mcp-testing
 import type { Exchange } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
-import { failureIn, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, rawClient } from './raw-client.ts'
 import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
 import { getText } from './stock-client.ts'
@@ -87,8 +87,7 @@ describe.each(ways)('an answer with the id of another call, in %s', (_name, answ
       if (what === 'POST slow') return slow.response
       return what === 'POST fast' ? answer(theirs(1), undefined) : undefined
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     const waiting = client.request('slow')
     const { id } = await server.waitFor('POST slow')
     await expect(client.failureOf('fast')).resolves.toMatchObject({
@@ -108,8 +107,7 @@ describe.each(ways)('an answer with the id of another call, in %s', (_name, answ
       const own = resultOf(seen, { of: 'fast' })
       return seen.what === 'POST fast' ? answer(resultOf({ id: 1 }, {}), own) : undefined
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     void client.request('slow')
     await server.waitFor('POST slow')
     await expect(client.request('fast')).resolves.toMatchObject({ result: { of: 'fast' } })
@@ -126,8 +124,7 @@ describe('a resumed stream', () => {
       if (what === 'POST fast') return sse('id: e1\ndata:\n\n')
       return what === 'GET' ? sse(resultOf({ id: 1 }, { of: 'fast' })) : undefined
     })
-    await using client = rawClient(server, { listen: false, reconnect: quick })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false, reconnect: quick })
     const waiting = client.request('slow')
     const { id } = await server.waitFor('POST slow')
     await expect(client.failureOf('fast')).resolves.toMatchObject({
@@ -146,8 +143,7 @@ describe('a resumed stream', () => {
       if (seen.what !== 'GET') return undefined
       return sse(resultOf({ id: 1 }, {}), resultOf({ id: 2 }, { of: 'fast' }))
     })
-    await using client = rawClient(server, { listen: false, reconnect: quick })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false, reconnect: quick })
     void client.request('slow')
     await server.waitFor('POST slow')
     await expect(client.request('fast')).resolves.toMatchObject({ result: { of: 'fast' } })
@@ -159,8 +155,7 @@ describe('a resumed stream', () => {
       if (what !== 'GET') return undefined
       return sse(resultOf({ id: 1 }, { of: 'slow' }), resultOf({ id: 77 }, { of: 'before' }))
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     void client.request('slow')
     await server.waitFor('POST slow')
     const resumed = client.request('tools/call', {}, { resumptionToken: 'e1' })
@@ -176,8 +171,7 @@ describe('an answer on the listening stream', () => {
       if (what === 'GET') return listening.response
       return what === 'POST slow' ? openSse().response : undefined
     })
-    await using client = rawClient(server)
-    await client.handshake()
+    await using client = await connectRaw(server)
     await server.waitFor('GET')
     const waiting = client.request('slow')
     const { id } = await server.waitFor('POST slow')
@@ -200,10 +194,9 @@ describe('an answer on the listening stream', () => {
       return what === 'POST slow' ? sse('id: e1\nretry: 60000\ndata:\n\n') : undefined
     })
     const ended = deferred()
-    await using client = rawClient(server, {
+    await using client = await connectRaw(server, {
       onExchange: ({ rpcMethod }) => rpcMethod === 'slow' && ended.resolve(),
     })
-    await client.handshake()
     await server.waitFor('GET')
     const waiting = client.request('slow')
     const { id } = await server.waitFor('POST slow')
@@ -219,8 +212,7 @@ test('treats an error without an id as the answer to the request of that respons
     if (what === 'POST slow') return openSse().response
     return what === 'POST fast' ? json({ jsonrpc: '2.0', id: null, error }) : undefined
   })
-  await using client = rawClient(server, { listen: false })
-  await client.handshake()
+  await using client = await connectRaw(server, { listen: false })
   void client.request('slow')
   await server.waitFor('POST slow')
   await expect(client.request('fast')).resolves.toEqual({ jsonrpc: '2.0', id: 2, error })

@@ -9,7 +9,7 @@ import { regionTool } from './region-tool.ts'
 import type { ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
-import { failureIn, RawClient } from './raw-client.ts'
+import { failureIn, RawClient, rawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
 
 const text = (value: string): { content: object[] } => ({
@@ -19,9 +19,7 @@ const empty = { type: 'object' }
 
 /** A raw client that has initialized a connection to a stateless server. */
 async function rawOn(server: { url: string }, capabilities = {}): Promise<RawClient> {
-  const client = new RawClient(
-    new StreamableHttpTransport(server.url, { reconnect: { firstMs: 1, maxMs: 1 } }),
-  )
+  const client = rawClient(server.url, { reconnect: { firstMs: 1, maxMs: 1 } })
   await client.handshake(capabilities)
   return client
 }

@@ -9,9 +9,9 @@ import {
 import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { SessionInfo } from '../src/index.ts'
 import { isRequest } from '../src/json-rpc.ts'
-import { RawClient } from './raw-client.ts'
+import { rawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
 import type { StockClientOptions } from './stock-client.ts'
 
@@ -183,7 +183,7 @@ describe('the call fails, and nothing more is sent,', () => {
     ['for a method that is not an input request', 'tools/call', asks({ a: { method: 'ping' } })],
   ])('%s', async (_name, method, answer) => {
     await using server = await startScriptedServer({ [method]: answer })
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await using client = rawClient(server.url, { listen: false })
     await client.handshake({ elicitation: {} })
     await expect(client.request(method, {})).resolves.toMatchObject({ error: { code: -32603 } })
     expect(server.count(method)).toBe(1)
@@ -194,7 +194,7 @@ describe('the call fails, and nothing more is sent,', () => {
     await using server = await startScriptedServer({
       'tools/call': asks({ a: question('A?'), b: { method: 'roots/list' } }),
     })
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await using client = rawClient(server.url, { listen: false })
     await client.handshake({ elicitation: {} })
     await expect(client.request('tools/call', {})).resolves.toMatchObject({
       error: { code: -32603, message: expect.stringContaining('roots/list') },
@@ -205,7 +205,7 @@ describe('the call fails, and nothing more is sent,', () => {
   test('with the error of a handler, and the other input requests are cancelled', async () => {
     const inputs = { a: question('A?'), b: question('B?') }
     await using server = await startScriptedServer({ 'tools/call': asks(inputs) })
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await using client = rawClient(server.url, { listen: false })
     await client.handshake({ elicitation: {} })
     const call = client.request('tools/call', {})
     await client.until(() => client.messages.length === 3)
@@ -331,7 +331,7 @@ describe('an input request for the caller', () => {
       'prompts/get': asks({ a: question('A?') }),
       'resources/read': asks({ a: question('A?') }),
     })
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await using client = rawClient(server.url, { listen: false })
     await client.handshake() // without a capability, so that only the caller can answer
     const meta = { [INPUT]: { surface: true }, progressToken: 7 }
     await expect(client.request('tools/call', { name: 'a', _meta: meta })).resolves.toMatchObject({

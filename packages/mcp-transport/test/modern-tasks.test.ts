@@ -2,8 +2,8 @@
 import { ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { startScriptedServer, startTaskServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { StreamableHttpTransport, TASKS_EXTENSION } from '../src/index.ts'
-import { RawClient } from './raw-client.ts'
+import { TASKS_EXTENSION } from '../src/index.ts'
+import { rawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
 
 const capabilities = { extensions: { [TASKS_EXTENSION]: {} } }
@@ -39,7 +39,7 @@ test('a client of SDK v1 that declares tasks gets them unchanged, and may use th
 
 test('a client that speaks 2026-07-28 itself gets the header with the id of the task', async () => {
   await using server = await startTaskServer()
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientCapabilities': capabilities,
@@ -56,7 +56,7 @@ test.each(['tools/list', 'prompts/get'])(
   'a task as the answer to %s is refused',
   async (method) => {
     await using server = await startScriptedServer({ [method]: { result: { resultType: 'task' } } })
-    await using client = new RawClient(new StreamableHttpTransport(server.url))
+    await using client = rawClient(server.url)
     await client.handshake(capabilities)
     await expect(client.request(method, { name: 'x' })).resolves.toMatchObject({
       error: { code: -32603, message: expect.stringContaining('"task"') },

@@ -2,8 +2,7 @@
 import { getEventListeners } from 'node:events'
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
-import { failureIn, RawClient } from './raw-client.ts'
+import { failureIn, rawClient } from './raw-client.ts'
 
 const meta = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -14,7 +13,7 @@ const call = { name: 'a', _meta: meta }
 test('passes on a request and its answer unchanged, with headers that repeat the body', async () => {
   const result = { resultType: 'input_required', requestState: 's', structuredContent: [1] }
   await using server = await startScriptedServer({ 'tools/call': { result } })
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   await client.transport.start()
   const headers = { 'Mcp-Param-Region': 'west', authorization: 'mine', 'mcp-session-id': 'mine' }
   await expect(client.request('tools/call', call, { headers })).resolves.toEqual({
@@ -32,7 +31,7 @@ test('passes on a request and its answer unchanged, with headers that repeat the
 
 test('sends no notifications and no responses of the client', async () => {
   await using server = await startScriptedServer({ 'tools/call': { result: {} } })
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   await client.request('tools/call', call)
   await client.notify('notifications/roots/list_changed')
   await client.transport.send({ jsonrpc: '2.0', id: 9, result: {} })
@@ -41,7 +40,7 @@ test('sends no notifications and no responses of the client', async () => {
 
 test('closes the stream without a message when the signal aborts', async () => {
   await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'hang' } })
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   const abort = new AbortController()
   let ends = 0
   void client.request('tools/call', call, {
@@ -56,7 +55,7 @@ test('closes the stream without a message when the signal aborts', async () => {
 
 test('sends nothing if the signal has aborted before', async () => {
   await using server = await startScriptedServer()
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   void client.request('tools/call', call, { requestSignal: AbortSignal.abort() })
   await client.request('server/discover', { _meta: meta })
   expect(server.count('tools/call')).toBe(0)
@@ -65,7 +64,7 @@ test('sends nothing if the signal has aborted before', async () => {
 
 test('leaves no listener on a signal that many requests share', async () => {
   await using server = await startScriptedServer({ 'tools/call': { result: {} } })
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   const { signal } = new AbortController()
   await Promise.all(
     Array.from({ length: 50 }, () => client.request('tools/call', call, { requestSignal: signal })),
@@ -75,7 +74,7 @@ test('leaves no listener on a signal that many requests share', async () => {
 
 test('calls onRequestStreamEnd after the error of a stream without an answer, and reports an error that it throws', async () => {
   await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'eof' } })
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   const events: number[] = []
   const failure = await client.failureOf('tools/call', call, {
     onRequestStreamEnd: () => {
@@ -90,7 +89,7 @@ test('calls onRequestStreamEnd after the error of a stream without an answer, an
 
 test('fails with the reason if a request is not JSON', async () => {
   await using server = await startScriptedServer()
-  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await using client = rawClient(server.url)
   const failure = await client.failureOf('tools/call', { ...call, arguments: { big: 1n } })
   expect(failure.code).toBe('CONFIG')
 })
@@ -101,7 +100,7 @@ test('close() answers each request once, also one that waits for its headers', a
   let asked = 0
   const headers = (): Record<string, string> | Promise<Record<string, string>> =>
     asked++ === 0 ? {} : held.promise
-  const client = new RawClient(new StreamableHttpTransport(server.url, { headers }))
+  const client = rawClient(server.url, { headers })
   const sent = client.request('tools/call', call)
   const waiting = client.request('tools/call', call)
   await server.waitFor(() => true)

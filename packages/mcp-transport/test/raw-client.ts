@@ -88,14 +88,21 @@ export class RawClient implements AsyncDisposable {
   }
 }
 
+/** A client of a server in this process, which has sessions, or of a server with a URL. */
 export function rawClient(
-  server: ScriptedServer,
+  server: ScriptedServer | string,
   options: StreamableHttpTransportOptions = {},
 ): RawClient {
+  if (typeof server === 'string') return new RawClient(new StreamableHttpTransport(server, options))
   const { dispatcher } = server
-  return new RawClient(
-    new StreamableHttpTransport(URL_OF_SERVER, { dispatcher, era: 'legacy', ...options }),
-  )
+  return rawClient(URL_OF_SERVER, { dispatcher, era: 'legacy', ...options })
+}
+
+/** A client after its handshake. */
+export async function connectRaw(...given: Parameters<typeof rawClient>): Promise<RawClient> {
+  const client = rawClient(...given)
+  await client.handshake()
+  return client
 }
 
 /** The `TransportError` in an error answer. */

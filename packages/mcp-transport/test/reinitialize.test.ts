@@ -10,7 +10,7 @@ import type {
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
-import { failureIn, RawClient, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, RawClient } from './raw-client.ts'
 import { rawServer } from './raw-server.ts'
 import { openSse, scriptedServer } from './scripted-server.ts'
 
@@ -304,12 +304,11 @@ describe('a call that waits for the new session', () => {
         await client.notify('notifications/cancelled', { requestId: 1 })
       }
       const cancelled = deferred()
-      await using client = rawClient(server, {
+      await using client = await connectRaw(server, {
         listen: false,
         onSessionLost: 'reinitialize',
         onSessionReplaced: () => void cancel().then(cancelled.resolve),
       })
-      await client.handshake()
       void client.request('tools/call')
       await cancelled.promise
       await client.request('ping')

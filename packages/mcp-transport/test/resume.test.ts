@@ -4,7 +4,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
-import { failureIn, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, rawClient } from './raw-client.ts'
 import { errorOf, initializeResult, json, resultOf, scriptedServer } from './scripted-server.ts'
 
 async function connected(
@@ -69,8 +69,7 @@ async function start(
   const server = scriptedServer()
   const sessionInfo = new SessionInfo()
   {
-    await using first = rawClient(server, { sessionInfo, listen: false })
-    await first.handshake()
+    await using _ = await connectRaw(server, { sessionInfo, listen: false })
   }
   const record = await sessionInfo.getRecord()
   if (record === undefined) throw new Error('Nothing stored')
@@ -119,12 +118,11 @@ describe('an unusable record is ignored and reported once', () => {
 
 describe('an id without a record', () => {
   test('is sent with initialize, and kept if the server accepts it', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST initialize' ? json(resultOf(seen, initializeResult)) : undefined,
-    )
+    const server = scriptedServer({
+      'POST initialize': (seen) => json(resultOf(seen, initializeResult)),
+    })
     const sessionInfo = new SessionInfo('a-known-session')
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     await client.request('ping')
     expect(server.seen.map(({ what, sessionId }) => [what, sessionId])).toEqual([
       ['POST initialize', 'a-known-session'],
@@ -141,8 +139,7 @@ describe('an id without a record', () => {
 
   test('is replaced by the id that the server assigns', async () => {
     const sessionInfo = new SessionInfo('a-known-session')
-    await using client = rawClient(scriptedServer(), { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(scriptedServer(), { sessionInfo, listen: false })
     expect(client.transport.sessionId).toBe('session-1')
   })
 
@@ -198,12 +195,10 @@ test('keeps a resumed session after a connection failure', async () => {
   })
   const sessionInfo = new SessionInfo()
   {
-    await using first = rawClient(server, { sessionInfo, listen: false })
-    await first.handshake()
+    await using _ = await connectRaw(server, { sessionInfo, listen: false })
   }
   isDown = true
-  await using client = rawClient(server, { sessionInfo, listen: false })
-  await client.handshake()
+  await using client = await connectRaw(server, { sessionInfo, listen: false })
   await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
   await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
 })

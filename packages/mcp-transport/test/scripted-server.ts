@@ -29,6 +29,9 @@ export interface ScriptedServer {
 /** Answers a request, or leaves it to the default answer. */
 export type Script = (seen: Seen) => Response | Promise<Response> | undefined
 
+/** Answers of all kinds of requests, or by their `what`. */
+type Scripts = Script | Readonly<Record<string, Script>>
+
 interface Waiter {
   readonly what: string
   readonly nth: number
@@ -39,7 +42,7 @@ interface Waiter {
  * A server in this process with the answers of the test. By default, it opens sessions `session-1`,
  * `session-2`, …, accepts notifications, has no stream, and answers with `{}`.
  */
-export function scriptedServer(script: Script = () => undefined): ScriptedServer {
+export function scriptedServer(scripts: Scripts = {}): ScriptedServer {
   const seen: Seen[] = []
   const waiters = new Set<Waiter>()
   let opened = 0
@@ -54,7 +57,8 @@ export function scriptedServer(script: Script = () => undefined): ScriptedServer
       waiters.delete(waiter)
       waiter.resolve(match)
     }
-    const scripted = await script(one)
+    const script = typeof scripts === 'function' ? scripts : scripts[one.what]
+    const scripted = await script?.(one)
     if (scripted !== undefined) return scripted
     if (one.what === 'POST initialize') {
       opened += 1

@@ -4,7 +4,7 @@ import { deferred, lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, TransportError } from '../src/index.ts'
 import type { JsonRpcResponse } from '../src/index.ts'
-import { rawClient } from './raw-client.ts'
+import { connectRaw } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { ScriptedServer, Seen } from './scripted-server.ts'
 
@@ -12,9 +12,7 @@ const forms = Object.entries(lossForms)
 
 /** A server that opens sessions and loses all of them. */
 function forgetfulServer(form: LossForm): ScriptedServer {
-  return scriptedServer((seen) =>
-    seen.what === 'POST tools/call' ? answerOf(form, seen) : undefined,
-  )
+  return scriptedServer({ 'POST tools/call': (seen) => answerOf(form, seen) })
 }
 
 function answerOf({ status, headers = {}, body = '' }: LossForm, seen: Seen): Response {
@@ -36,8 +34,7 @@ const keptBy = (verdict: string): string | undefined =>
 test.each(forms)('reports the loss to one call: %s', async (_name, form) => {
   const server = forgetfulServer(form)
   const sessionInfo = new SessionInfo()
-  await using client = rawClient(server, { sessionInfo, listen: false })
-  await client.handshake()
+  await using client = await connectRaw(server, { sessionInfo, listen: false })
   const answer = await client.request('tools/call')
   const { verdict } = form
   expect(verdictIn(answer)).toBe(verdict)
@@ -54,8 +51,7 @@ test.each(['404-32001', '200-32600', '400-32600', '429'] as const)(
   async (name) => {
     const form = lossForms[name]
     const server = forgetfulServer(form)
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => client.request('tools/call')),
     )
@@ -70,11 +66,9 @@ test.each(forms)('reports the loss in a resumed session: %s', async (_name, form
   const server = forgetfulServer(form)
   const sessionInfo = new SessionInfo()
   {
-    await using first = rawClient(server, { sessionInfo, listen: false })
-    await first.handshake()
+    await using _ = await connectRaw(server, { sessionInfo, listen: false })
   }
-  await using client = rawClient(server, { sessionInfo, listen: false })
-  await client.handshake()
+  await using client = await connectRaw(server, { sessionInfo, listen: false })
   expect(verdictIn(await client.request('tools/call'))).toBe(form.verdict)
   await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(form.verdict))
   expect(server.count('POST initialize')).toBe(1)
@@ -85,20 +79,16 @@ test.each([
   [500, { 'retry-after': '1' }],
   [403, { 'www-authenticate': 'Bearer' }],
 ])('keeps the session after several refusals with %i and %j', async (status, headers) => {
-  await using client = rawClient(
-    scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? new Response(null, { status, headers }) : undefined,
-    ),
+  await using client = await connectRaw(
+    scriptedServer({ 'POST tools/call': () => new Response(null, { status, headers }) }),
     { listen: false },
   )
-  await client.handshake()
   for (let call = 0; call < 3; call++) await client.request('tools/call')
   expect(client.transport.sessionId).toBe('session-1')
 })
 
 test('has the generation of the session and the refusal in the error', async () => {
-  await using client = rawClient(forgetfulServer(lossForms['404-32001']), { listen: false })
-  await client.handshake()
+  await using client = await connectRaw(forgetfulServer(lossForms['404-32001']), { listen: false })
   await expect(client.failureOf('tools/call')).resolves.toMatchObject({
     code: 'SESSION_LOST',
     epoch: 1,
@@ -116,11 +106,9 @@ describe('after a loss', () => {
     )
     const sessionInfo = new SessionInfo()
     {
-      await using before = rawClient(server, { sessionInfo, listen: false })
-      await before.handshake()
+      await using _ = await connectRaw(server, { sessionInfo, listen: false })
     }
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     expect(client.transport.isResumed).toBe(true)
     await client.request('tools/call')
     await client.request('initialize', server.seen[0]?.params)
@@ -130,12 +118,11 @@ describe('after a loss', () => {
 
   test('another call in flight still gets its answer', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST slow') return stream.response
-      return seen.what === 'POST tools/call' ? lost() : undefined
+    const server = scriptedServer({
+      'POST slow': () => stream.response,
+      'POST tools/call': () => lost(),
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     const slow = client.request('slow')
     const { id } = await server.waitFor('POST slow')
     await client.request('tools/call')
@@ -145,11 +132,8 @@ describe('after a loss', () => {
 
   test('the outcome is not certain if a message for the call has arrived', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? stream.response : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => stream.response })
+    await using client = await connectRaw(server, { listen: false })
     const failure = client.failureOf('tools/call')
     await server.waitFor('POST tools/call')
     stream.push({ jsonrpc: '2.0', method: 'notifications/message', params: {} })
@@ -159,13 +143,10 @@ describe('after a loss', () => {
 
   test('an error with another id counts if no other answer arrives', async () => {
     const error = { code: -32001, message: 'Session not found' }
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call'
-        ? json({ jsonrpc: '2.0', id: 'server-error', error })
-        : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({
+      'POST tools/call': () => json({ jsonrpc: '2.0', id: 'server-error', error }),
+    })
+    await using client = await connectRaw(server, { listen: false })
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({
       code: 'SESSION_LOST',
       certain: false,
@@ -173,11 +154,8 @@ describe('after a loss', () => {
   })
 
   test('that a notification detects, the notification rejects, and the next request is not sent', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST notifications/progress' ? lost() : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST notifications/progress': () => lost() })
+    await using client = await connectRaw(server, { listen: false })
     await expect(client.notify('notifications/progress')).rejects.toMatchObject({
       code: 'SESSION_LOST',
     })
@@ -187,12 +165,11 @@ describe('after a loss', () => {
 
   test('replies to requests of the lost session are dropped, and their calls fail', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST slow') return stream.response
-      return seen.what === 'POST tools/call' ? lost() : undefined
+    const server = scriptedServer({
+      'POST slow': () => stream.response,
+      'POST tools/call': () => lost(),
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     const slow = client.failureOf('slow')
     await server.waitFor('POST slow')
     stream.push({ jsonrpc: '2.0', id: 'q1', method: 'roots/list' })
@@ -214,8 +191,7 @@ describe('after a loss', () => {
         resultOf(seen, { protocolVersion: '2025-06-18', capabilities: {}, serverInfo: {} }),
       )
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'REJECTED' })
     await expect(client.request('ping')).resolves.toHaveProperty('result')
     await client.transport.terminateSession()
@@ -223,11 +199,8 @@ describe('after a loss', () => {
   })
 
   test('and not after a refused GET: the session is kept', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'GET' ? new Response('Session not found', { status: 404 }) : undefined,
-    )
-    await using client = rawClient(server)
-    await client.handshake()
+    const server = scriptedServer({ GET: () => new Response('Session not found', { status: 404 }) })
+    await using client = await connectRaw(server)
     await server.waitFor('GET')
     await expect(client.request('ping')).resolves.toHaveProperty('result')
     expect(client.transport.sessionId).toBe('session-1')
@@ -236,13 +209,11 @@ describe('after a loss', () => {
 
 test('drops the cancellation of an unknown request, because its id may belong to another session', async () => {
   const params = { requestId: 7 }
-  const server = scriptedServer((seen) =>
-    seen.what === 'POST tools/call'
-      ? sse({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, resultOf(seen, {}))
-      : undefined,
-  )
-  await using client = rawClient(server, { listen: false })
-  await client.handshake()
+  const server = scriptedServer({
+    'POST tools/call': (seen) =>
+      sse({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, resultOf(seen, {})),
+  })
+  await using client = await connectRaw(server, { listen: false })
   await client.request('tools/call')
   expect(client.messages.filter((message) => 'method' in message)).toEqual([])
 })
@@ -255,8 +226,7 @@ test('terminates a session that replaces a lost one during terminateSession()', 
     const isSecond = seen.what === 'POST notifications/initialized' && ++initialized === 2
     return isSecond ? accepted.promise.then(() => new Response(null, { status: 202 })) : undefined
   })
-  await using client = rawClient(server, { listen: false, onSessionLost: 'reinitialize' })
-  await client.handshake()
+  await using client = await connectRaw(server, { listen: false, onSessionLost: 'reinitialize' })
   const call = client.request('tools/call')
   await server.waitFor('POST notifications/initialized', 2)
   await client.transport.terminateSession()

@@ -10,7 +10,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced } from '../src/index.ts'
-import { failureIn, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, rawClient } from './raw-client.ts'
 import { errorOf, json, scriptedServer } from './scripted-server.ts'
 import type { ScriptedServer, Seen } from './scripted-server.ts'
 
@@ -231,8 +231,7 @@ describe('an open session of which only the id is stored', () => {
         : json(errorOf({ id: null as never }, -32000, 'Unsupported protocol version'), {}, 400),
     )
     const sessionInfo = new SessionInfo('a-known-session')
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     expect(client.transport.protocolVersion).toBe('2025-06-18')
     await expect(client.request('tools/call')).resolves.toHaveProperty('result')
     expect(server.count('POST ping')).toBe(2)
@@ -242,15 +241,13 @@ describe('an open session of which only the id is stored', () => {
     const server = openSessionServer(() => undefined)
     const sessionInfo = new SessionInfo()
     {
-      await using first = rawClient(server, { sessionInfo, listen: false })
-      await first.handshake()
+      await using _ = await connectRaw(server, { sessionInfo, listen: false })
     }
     const record = await sessionInfo.getRecord()
     if (record === undefined) throw new Error('Nothing stored')
     const { initializeResult: _, ...rest } = record
     await sessionInfo.setRecord({ ...rest, protocolVersion: '2025-03-26' })
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     expect(client.transport.protocolVersion).toBe('2025-03-26')
     const ping = server.seen.find(({ what }) => what === 'POST ping')
     expect(ping?.headers.get('mcp-protocol-version')).toBe('2025-03-26')
@@ -275,8 +272,7 @@ describe('an open session of which only the id is stored', () => {
         : undefined,
     )
     const sessionInfo = new SessionInfo('a-known-session')
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
     await client.transport.close()
     expect(server.count('DELETE')).toBe(0)
     await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
@@ -294,8 +290,10 @@ describe('an open session of which only the id is stored', () => {
         ? json(errorOf(seen, -32600, 'Server already initialized'), {}, 400)
         : undefined
     })
-    await using client = rawClient(server, { sessionInfo: new SharedId(shared), listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, {
+      sessionInfo: new SharedId(shared),
+      listen: false,
+    })
     expect(shared.id).toBe('alive')
     expect(client.transport.sessionId).toBe('alive')
   })

@@ -6,9 +6,9 @@ import {
   startScriptedServer,
 } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createDispatcher, SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { createDispatcher, SessionInfo } from '../src/index.ts'
 import type { RequestContext } from '../src/index.ts'
-import { RawClient, rawClient } from './raw-client.ts'
+import { connectRaw, rawClient } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
 import type { Script } from './scripted-server.ts'
 
@@ -26,8 +26,7 @@ const silentCalls =
 describe('a call without any data', () => {
   test('fails with an unknown outcome after two checks without a response', async () => {
     const server = scriptedServer(silentCalls(() => never))
-    await using client = rawClient(server, { listen: false, timeouts })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false, timeouts })
     const failure = await client.failureOf('tools/call')
     expect(failure).toMatchObject({
       code: 'OUTCOME_UNKNOWN',
@@ -44,12 +43,11 @@ describe('a call without any data', () => {
     ['an error', () => new Response(null, { status: 503 })],
   ] satisfies [string, Script][])('continues if the check has %s', async (_name, ping) => {
     const answered = deferred<Response>()
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST tools/call') return answered.promise
-      return seen.what === 'POST ping' ? ping(seen) : undefined
+    const server = scriptedServer({
+      'POST tools/call': () => answered.promise,
+      'POST ping': (seen) => ping(seen),
     })
-    await using client = rawClient(server, { listen: false, timeouts })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false, timeouts })
     const answer = client.request('tools/call')
     await server.waitFor('POST ping', 3)
     answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
@@ -58,11 +56,8 @@ describe('a call without any data', () => {
 
   test('is not checked while bytes arrive', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? stream.response : undefined,
-    )
-    await using client = rawClient(server, { listen: false, timeouts })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => stream.response })
+    await using client = await connectRaw(server, { listen: false, timeouts })
     const answer = client.request('tools/call')
     for (let beat = 0; beat < 20; beat++) {
       stream.push(': beat\n\n')
@@ -91,16 +86,15 @@ describe('a call without any data', () => {
 
 test('starts the time limit of a check when the check is sent, not while its headers are requested', async () => {
   const answered = deferred<Response>()
-  const server = scriptedServer((seen) => {
-    if (seen.what === 'POST tools/call') return answered.promise
-    return seen.what === 'POST ping' ? json(resultOf(seen, {})) : undefined
+  const server = scriptedServer({
+    'POST tools/call': () => answered.promise,
+    'POST ping': (seen) => json(resultOf(seen, {})),
   })
   const headers = async ({ rpcMethod }: RequestContext): Promise<Record<string, string>> => {
     if (rpcMethod === 'ping') await new Promise((resolve) => setTimeout(resolve, 100))
     return {}
   }
-  await using client = rawClient(server, { listen: false, timeouts, headers })
-  await client.handshake()
+  await using client = await connectRaw(server, { listen: false, timeouts, headers })
   const answer = client.request('tools/call')
   await server.waitFor('POST ping', 2)
   answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
@@ -112,10 +106,12 @@ test('ends a call that still waits for a connection as not executed', async () =
   await using proxy = await startRecordingProxy(server.url)
   proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'ping', action: 'hang' })
   const dispatcher = createDispatcher({ connections: 1 })
-  await using client = new RawClient(
-    new StreamableHttpTransport(proxy.url, { era: 'legacy', listen: false, timeouts, dispatcher }),
-  )
-  await client.handshake()
+  await using client = await connectRaw(proxy.url, {
+    era: 'legacy',
+    listen: false,
+    timeouts,
+    dispatcher,
+  })
   const sent = client.failureOf('tools/call', { name: 'slow', arguments: {} })
   const waiting = client.failureOf('tools/call', { name: 'counter_add', arguments: {} })
   expect(await sent).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
@@ -130,16 +126,14 @@ test('ends a call that still waits for a connection as not executed', async () =
 
 test('sends one check for all calls of all clients in a session', async () => {
   const answered = deferred<Response>()
-  const server = scriptedServer((seen) => {
-    if (seen.what === 'POST tools/call') return never
-    return seen.what === 'POST ping' ? answered.promise : undefined
+  const server = scriptedServer({
+    'POST tools/call': () => never,
+    'POST ping': () => answered.promise,
   })
   const sessionInfo = new SessionInfo()
   const options = { listen: false, timeouts: { silentMs: 150 }, sessionInfo }
-  await using one = rawClient(server, options)
-  await one.handshake()
-  await using other = rawClient(server, options)
-  await other.handshake()
+  await using one = await connectRaw(server, options)
+  await using other = await connectRaw(server, options)
   const calls = [one, other].flatMap((client) =>
     Array.from({ length: 5 }, () => client.failureOf('tools/call')),
   )
@@ -155,10 +149,8 @@ test('checks each session, because a gateway may pass two sessions to two server
     if (seen.what !== 'POST ping') return undefined
     return isLive ? json(resultOf(seen, {})) : never
   })
-  await using silent = rawClient(server, { listen: false, timeouts })
-  await silent.handshake()
-  await using live = rawClient(server, { listen: false, timeouts })
-  await live.handshake()
+  await using silent = await connectRaw(server, { listen: false, timeouts })
+  await using live = await connectRaw(server, { listen: false, timeouts })
   const failure = silent.failureOf('tools/call')
   const answer = live.request('tools/call')
   await expect(failure).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
@@ -170,10 +162,8 @@ test('ends no calls of other clients when a client is closed during its check', 
   const server = scriptedServer(silentCalls(() => never))
   const sessionInfo = new SessionInfo()
   const options = { listen: false, timeouts: { silentMs: 300 }, sessionInfo }
-  const first = rawClient(server, options)
-  await first.handshake()
-  await using other = rawClient(server, options)
-  await other.handshake()
+  const first = await connectRaw(server, options)
+  await using other = await connectRaw(server, options)
   const closed = first.failureOf('tools/call')
   await server.waitFor('POST ping')
   const call = other.failureOf('tools/call')
@@ -185,10 +175,7 @@ test('ends no calls of other clients when a client is closed during its check', 
 
 test('checks a call of a modern server with server/discover', async () => {
   await using server = await startScriptedServer()
-  await using client = new RawClient(
-    new StreamableHttpTransport(server.url, { listen: false, timeouts }),
-  )
-  await client.handshake()
+  await using client = await connectRaw(server.url, { listen: false, timeouts })
   const before = server.count('server/discover')
   server.answers = { 'tools/call': { end: 'hang' }, 'server/discover': { end: 'hang' } }
   await expect(client.failureOf('tools/call', { name: 'any' })).resolves.toMatchObject({
@@ -208,8 +195,7 @@ describe('if the server does not answer a cancellation', () => {
         ? never
         : undefined,
     )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     void client.request('tools/call')
     const call = await server.waitFor('POST tools/call')
     const cancelling = client.notify('notifications/cancelled', { requestId: 1 })

@@ -4,8 +4,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { deferred, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
-import { RawClient, rawClient } from './raw-client.ts'
+import { connectRaw, rawClient } from './raw-client.ts'
 import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
 const quick = { firstMs: 1 }
@@ -23,11 +22,8 @@ describe('D1: fails the call if its stream ends without an answer and without an
     ['an end without a byte', () => sse()],
     ['a broken connection', cutStream],
   ])('with %s', async (_name, answer) => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? answer() : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => answer() })
+    await using client = await connectRaw(server, { listen: false })
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
     expect(server.count('GET')).toBe(0)
   })
@@ -41,8 +37,7 @@ test('D2: reports a server that closes every GET once, after maxAttempts, and co
     return sse('retry: 0\n\n')
   })
   const reconnect = { firstMs: 100, maxMs: 400, maxAttempts: 2 }
-  await using client = rawClient(server, { reconnect })
-  await client.handshake()
+  await using client = await connectRaw(server, { reconnect })
   await client.until(() => client.errors.length > 0)
   expect(at).toHaveLength(3)
   await server.waitFor('GET', 5)
@@ -59,8 +54,7 @@ describe('D5: never repeats or replaces a header of the transport by a user head
     ['a function', () => ({ 'mcp-protocol-VERSION': '1', accept: '*/*', 'CONTENT-TYPE': 'a/b' })],
   ])('with %s', async (_name, headers) => {
     const server = scriptedServer()
-    await using client = rawClient(server, { headers, listen: false })
-    await client.handshake()
+    await using _ = await connectRaw(server, { headers, listen: false })
     expect(server.seen[1]?.headers.get('mcp-session-id')).toBe('session-1')
     expect(server.seen[1]?.headers.get('mcp-protocol-version')).toBe('2025-11-25')
     expect(server.seen[1]?.headers.get('accept')).toBe('application/json, text/event-stream')
@@ -70,8 +64,7 @@ describe('D5: never repeats or replaces a header of the transport by a user head
 
   test('with one header that the transport does not set', async () => {
     const server = scriptedServer()
-    await using client = rawClient(server, { headers: { Authorization: 'Bearer static' } })
-    await client.handshake()
+    await using _ = await connectRaw(server, { headers: { Authorization: 'Bearer static' } })
     expect(server.seen[0]?.headers.get('authorization')).toBe('Bearer static')
   })
 })
@@ -80,13 +73,11 @@ describe('D6: takes the session id only from a successful initialize', () => {
   const intruder = { 'mcp-session-id': 'intruder' }
 
   test('not from another answer or from an error', async () => {
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST tools/call') return json(resultOf(seen, {}), intruder)
-      if (seen.what === 'POST tools/list') return json(errorOf(seen, -32603, 'x'), intruder, 500)
-      return undefined
+    const server = scriptedServer({
+      'POST tools/call': (seen) => json(resultOf(seen, {}), intruder),
+      'POST tools/list': (seen) => json(errorOf(seen, -32603, 'x'), intruder, 500),
     })
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    await using client = await connectRaw(server, { listen: false })
     await client.request('tools/call')
     await client.request('tools/list')
     await client.request('ping')
@@ -100,29 +91,22 @@ describe('D6: takes the session id only from a successful initialize', () => {
     ['an error answer', 200],
     ['an error status', 400],
   ])('not from a refused initialize: %s', async (_name, status) => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST initialize'
-        ? json(errorOf(seen, -32602, 'no'), intruder, status)
-        : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({
+      'POST initialize': (seen) => json(errorOf(seen, -32602, 'no'), intruder, status),
+    })
+    await using client = await connectRaw(server, { listen: false })
     expect(client.transport.sessionId).toBeUndefined()
     await client.request('ping')
     expect(server.seen.at(-1)?.sessionId).toBeUndefined()
   })
 
   test('not if it is not a valid header value', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST initialize'
-        ? json(
-            resultOf(seen, { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }),
-            {
-              'mcp-session-id': 'a b',
-            },
-          )
-        : undefined,
-    )
+    const server = scriptedServer({
+      'POST initialize': (seen) =>
+        json(resultOf(seen, { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }), {
+          'mcp-session-id': 'a b',
+        }),
+    })
     await using client = rawClient(server)
     await expect(client.handshake()).resolves.toMatchObject({
       error: { data: { code: 'UNEXPECTED_RESPONSE' } },
@@ -138,10 +122,7 @@ test('D7: leaves no abort listener and no warning after 3,000 requests', async (
   process.on('warning', onWarning)
   try {
     await using server = await startLegacyServer({ listenStream: 'refuse-405' })
-    await using client = new RawClient(
-      new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
-    )
-    await client.handshake()
+    await using client = await connectRaw(server.url, { era: 'legacy', listen: false })
     for (let round = 0; round < 100; round++) {
       await Promise.all(Array.from({ length: 30 }, () => client.request('ping')))
     }
@@ -169,9 +150,7 @@ test('D8: uses one connection for 60 notifications that are answered with a chun
       response.end('true}')
     })
   })
-  await using client = new RawClient(
-    new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
-  )
+  await using client = rawClient(server.url, { era: 'legacy', listen: false })
   for (let n = 0; n < 60; n++) await client.notify('notifications/progress')
   expect(server.connections).toBeLessThanOrEqual(2)
 })
@@ -190,9 +169,8 @@ test('D9: calls nothing and lets the process end after close() with three waitin
 
 test('D11: cancels a request that was resumed by a token on the server', async () => {
   const stream = openSse()
-  const server = scriptedServer((seen) => (seen.what === 'GET' ? stream.response : undefined))
-  await using client = rawClient(server, { listen: false })
-  await client.handshake()
+  const server = scriptedServer({ GET: () => stream.response })
+  await using client = await connectRaw(server, { listen: false })
   void client.request('tools/call', {}, { resumptionToken: 'e1' })
   const resumed = await server.waitFor('GET')
   await client.notify('notifications/cancelled', { requestId: 1 })
@@ -214,17 +192,16 @@ describe('D14: sends one GET to a server without a stream, and reports no error'
     ['202', () => new Response(null, { status: 202 })],
     ['a redirect elsewhere', () => Response.redirect('http://other.test/mcp', 307)],
   ])('with %s', async (_name, answer) => {
-    const server = scriptedServer((seen) => (seen.what === 'GET' ? answer() : undefined))
+    const server = scriptedServer({ GET: () => answer() })
     const notified = deferred()
     await using client = rawClient(server, {
       reconnect: quick,
       onExchange: ({ httpMethod }) => httpMethod === 'GET' && notified.resolve(),
     })
     // Takes as long as a reconnection, so that a reconnection of `client` would have ended.
-    await using control = rawClient(
-      scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined)),
-      { reconnect: { firstMs: 50, maxAttempts: 1 } },
-    )
+    await using control = rawClient(scriptedServer({ GET: () => sse() }), {
+      reconnect: { firstMs: 50, maxAttempts: 1 },
+    })
     await client.handshake()
     await notified.promise
     await control.handshake()
@@ -241,17 +218,15 @@ describe('D16: terminateSession()', () => {
     ['405', () => new Response(null, { status: 405 })],
     ['400 with session text', () => new Response('Invalid session ID', { status: 400 })],
   ])('resolves if the server answers with %s', async (_name, answer) => {
-    const server = scriptedServer((seen) => (seen.what === 'DELETE' ? answer() : undefined))
-    await using client = rawClient(server)
-    await client.handshake()
+    const server = scriptedServer({ DELETE: () => answer() })
+    await using client = await connectRaw(server)
     await expect(client.transport.terminateSession()).resolves.toBeUndefined()
     expect(client.transport.sessionId).toBeUndefined()
   })
 
   test('reaches the server if close() follows at once', async () => {
     await using server = await startLegacyServer()
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
-    await client.handshake()
+    await using client = await connectRaw(server.url, { era: 'legacy' })
     const terminated = client.transport.terminateSession()
     await client.transport.close()
     await terminated
@@ -260,8 +235,7 @@ describe('D16: terminateSession()', () => {
 
   test('works after close()', async () => {
     await using server = await startLegacyServer()
-    await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
-    await client.handshake()
+    await using client = await connectRaw(server.url, { era: 'legacy' })
     await client.transport.close()
     expect(server.sessions).toHaveLength(1)
     await client.transport.terminateSession()
@@ -276,11 +250,8 @@ function loud(): never {
 describe('D19: a callback that throws', () => {
   test('leaves the stream open, and its error goes to onerror', async () => {
     const stream = openSse()
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? stream.response : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => stream.response })
+    await using client = await connectRaw(server, { listen: false })
     const { onmessage } = client.transport
     let calls = 0
     client.transport.onmessage = (message) => {
@@ -300,7 +271,7 @@ describe('D19: a callback that throws', () => {
   })
 
   test('has no effect as onerror', async () => {
-    const server = scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined))
+    const server = scriptedServer({ GET: () => sse() })
     await using client = rawClient(server, { reconnect: { maxAttempts: 0 } })
     const notified = new Promise<void>((resolve) => {
       client.transport.onerror = () => {
@@ -315,8 +286,7 @@ describe('D19: a callback that throws', () => {
 
   test('rejects close() as onclose, after everything is closed', async () => {
     const server = scriptedServer(() => undefined)
-    const client = rawClient(server)
-    await client.handshake()
+    const client = await connectRaw(server)
     client.transport.onclose = loud
     await expect(client.transport.close()).rejects.toThrow('mine')
     await expect(client.request('ping')).rejects.toMatchObject({ code: 'CLOSED' })
@@ -347,13 +317,10 @@ describe('D20: limits the data of the server', () => {
     'to 16 MiB in one message, with an error that names the option %s',
     async (option, type, start) => {
       const { body, taken } = endless(start)
-      const server = scriptedServer((seen) =>
-        seen.what === 'POST tools/call'
-          ? new Response(body, { headers: { 'content-type': type } })
-          : undefined,
-      )
-      await using client = rawClient(server, { listen: false })
-      await client.handshake()
+      const server = scriptedServer({
+        'POST tools/call': () => new Response(body, { headers: { 'content-type': type } }),
+      })
+      await using client = await connectRaw(server, { listen: false })
       await expect(client.failureOf('tools/call')).resolves.toMatchObject({
         code: 'LIMIT',
         message: expect.stringContaining(
@@ -368,11 +335,8 @@ describe('D20: limits the data of the server', () => {
 
   test('in an error body without an end', async () => {
     const { body, taken } = endless('It broke. ')
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? new Response(body, { status: 500 }) : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
+    const server = scriptedServer({ 'POST tools/call': () => new Response(body, { status: 500 }) })
+    await using client = await connectRaw(server, { listen: false })
     const failure = await client.failureOf('tools/call')
     expect(failure).toMatchObject({ code: 'REJECTED', status: 500 })
     expect(failure.bodyText).toMatch(/^It broke\. x+… \(cut\)$/)
@@ -382,9 +346,9 @@ describe('D20: limits the data of the server', () => {
   })
 
   test('to the values of the options', async () => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' ? json(resultOf(seen, { text: 'x'.repeat(200) })) : undefined,
-    )
+    const server = scriptedServer({
+      'POST tools/call': (seen) => json(resultOf(seen, { text: 'x'.repeat(200) })),
+    })
     await using client = rawClient(server, { limits: { responseBytes: 150 }, listen: false })
     await client.transport.start()
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'LIMIT' })

@@ -5,8 +5,9 @@ import type { AddressInfo, Server, Socket } from 'node:net'
 import { deferred } from '@x/mcp-testing'
 import type { Dispatcher } from 'undici'
 import { describe, expect, test } from 'vitest'
-import { createDispatcher, StreamableHttpTransport } from '../src/index.ts'
-import { RawClient } from './raw-client.ts'
+import { createDispatcher } from '../src/index.ts'
+import { rawClient } from './raw-client.ts'
+import type { RawClient } from './raw-client.ts'
 
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: '
 const LARGE = 'x'.repeat(16 * 1024 * 1024) // larger than the buffers of a connection
@@ -162,7 +163,7 @@ test('learns to close unused connections before a server does that does not anno
 function clientOf(server: { readonly port: number }, dispatcher?: Dispatcher): RawClient {
   const url = `http://127.0.0.1:${server.port}/mcp`
   const options = { era: 'legacy', listen: false, dispatcher } as const
-  return new RawClient(new StreamableHttpTransport(url, options))
+  return rawClient(url, options)
 }
 
 async function startServer(
