@@ -51,6 +51,7 @@ class ForgetfulSaver extends MemorySaver {
 
 test.each([0, 31])(
   'sends a call once whose outcome is in no checkpoint, also after %i days',
+  { timeout: 120_000 }, // ends what hangs, also on a busy machine
   async (days) => {
     await using server = await startLegacyServer()
     const checkpointer = new ForgetfulSaver()
@@ -90,7 +91,7 @@ test.each([0, 31])(
   },
 )
 
-describe('deleteThread()', () => {
+describe('deleteThread()', { timeout: 120_000 }, () => {
   test('ends the sessions of the thread, and deletes its stored sessions and records', async () => {
     await using server = await startLegacyServer()
     const kept = inMemory()
