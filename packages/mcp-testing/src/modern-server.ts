@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import type {
   CallToolResult,
+  GetPromptResult,
   McpHttpHandler,
   McpRequestContext,
   StandardSchemaWithJSON,
@@ -204,8 +205,6 @@ function namesStartingWith(value = ''): string[] {
   return ['Ada', 'Adele', 'Grace'].filter((name) => name.startsWith(value))
 }
 
-function promptResult(text: string): {
-  messages: { role: 'user'; content: { type: 'text'; text: string } }[]
-} {
+function promptResult(text: string): GetPromptResult {
   return { messages: [{ role: 'user', content: { type: 'text', text } }] }
 }

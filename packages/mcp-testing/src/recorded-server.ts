@@ -186,12 +186,8 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest> {
     if (read === undefined) return
     const { body, message, recorded } = read
     const { headers } = request
-    const received: Mutable<ReceivedRequest> = {
-      ...recorded,
-      params: message?.params,
-      headers,
-      end: undefined,
-    }
+    const { params } = message ?? {}
+    const received: Mutable<ReceivedRequest> = { ...recorded, params, headers, end: undefined }
     const response = new OpenResponse(raw, (end) => {
       if (raw.headersSent) received.status = raw.statusCode
       received.end = end
@@ -199,14 +195,11 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest> {
       this.log.changed(received)
     })
     this.#open.add(response)
-    const { toolName, principal, sessionId, params } = received
+    const { toolName: tool, principal, sessionId } = received
     const { arguments: given, _meta: meta } = params ?? {}
     const args = isRecord(given) ? given : {}
     const caller = { principal, sessionId, era: this.#era }
-    const call =
-      toolName === undefined
-        ? undefined
-        : this.ledger.receive({ tool: toolName, args, meta, ...caller })
+    const call = tool === undefined ? tool : this.ledger.receive({ tool, args, meta, ...caller })
     // No pause from here to the start of the tool: a test that waits for the request finds it running.
     this.log.add(received)
     const handled = { request, response, body, message, received, call }

@@ -90,7 +90,7 @@ export class TaskServer extends ScriptedServer {
 
   /** Ends a task with a result. @default the last task */
   complete(text: string, task?: TestTask): void {
-    this.change({ status: 'completed', result: textResult(text) }, task)
+    this.change(completed(text), task)
   }
 
   #answerTo({ message, headers }: ScriptRequest): ScriptedAnswer | undefined {
@@ -166,7 +166,10 @@ export class TaskServer extends ScriptedServer {
     const isDeclared = declares(params)
     const start = (change: TaskChange = {}): ScriptedAnswer => {
       this.runs.push(tool)
-      return this.#create(tool, principal, change)
+      const fields = { taskId: randomUUID(), createdAt: new Date().toISOString(), answers: {} }
+      const task: TestTask = { status: 'working', tool, principal, ...fields, ...change }
+      this.tasks.set(task.taskId, task)
+      return { result: { ...this.#flat(task), resultType: 'task' } }
     }
     const finish = (text: string): ScriptedAnswer => {
       this.runs.push(tool)
@@ -180,20 +183,20 @@ export class TaskServer extends ScriptedServer {
         const { seconds, label = 'computed' } = args
         if (!isDeclared) return finish(String(label))
         const answer = start({ statusMessage: 'computing' })
-        if (typeof seconds === 'number') this.#later(seconds * 1000, textResult(String(label)))
+        if (typeof seconds === 'number') this.#later(seconds * 1000, completed(String(label)))
         return answer
       }
-      case 'failing_job': {
-        if (!isDeclared) return undeclared()
-        const answer = start()
-        this.#later(FAILURE_MS, { ...textResult('the job failed'), isError: true })
-        return answer
-      }
+      case 'failing_job':
       case 'protocol_error_job': {
         if (!isDeclared) return undeclared()
         const answer = start()
+        const result = { ...textResult('the job failed'), isError: true }
         const error = { code: -32603, message: 'the job broke' }
-        this.#later(FAILURE_MS, undefined, error)
+        const isReported = tool === 'failing_job'
+        this.#later(
+          FAILURE_MS,
+          isReported ? { status: 'completed', result } : { status: 'failed', error },
+        )
         return answer
       }
       case 'confirm_delete':
@@ -206,7 +209,7 @@ export class TaskServer extends ScriptedServer {
           return { result: { resultType: 'input_required', inputRequests, requestState: 's1' } }
         }
         const answer = start()
-        this.#later(FAILURE_MS, textResult(JSON.stringify(inputResponses)))
+        this.#later(FAILURE_MS, completed(JSON.stringify(inputResponses)))
         return answer
       }
       default:
@@ -214,46 +217,27 @@ export class TaskServer extends ScriptedServer {
     }
   }
 
-  #create(tool: string, principal: string | undefined, change: TaskChange): ScriptedAnswer {
-    const taskId = randomUUID()
-    const createdAt = new Date().toISOString()
-    const fields = { taskId, tool, principal, createdAt, answers: {} }
-    const task: TestTask = { status: 'working', ...fields, ...change }
-    this.tasks.set(taskId, task)
-    return { result: { ...this.#flat(task), resultType: 'task' } }
-  }
-
-  #later(ms: number, result?: TestTask['result'], error?: TestTask['error']): void {
+  /** Changes the last task after a time, if it has not ended by then. */
+  #later(ms: number, change: TaskChange): void {
     const { taskId } = this.lastTask
     setTimeout(() => {
       const task = this.tasks.get(taskId)
-      if (task === undefined || !isOpen(task)) return
-      this.change(
-        error === undefined ? { status: 'completed', result } : { status: 'failed', error },
-        task,
-      )
+      if (task !== undefined && isOpen(task)) this.change(change, task)
     }, ms).unref()
   }
 
   /** Takes answers to open questions, and ignores others. The task ends with the last answer. */
   #answered(task: TestTask, inputResponses: unknown): void {
     const open = { ...task.inputRequests }
-    const answers = { ...task.answers }
-    for (const [key, answer] of Object.entries(isRecord(inputResponses) ? inputResponses : {})) {
-      if (!Object.hasOwn(open, key)) continue
-      delete open[key]
-      answers[key] = answer
-    }
-    if (
-      !isOpen(task) ||
-      Object.keys(open).length === Object.keys(task.inputRequests ?? {}).length
-    ) {
-      return
-    }
+    const taken = Object.entries(isRecord(inputResponses) ? inputResponses : {}).filter(([key]) =>
+      Object.hasOwn(open, key),
+    )
+    if (!isOpen(task) || taken.length === 0) return
+    for (const [key] of taken) delete open[key]
+    const answers = { ...task.answers, ...Object.fromEntries(taken) }
     this.tasks.set(task.taskId, { ...task, answers })
     const isDone = Object.keys(open).length === 0
-    const result = textResult(JSON.stringify(answers))
-    this.change(isDone ? { status: 'completed', result } : { inputRequests: open }, task)
+    this.change(isDone ? completed(JSON.stringify(answers)) : { inputRequests: open }, task)
   }
 
   #flat({ taskId, status, statusMessage, createdAt }: TestTask): Record<string, unknown> {
@@ -308,6 +292,10 @@ function undeclared(): ScriptedAnswer {
 
 function textResult(text: string): Record<string, unknown> {
   return { content: [{ type: 'text', text }] }
+}
+
+function completed(text: string): TaskChange {
+  return { status: 'completed', result: textResult(text) }
 }
 
 function asking(inputRequests: Readonly<Record<string, object>>): TaskChange {

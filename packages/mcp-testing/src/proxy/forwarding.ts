@@ -8,6 +8,7 @@ import { sendAnswer } from '../canned-answer.ts'
 import { resetConnection } from '../loopback-server.ts'
 import type { Mutable } from '../recording.ts'
 import type { Exchange, ExchangeEnd } from './exchange.ts'
+import { pairsOf } from './exchange.ts'
 import type { Break, Fault } from './faults.ts'
 import { changedEvents } from './faults.ts'
 
@@ -177,9 +178,11 @@ async function breakClient(passage: Passage, how: Break): Promise<void> {
 function sendHalf(passage: Passage, how: Break): void {
   const { request, response, exchange, target, upstreams } = passage
   const headers = forwardedHeaders(request.rawHeaders, { host: target.host, dropLength: true })
-  const lines = [`${exchange.httpMethod} ${request.url} HTTP/1.1`]
-  for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at]}: ${headers[at + 1]}`)
-  if (passage.body.length > 0) lines.push(`content-length: ${passage.body.length}`)
+  const lines = [
+    `${exchange.httpMethod} ${request.url} HTTP/1.1`,
+    ...pairsOf(headers).map(([name, value]) => `${name}: ${value}`),
+    ...(passage.body.length > 0 ? [`content-length: ${passage.body.length}`] : []),
+  ]
   const head = `${lines.join('\r\n')}\r\n`
   const half = passage.body.subarray(0, Math.floor(passage.body.length / 2))
   const socket = connect(Number(target.port === '' ? 80 : target.port), target.hostname, () => {
@@ -270,13 +273,8 @@ function forwardedHeaders(
   raw: readonly string[],
   { host, dropLength = false }: { host?: string; dropLength?: boolean },
 ): string[] {
-  const result: string[] = []
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    const name = raw[index] ?? ''
-    if (HOP_BY_HOP.test(name)) continue
-    if (dropLength && /^content-length$/i.test(name)) continue
-    const isHost = host !== undefined && /^host$/i.test(name)
-    result.push(name, isHost ? host : (raw[index + 1] ?? ''))
-  }
-  return result
+  return pairsOf(raw).flatMap(([name, value]) => {
+    if (HOP_BY_HOP.test(name) || (dropLength && /^content-length$/i.test(name))) return []
+    return [name, host !== undefined && /^host$/i.test(name) ? host : value]
+  })
 }

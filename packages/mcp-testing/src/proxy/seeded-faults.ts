@@ -75,14 +75,8 @@ const catalogue: Readonly<Record<string, (random: Random) => Fault>> = {
   'stall-after': () => ({ type: 'break-answer', how: 'stall', after: 'nothing' }),
   'stall-answer': (random) => breakAnswer('stall', random),
   split: (random) => ({ type: 'split', bytes: numberBetween(1, 64, random) }),
-  'delay-request': (random) => ({
-    type: 'delay',
-    requestMs: numberBetween(1, 100, random),
-  }),
-  'delay-answer': (random) => ({
-    type: 'delay',
-    answerMs: numberBetween(1, 100, random),
-  }),
+  'delay-request': (random) => ({ type: 'delay', requestMs: numberBetween(1, 100, random) }),
+  'delay-answer': (random) => ({ type: 'delay', answerMs: numberBetween(1, 100, random) }),
   'truncate-events': () => ({ type: 'change-events', change: 'truncate' }),
   'repeat-events': () => ({ type: 'change-events', change: 'repeat' }),
   'reorder-events': () => ({ type: 'change-events', change: 'reorder' }),
