@@ -47,12 +47,6 @@ export interface DebugStateClientOptions extends DebugStateConfig {
 
 type Method = 'GET' | 'PUT' | 'DELETE'
 
-interface DebugStateRequest {
-  readonly method: Method
-  readonly key: string
-  readonly text?: string | undefined
-}
-
 interface DebugStateAnswer {
   readonly status: number
   /** `undefined` if the body of an error answer is too large or incomplete. */
@@ -75,7 +69,7 @@ export class DebugStateClient {
 
   /** Sends GET. Returns `undefined` for a missing key and for an empty value. */
   async read(key: string): Promise<string | undefined> {
-    const { status, body } = await this.#request({ method: 'GET', key })
+    const { status, body } = await this.#request('GET', key)
     if (status === 404 || status === 204) return undefined
     if (status !== 200) throw createStatusError(status, 'GET')
     return body?.toString() || undefined
@@ -84,21 +78,42 @@ export class DebugStateClient {
   /** Sends PUT, or DELETE for `undefined`. */
   async write(key: string, text: string | undefined): Promise<void> {
     const method = text === undefined ? 'DELETE' : 'PUT'
-    const { status } = await this.#request({ method, key, text })
+    const { status } = await this.#request(method, key, text)
     const isDone = (status >= 200 && status < 300) || (text === undefined && status === 404)
     if (!isDone) throw createStatusError(status, method)
   }
 
-  async #request(request: DebugStateRequest): Promise<DebugStateAnswer> {
-    const { timeoutMs, origin } = this.#options
+  async #request(method: Method, key: string, text?: string): Promise<DebugStateAnswer> {
+    const { timeoutMs, dispatcher, origin, path, agentId } = this.#options
     const deadline = new AbortController()
+    const { signal } = deadline
     const timer = setTimeout(() => deadline.abort(), timeoutMs)
     try {
-      return await this.#send(request, deadline.signal)
+      const token = await this.#getToken(signal)
+      const answer = await dispatcher.request({
+        origin,
+        path: `${path}/${encodeSegment(agentId)}/${encodeSegment(key)}`,
+        method,
+        headers: {
+          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          ...(text === undefined ? {} : { 'content-type': 'text/plain' }),
+        },
+        ...(text === undefined ? {} : { body: text }),
+        signal,
+      })
+      const { statusCode: status } = answer
+      const isValue = status === 200 && method === 'GET'
+      const body = await readAtMost(answer.body, MAX_ANSWER_BYTES).catch((error: unknown) => {
+        if (isValue) throw error
+        return undefined // other bodies are read only so that the connection can be used again
+      })
+      if (!isValue || body !== undefined) return { status, body }
+      const message = `The debug-state service answered more than ${MAX_ANSWER_BYTES} bytes`
+      throw new DebugStateError('TOO_LARGE', message)
     } catch (cause) {
       if (cause instanceof DebugStateError) throw cause
-      if (deadline.signal.aborted) {
-        const message = `The debug-state service did not answer ${request.method} within ${timeoutMs} ms`
+      if (signal.aborted) {
+        const message = `The debug-state service did not answer ${method} within ${timeoutMs} ms`
         throw new DebugStateError('TIMEOUT', message, { cause })
       }
       const message = `The connection to the debug-state service at ${origin} failed`
@@ -106,33 +121,6 @@ export class DebugStateClient {
     } finally {
       clearTimeout(timer)
     }
-  }
-
-  async #send(request: DebugStateRequest, signal: AbortSignal): Promise<DebugStateAnswer> {
-    const { method, key, text } = request
-    const { dispatcher, origin, path, agentId } = this.#options
-    const token = await this.#getToken(signal)
-    const answer = await dispatcher.request({
-      origin,
-      path: `${path}/${encodeSegment(agentId)}/${encodeSegment(key)}`,
-      method,
-      headers: {
-        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-        ...(text === undefined ? {} : { 'content-type': 'text/plain' }),
-      },
-      ...(text === undefined ? {} : { body: text }),
-      signal,
-    })
-    const isValue = answer.statusCode === 200 && method === 'GET'
-    const body = await readAtMost(answer.body, MAX_ANSWER_BYTES).catch((error: unknown) => {
-      if (isValue) throw error
-      return undefined // other bodies are read only so that the connection can be used again
-    })
-    if (isValue && body === undefined) {
-      const message = `The debug-state service answered more than ${MAX_ANSWER_BYTES} bytes`
-      throw new DebugStateError('TOO_LARGE', message)
-    }
-    return { status: answer.statusCode, body }
   }
 
   async #getToken(signal: AbortSignal): Promise<string | undefined> {

@@ -356,6 +356,9 @@ describe('refreshing', () => {
     expect(await agent.info.getSessionId()).toBe('session-1')
     await agent.info.refresh()
     expect(await agent.info.getSessionId()).toBe('session-2')
+    values.clear()
+    await agent.info.refresh()
+    expect(await agent.info.getSessionId()).toBeUndefined()
   })
 
   test('keeps the copy when the service does not answer', async () => {

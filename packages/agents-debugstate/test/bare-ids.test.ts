@@ -8,51 +8,9 @@ import { expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
 import { plainService, startScriptedService } from './scripted-service.ts'
-import type { ScriptedService } from './scripted-service.ts'
 
 /** The key of an agent in another language: `urllib.parse.quote('mcpsession::shop', safe='')`. */
 const PATH = '/agenthub_/design/debugstate/agent/mcpsession%3A%3Ashop'
-
-function factoryAt({ baseUrl }: ScriptedService): {
-  factory: SessionInfoDebugStateFactory
-  warnings: string[]
-} {
-  const warnings: string[] = []
-  const factory = new SessionInfoDebugStateFactory({
-    baseUrl,
-    agentId: 'agent',
-    token: 'token',
-    onWarning: ({ code }) => warnings.push(code),
-  })
-  return { factory, warnings }
-}
-
-test('shares ids with an agent in another language', async () => {
-  const values = new Map<string, string>()
-  await using service = await startScriptedService(plainService(values))
-  const url = service.baseUrl + PATH
-  const headers = { authorization: 'Bearer token' }
-
-  const { factory } = factoryAt(service)
-  await using sessions = factory
-  const info = sessions.createSession({ slug: 'shop', mcpUrl: 'https://shop.example/mcp' })
-  await info.setSessionId('ours')
-  await info.flush()
-  expect(await (await fetch(url, { headers })).text()).toBe('ours')
-
-  await fetch(url, {
-    method: 'PUT',
-    headers: { ...headers, 'content-type': 'text/plain' },
-    body: 'theirs',
-  })
-  await info.refresh()
-  expect(await info.getSessionId()).toBe('theirs')
-  expect(await info.getRecord()).toBeUndefined()
-
-  await fetch(url, { method: 'DELETE', headers })
-  await info.refresh()
-  expect(await info.getSessionId()).toBeUndefined()
-})
 
 test('keeps the session of a stock client whose id is stored', async () => {
   await using mcp = await startLegacyServer()
@@ -87,8 +45,9 @@ test('lets the last writer win, and no call fails', async () => {
   const values = new Map<string, string>()
   await using service = await startScriptedService(plainService(values))
   const directory = new StaticServerDirectory({ shop: mcp.url })
-  await using one = factoryAt(service).factory
-  await using other = factoryAt(service).factory
+  const { baseUrl } = service
+  await using one = new SessionInfoDebugStateFactory({ baseUrl, agentId: 'agent' })
+  await using other = new SessionInfoDebugStateFactory({ baseUrl, agentId: 'agent' })
   await using first = new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory: one })
   await using second = new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory: other })
   await Promise.all([first, second].map((client) => client.callTool('counter_add')))

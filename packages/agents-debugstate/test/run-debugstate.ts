@@ -2,15 +2,9 @@ import { EventEmitter, once } from 'node:events'
 import { Readable, Writable } from 'node:stream'
 import { runCommand } from '../src/cli/program.ts'
 
-/** Output to a terminal or a file, which the test reads. */
+/** Output that the test reads. */
 class MemoryStream extends Writable {
-  readonly isTTY: boolean
   #text = ''
-
-  constructor(isTTY: boolean) {
-    super()
-    this.isTTY = isTTY
-  }
 
   get text(): string {
     return this.#text
@@ -36,18 +30,12 @@ export interface DebugStateRun {
   signal(signal: NodeJS.Signals): void
 }
 
-export interface RunOptions {
-  readonly env?: Record<string, string>
-  readonly isTTY?: boolean
-}
-
 export function runDebugState(
   args: readonly string[],
-  { env = {}, isTTY = false }: RunOptions = {},
+  env: Record<string, string> = {},
 ): DebugStateRun {
   const signals = new EventEmitter()
-  const stdout = new MemoryStream(isTTY)
-  const stderr = new MemoryStream(isTTY)
+  const [stdout, stderr] = [new MemoryStream(), new MemoryStream()]
   const exitCode = runCommand({
     args,
     env,
@@ -66,9 +54,8 @@ export function runDebugState(
 /** Runs a command to its end, and returns its output. */
 export async function debugState(
   args: readonly string[],
-  options: RunOptions = {},
 ): Promise<{ readonly exitCode: number; readonly out: string; readonly err: string }> {
-  const run = runDebugState(args, options)
+  const run = runDebugState(args)
   const exitCode = await run.exitCode
   return { exitCode, out: run.stdout.text, err: run.stderr.text }
 }

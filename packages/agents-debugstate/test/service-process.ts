@@ -15,8 +15,8 @@ export interface ServiceProcess extends AsyncDisposable {
   readonly ended: Promise<number | NodeJS.Signals>
   /** Its log up to now. */
   readonly log: string
-  /** Resolves with the first line of the log that contains this text. */
-  logged(part: string): Promise<string>
+  /** Resolves when the log contains this text. */
+  logged(part: string): Promise<void>
 }
 
 /** Starts the command from source, on a free port; resolves when it listens. */
@@ -49,12 +49,7 @@ export async function startServiceProcess(
       return log
     },
     async logged(part) {
-      for (;;) {
-        const line = log
-          .split('\n')
-          .slice(0, -1)
-          .find((one) => one.includes(part))
-        if (line !== undefined) return line
+      while (!log.includes(part)) {
         const more = once(child.stderr, 'data').then(() => true)
         const isAlive = await Promise.race([more, ended.then(() => false)])
         if (!isAlive) throw new Error(`It ended without ${part}: ${log}`)

@@ -60,9 +60,7 @@ describe('serve', () => {
 
   test('warns that a service without a token serves every user of the machine', async () => {
     await using folder = await temporaryFolder()
-    const run = runDebugState(['serve', '--port=0'], {
-      env: { DEBUGSTATE_DB: folder.file('s.db') },
-    })
+    const run = runDebugState(['serve', '--port=0'], { DEBUGSTATE_DB: folder.file('s.db') })
     await run.stdout.has('\n')
     run.signal('SIGINT')
     expect(await run.exitCode).toBe(0)

@@ -20,9 +20,7 @@ const optionChecks: Checks<DebugStateServerOptions> = {
     takes: 'a store, such as new SqliteDebugStateStore(path)',
   }),
   tokens: check.list,
-  limits: check.section({
-    ttlMs: check.number(1),
-  } satisfies Checks<DebugStateLimits>),
+  limits: check.section({ ttlMs: check.number(1) } satisfies Checks<DebugStateLimits>),
   logger: check.methods('debug', 'info', 'warn', 'error'),
 }
 
@@ -90,10 +88,8 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
       // A foreign web page can point its own host name to this address, but not `localhost`.
       if (tokens || isLoopback(new URL(request.url).hostname)) return await fetch(request)
       logger?.warn({ method: request.method, status: 403 }, 'request with a foreign host name')
-      return createProblem(
-        'FORBIDDEN',
-        'Without tokens the service answers loopback host names only',
-      )
+      const detail = 'Without tokens the service answers loopback host names only'
+      return createProblem('FORBIDDEN', detail)
     } finally {
       // Each connection ends with its answer. Otherwise kept-alive connections would hold the server open.
       if (closing && 'shouldKeepAlive' in outgoing) outgoing.shouldKeepAlive = false
@@ -125,10 +121,7 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     return url
   }
 
-  function close(): Promise<void> {
-    closing ??= server ? stop(server) : Promise.resolve()
-    return closing
-  }
+  const close = (): Promise<void> => (closing ??= server ? stop(server) : Promise.resolve())
 
   async function stop(listening: Server): Promise<void> {
     logger?.info({}, 'stopping')

@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { performance } from 'node:perf_hooks'
-import { readAtMost } from '@x/internal'
+import { definedFields, readAtMost } from '@x/internal'
 import { Hono } from 'hono'
 import type { MiddlewareHandler } from 'hono'
 import { HTTPException } from 'hono/http-exception'
@@ -58,7 +58,7 @@ export function createDebugStateHandler(
   const { store, limits: { ttlMs = 30 * DAY_MS } = {}, logger } = options
   const prefix = `/${PATH_PREFIX}/`
 
-  const app = new Hono<{ Variables: RequestVariables }>({ getPath: getRawPath })
+  const app = new Hono<RequestVariables>({ getPath: getRawPath })
   if (logger !== undefined) app.use(logRequests(logger))
 
   app.all('/health', async ({ req: { raw: request } }) => {
@@ -74,7 +74,7 @@ export function createDebugStateHandler(
 
   app.all(`${prefix}*`, async (context) => {
     const request = context.req.raw
-    const access = getAccess ? getAccess(request.headers.get('authorization')) : allowAll
+    const access = getAccess ? getAccess(request.headers.get('authorization')) : () => true
     if (access === undefined) {
       const detail = 'Send a known token: `Authorization: Bearer …`'
       throw createRefusal('UNAUTHORIZED', detail, { 'www-authenticate': 'Bearer' })
@@ -85,8 +85,14 @@ export function createDebugStateHandler(
     if (!access(agentId)) throw createRefusal('FORBIDDEN', 'The token is not for this agent')
     requireMethod(request, key === undefined ? 'GET, HEAD' : 'GET, HEAD, PUT, DELETE')
     if (key === undefined) return list(agentId)
-    if (request.method === 'PUT') return put({ agentId, key }, request)
-    return request.method === 'DELETE' ? remove({ agentId, key }) : get({ agentId, key })
+    const address = { agentId, key }
+    if (request.method === 'PUT') {
+      await store.put(address, await readBody(request), ttlMs)
+      return done()
+    }
+    if (request.method !== 'DELETE') return get(address)
+    if (!(await store.delete(address))) throw unknownKey()
+    return done()
   })
 
   app.notFound(() => createProblem('NOT_FOUND', `Paths start with ${prefix}`))
@@ -103,16 +109,6 @@ export function createDebugStateHandler(
     if (bytes === undefined) throw unknownKey()
     const headers = { ...NO_STORE, 'content-type': 'text/plain; charset=utf-8' }
     return new Response(toBody(bytes), { headers })
-  }
-
-  async function put(address: DebugStateAddress, request: Request): Promise<Response> {
-    await store.put(address, await readBody(request), ttlMs)
-    return new Response(null, { status: 204, headers: NO_STORE })
-  }
-
-  async function remove(address: DebugStateAddress): Promise<Response> {
-    if (!(await store.delete(address))) throw unknownKey()
-    return new Response(null, { status: 204, headers: NO_STORE })
   }
 
   /** Answers with a `KeyList` (PROTOCOL.md), which contains no values. */
@@ -139,10 +135,6 @@ const DAY_MS = 86_400_000
 const LISTED_KEYS = 1000
 
 const NO_STORE = { 'cache-control': 'no-store' }
-
-function allowAll(): boolean {
-  return true
-}
 
 /** Returns the path as it was sent. The key is decoded later, once it is known where it starts. */
 function getRawPath(request: Request): string {
@@ -183,6 +175,10 @@ function toBody(bytes: Uint8Array): string | Uint8Array<ArrayBuffer> {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 }
 
+function done(): Response {
+  return new Response(null, { status: 204, headers: NO_STORE })
+}
+
 function healthy(): Response {
   return Response.json({ status: 'ok' }, { headers: NO_STORE })
 }
@@ -198,25 +194,20 @@ function unknownKey(): HTTPException {
 }
 
 /** Values that a handler passes to the log of its request. */
-interface RequestVariables {
-  resource: Resource | undefined
-}
+type RequestVariables = { Variables: { resource: Resource | undefined } }
 
 /** Logs one line for each answered request. */
-function logRequests(logger: DebugStateLogger): MiddlewareHandler<{ Variables: RequestVariables }> {
+function logRequests(logger: DebugStateLogger): MiddlewareHandler<RequestVariables> {
   return async function logRequest(context, next) {
     const start = performance.now()
     await next()
     const { agentId, key } = context.get('resource') ?? {}
-    const fields = {
-      method: context.req.method,
-      ...(agentId === undefined ? {} : { agentId }),
-      ...(key === undefined ? {} : { key: getKeyDigest(key) }),
-      status: context.res.status,
-      ms: Math.round((performance.now() - start) * 100) / 100,
-    }
-    const isHealth = agentId === undefined && context.res.status === 200
-    logger[isHealth ? 'debug' : 'info'](fields, 'request')
+    const { status } = context.res
+    const about = definedFields({ agentId, key: key && getKeyDigest(key) })
+    const ms = Math.round((performance.now() - start) * 100) / 100
+    const isHealth = agentId === undefined && status === 200
+    const level = isHealth ? 'debug' : 'info'
+    logger[level]({ method: context.req.method, ...about, status, ms }, 'request')
   }
 }
 

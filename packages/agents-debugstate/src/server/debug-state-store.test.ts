@@ -1,13 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
+import { temporaryFolder } from '../../test/temporary-folder.ts'
 import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
-import { RedisDebugStateStore } from './redis-debug-state-store.ts'
-import { createRedisKeys } from './redis-debug-state-store.ts'
+import { createRedisKeys, RedisDebugStateStore } from './redis-debug-state-store.ts'
 import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
 
 /** The contract of every store, tested on each store. */
@@ -38,8 +35,8 @@ const stores: Record<string, () => Promise<OpenStore>> = {
     }
   },
   async sqlite() {
-    const folder = await mkdtemp(join(tmpdir(), 'debugstate-'))
-    const open = (): SqliteDebugStateStore => new SqliteDebugStateStore(join(folder, 'state.db'))
+    const folder = await temporaryFolder()
+    const open = (): SqliteDebugStateStore => new SqliteDebugStateStore(folder.file('state.db'))
     const [store, other] = [open(), open()]
     return {
       store,
@@ -49,7 +46,7 @@ const stores: Record<string, () => Promise<OpenStore>> = {
       async [Symbol.asyncDispose]() {
         await store.close()
         await other.close()
-        await rm(folder, { recursive: true })
+        await folder[Symbol.asyncDispose]()
       },
     }
   },

@@ -30,14 +30,8 @@ export function createProblem(
 ): Response {
   const [status, title] = STATUS[code]
   const body = { type: 'about:blank', title, status, detail, code }
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: {
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
-      ...headers,
-    },
-  })
+  const own = { 'content-type': 'application/problem+json', 'cache-control': 'no-store' }
+  return new Response(JSON.stringify(body), { status, headers: { ...own, ...headers } })
 }
 
 /** Creates the exception for a request that breaks a rule. hono answers the request with its response. */
