@@ -51,8 +51,8 @@ export type {
 export type { InputResolver } from './arguments/argument-properties.ts'
 export type { ArgumentProperty, TextToken } from './arguments/argument-property.ts'
 export {
-  ElicitationToInterrupt,
   elicitationToInterrupt,
+  type ElicitationToInterrupt,
   type ElicitationToInterruptOptions,
 } from './interrupts/elicitation-to-interrupt.ts'
 export type { InterruptibleCall } from './interrupts/call-rounds.ts'

@@ -115,16 +115,6 @@ describe('the client of SDK v1', () => {
     await expect(loadMcpTools(circling)).rejects.toThrow(/"carousel" does not end/)
   })
 
-  test('accepts a result in the form of 2024-10-07', async () => {
-    const old: SdkClient = {
-      connect: () => Promise.resolve(),
-      getServerVersion: () => undefined,
-      listTools: () => Promise.resolve({ tools: [] }),
-      callTool: () => Promise.resolve({ toolResult: 'old' }),
-    }
-    await expect(toolSourceFrom(old).callTool('x')).resolves.toMatchObject({ content: ['old'] })
-  })
-
   test('refuses a task, which the SDK does not finish', async () => {
     const declaring: SdkClient = {
       connect: () => Promise.resolve(),

@@ -7,7 +7,6 @@ import * as resources from './resources.ts'
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'AgentDefinitionError',
-    'ElicitationToInterrupt',
     'McpTool',
     'McpToolError',
     'SessionInfoFactory',

@@ -83,6 +83,7 @@ test('uses the session of the given config: log levels and logs of one user do n
     )
   }
   await shop.setLoggingLevel('debug', of('ada'))
+  expect(server.count('logging/setLevel')).toBe(1)
   expect(server.sessions).toHaveLength(1)
   server.notify('notifications/message', { level: 'info', data: 'hello' })
   await heard.promise

@@ -30,3 +30,8 @@ test.each<[what: string, allow: LoadMcpToolsOptions['allow'], offered: readonly 
 ])('allow selects tools by %s', async (_, allow, offered) => {
   expect(namesOf(await loadMcpTools(source, { server: { name: 'shop' }, allow }))).toEqual(offered)
 })
+
+test('prefixToolNames puts the name of the server before each name', async () => {
+  const tools = await loadMcpTools(source, { server: { name: 'shop' }, prefixToolNames: true })
+  expect(namesOf(tools)).toEqual(['shop_delete_all', 'shop_read', 'shop_list'])
+})

@@ -122,17 +122,10 @@ export class AgentDefinitionError extends Error {
   /** Name of the file or value that was read. */
   readonly source: string
 
-  constructor(
-    message: string,
-    {
-      path,
-      source,
-      cause,
-    }: { readonly path: string; readonly source: string; readonly cause: Error },
-  ) {
-    super(message, { cause })
-    this.path = path
-    this.source = source
+  constructor(message: string, about: Pick<AgentDefinitionError, 'path' | 'source' | 'cause'>) {
+    super(message, { cause: about.cause })
+    this.path = about.path
+    this.source = about.source
   }
 }
 

@@ -28,11 +28,10 @@ interface ArgumentPropertiesOptions {
 }
 
 /** The complete arguments of one call. */
-export interface MergedArguments {
-  /** The arguments that are sent. */
-  readonly args: unknown
+export interface MergedArguments<Arguments = unknown> {
+  readonly args: Arguments
   /** The arguments for people and logs: sensitive values are `<hidden>`. */
-  readonly redacted: unknown
+  readonly redacted: Arguments
   /** Sensitive texts. */
   readonly secrets: readonly string[]
 }

@@ -116,7 +116,6 @@ function isForAll(path: string): boolean {
   return path.includes('[*]') && jsonPathFrom(path) === undefined
 }
 
-/** Returns the error for an argument property that cannot be used. */
 export function invalidArgument(
   { server, toolName, path }: McpToolOrigin & { readonly path: string },
   reason: string,
@@ -137,7 +136,6 @@ export interface NamedResource {
 }
 
 export interface ResolveContext {
-  /** Input of the agent. */
   readonly input: unknown
   readonly origin: McpToolOrigin
   readonly resources: readonly NamedResource[]

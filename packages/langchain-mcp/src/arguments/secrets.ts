@@ -1,7 +1,6 @@
 import { isRecord } from '@x/internal'
 import { McpToolError } from '../base/errors.ts'
 
-/** Replaces a sensitive value. */
 export const HIDDEN = '<hidden>'
 
 /** Shorter texts occur by chance, and hiding them would garble other texts. */

@@ -76,7 +76,6 @@ export class McpToolError extends Error {
   }
 }
 
-/** A kind of failed call. */
 interface Failure {
   /** The event, as the start of a sentence. */
   readonly what: string

@@ -17,12 +17,10 @@ export function assertOptions(
   assertAnyOptions(({ message }) => configError(`${owner}: ${message}`), options, checks)
 }
 
-/** Accepts one of these words, or a function. */
 export function wordOrFunction(...words: readonly string[]): Check {
   return check.or(check.oneOf(...words), check.func)
 }
 
-/** Returns the error for a value that an option does not accept. */
 export function wrongValue(place: string, takes: string, value: unknown): McpClientError {
   const quoted = typeof value === 'string' ? `"${value}"` : undefined
   const type = value === null ? 'null' : typeof value

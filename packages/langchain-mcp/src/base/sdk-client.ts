@@ -76,7 +76,6 @@ export function isSdkClient<Client extends ConnectedClient>(
   return 'connect' in client && 'getServerVersion' in client
 }
 
-/** Returns the name of the connected server, for messages. */
 function serverNameOf(client: ConnectedClient): string {
   return client.getServerVersion()?.name ?? 'unnamed'
 }
@@ -212,11 +211,10 @@ async function allPages<Result extends Page>(
   )
 }
 
-/** Servers of revision 2024-10-07 answer with `toolResult`, not `content`. */
 function toToolResult(value: Readonly<Record<string, unknown>>): ToolResult {
-  const { content, structuredContent, isError, _meta, toolResult } = value
+  const { content, structuredContent, isError, _meta } = value
   return {
-    content: Array.isArray(content) ? content : toolResult === undefined ? [] : [toolResult],
+    content: Array.isArray(content) ? content : [],
     structuredContent,
     isError: isError === true,
     _meta: isRecord(_meta) ? _meta : undefined,

@@ -25,7 +25,6 @@ export interface QuarantinedTool extends McpToolOrigin {
   readonly reason: string
 }
 
-/** Returns the name of a server for messages. */
 export function serverTitle(server: McpServerLabel): string {
   return server.slug ?? server.name ?? 'unnamed'
 }

@@ -29,7 +29,6 @@ const MAX_REMEMBERED = 10_000
 const RECORD_TTL_MS = 30 * 24 * 3_600_000
 /** Time between two searches for expired records. */
 const CLEAN_MS = 3_600_000
-const PAGE = 100
 
 /**
  * Sends each round of a call only once. It remembers rounds in this process, and in the store of the graph
@@ -123,7 +122,7 @@ export class CallJournal {
   #clean(store: GraphStore): void {
     if (Date.now() - this.#cleanedAt < CLEAN_MS) return
     this.#cleanedAt = Date.now()
-    this.#cleaning = deleteExpired(store).catch(() => {})
+    this.#cleaning = deleteItems(store, ['mcp', 'call'], this.#cleanedAt).catch(() => {})
   }
 }
 
@@ -157,18 +156,6 @@ function recordOf({ place, number }: Pick<Sending, 'place' | 'number'>): RoundRe
   const { store, thread, task, call } = place
   if (store === undefined) return undefined
   return { store, namespace: threadNamespace('call', thread), key: digest([task, call, number]) }
-}
-
-async function deleteExpired(store: GraphStore): Promise<void> {
-  const now = Date.now()
-  for (;;) {
-    const options = { filter: { expiresAt: { $lt: now } }, limit: PAGE }
-    const items = (await store.search?.(['mcp', 'call'], options)) ?? []
-    // A store may ignore the filter.
-    const expired = items.filter(({ value }) => isRecord(value) && Number(value['expiresAt']) < now)
-    await Promise.all(expired.map((item) => store.delete(item.namespace, item.key)))
-    if (expired.length < PAGE) return
-  }
 }
 
 /** Returns true if nothing was executed. A tool that reports an error (`isError`) was executed. */

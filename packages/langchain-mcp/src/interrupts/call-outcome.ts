@@ -85,20 +85,14 @@ export function callOutcomeFrom(value: unknown): CallOutcome {
 
 function isCallOutcome(value: unknown): value is CallOutcome {
   if (!isRecord(value)) return false
-  switch (value['kind']) {
-    case 'result':
-      return isRecord(value['result'])
-    case 'asked':
-      return isRecord(value['requests']) && isRecord(value['answered'])
-    case 'task':
-      return isRecord(value['reference'])
-    case 'authorization':
-      return typeof value['url'] === 'string'
-    case 'failed':
-      return typeof value['code'] === 'string' && typeof value['message'] === 'string'
-    default:
-      return false
-  }
+  const { kind, result, requests, answered, reference, url, code, message } = value
+  return (
+    (kind === 'result' && isRecord(result)) ||
+    (kind === 'asked' && isRecord(requests) && isRecord(answered)) ||
+    (kind === 'task' && isRecord(reference)) ||
+    (kind === 'authorization' && typeof url === 'string') ||
+    (kind === 'failed' && typeof code === 'string' && typeof message === 'string')
+  )
 }
 
 /** The error for a question to a person, if other calls in the same task prevent an interrupt. */

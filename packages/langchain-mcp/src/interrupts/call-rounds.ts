@@ -55,7 +55,6 @@ export interface InterruptibleCall {
     readonly config: ToolRunnableConfig
     readonly caller: ToolCaller
   }
-  /** Sensitive texts of the arguments. */
   readonly secrets: readonly string[]
   /** `true`: the graph is interrupted while a server continues the call as a task. */
   readonly interruptsForTasks: boolean
@@ -133,6 +132,8 @@ export class CallRounds {
       if (outcome.kind === 'task' && isAborted) return this.send({ task: outcome.reference }, place)
       return outcome
     })
+    const [server, tool] = [serverTitle(origin.server), origin.toolName]
+    const aboutQuestion = (key: string) => ({ key, server, tool })
     let round = FIRST_ROUND
     for (;;) {
       const outcome = callOutcomeFrom(await step(round))
@@ -141,8 +142,7 @@ export class CallRounds {
       if (outcome.kind === 'task') {
         const { reference, message } = outcome
         if (this.#interruptsForTasks(place)) {
-          const key = `${place.toolCallId}:task`
-          const about = { key, server: serverTitle(origin.server), tool: origin.toolName }
+          const about = aboutQuestion(`${place.toolCallId}:task`)
           const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
           graph.interrupt(value)
         }
@@ -151,8 +151,7 @@ export class CallRounds {
       }
       const number = round.number + 1
       if (number > MAX_ROUNDS) throw this.#giveUp(place)
-      const key = `${place.toolCallId}:${number}`
-      const about = { key, server: serverTitle(origin.server), tool: origin.toolName }
+      const about = aboutQuestion(`${place.toolCallId}:${number}`)
       if (outcome.kind === 'asked') {
         const { requests } = outcome
         const params = Object.entries(requests).map(([name, one]) => [name, one.params ?? {}])
@@ -324,14 +323,8 @@ export class CallRounds {
     if (event.kind === 'ended') return this.#outcomeOf(event.call)
     this.#shared.held.hold(place, live)
     const { requests } = event
-    return {
-      kind: 'asked',
-      requests,
-      answered: {},
-      requestState: undefined,
-      isHeld: true,
-      task: undefined,
-    }
+    const none = { answered: {}, requestState: undefined, task: undefined }
+    return { kind: 'asked', requests, ...none, isHeld: true }
   }
 
   /** Answers the questions that need no person, and returns the others. */

@@ -75,7 +75,6 @@ export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizat
   return hasType(value, 'mcp_authorization')
 }
 
-/** Returns true for every kind of question of this package. */
 export function isQuestionOfOurs(value: unknown): boolean {
   return isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
 }

@@ -210,11 +210,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   readonly callTool: McpToolSource['callTool'] = (name, args, options) =>
-    this.#call(name, options, (source, limits) => source.callTool(name, args, limits))
+    this.#call(name, options, (client, limits) => client.callTool(name, args, limits))
 
   readonly startTool: NonNullable<McpToolSource['startTool']> = (name, args, options) =>
-    this.#call(name, options, async (source, limits) => {
-      const started = await source.startTool(name, args, limits)
+    this.#call(name, options, async (client, limits) => {
+      const started = await client.startTool(name, args, limits)
       const { task } = started
       if (task === undefined) return started
       // The status is asked for in the session of the call, with its credentials.
@@ -232,7 +232,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   async #call<Answer>(
     name: string,
     options: ToolCallOptions = {},
-    send: (source: McpToolSource & TaskSource, limits: ToolCallOptions) => Promise<Answer>,
+    send: (
+      client: Required<Pick<McpToolSource, 'callTool' | 'startTool'>>,
+      limits: ToolCallOptions,
+    ) => Promise<Answer>,
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
     const { config = {}, headers, ...rest } = options
@@ -395,9 +398,6 @@ function toMcpClientError(error: unknown, server: string): McpClientError {
 function isErrorResponse(error: unknown): error is Error & { readonly code: unknown } {
   return error instanceof Error && error.name === 'McpError' && 'code' in error
 }
-
-/** A source that can start tasks. */
-type TaskSource = Required<Pick<McpToolSource, 'startTool'>>
 
 /** Equal for equal scopes. A field that is undefined counts as absent, as in the events of a client. */
 function scopeKey({ principal, thread, run }: SessionScope = {}): string {

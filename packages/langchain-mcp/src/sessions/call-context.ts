@@ -9,7 +9,6 @@ import type { SessionScope } from '@x/mcp-client'
 /** What a session belongs to, beside the server and the principal. */
 export type SessionMode = 'run' | 'thread' | 'shared'
 
-/** Returns the principal of a call. */
 export type PrincipalOf = (config: RunnableConfig) => string
 
 /** The values of a tool call that clients and header functions need. */
@@ -18,7 +17,6 @@ export interface CallContext {
   /** Store of the graph, if it has one. */
   readonly store: GraphStore | undefined
   readonly config: RunnableConfig
-  /** Headers of this call. */
   readonly headers: Readonly<Record<string, string>> | undefined
 }
 
@@ -108,7 +106,6 @@ function toPrincipal(name: unknown): string {
   )
 }
 
-/** Returns a `thread_id` as text. */
 export function toThreadId(id: unknown): string | undefined {
   return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined
 }
@@ -163,11 +160,23 @@ function isGraphStore(value: unknown): value is GraphStore {
 
 const PAGE = 100
 
-/** Deletes all items of a namespace, page by page. Does nothing for a store without `search()`. */
-export async function deleteItems(store: GraphStore, namespace: string[]): Promise<void> {
+/**
+ * Deletes the items of a namespace, page by page. With `until`, only those whose `expiresAt` is earlier. Does nothing
+ * for a store without `search()`.
+ */
+export async function deleteItems(
+  store: GraphStore,
+  namespace: string[],
+  until: number = Infinity,
+): Promise<void> {
+  const filter = until === Infinity ? {} : { filter: { expiresAt: { $lt: until } } }
   for (;;) {
-    const items = (await store.search?.(namespace, { limit: PAGE })) ?? []
-    if (items.length === 0) return
-    await Promise.all(items.map((item) => store.delete(item.namespace, item.key)))
+    const items = (await store.search?.(namespace, { ...filter, limit: PAGE })) ?? []
+    const meant = items.filter(
+      // A store may ignore the filter.
+      ({ value }) => until === Infinity || (isRecord(value) && Number(value['expiresAt']) < until),
+    )
+    if (meant.length === 0) return
+    await Promise.all(meant.map((item) => store.delete(item.namespace, item.key)))
   }
 }

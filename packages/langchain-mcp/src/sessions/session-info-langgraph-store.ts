@@ -212,12 +212,10 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
       serverUrl: server.mcpUrl ?? undefined,
       principal: scope.principal,
       timeoutMs: TIMEOUT_MS,
-      onError: (error) =>
-        this.#logOnce(
-          'SESSION_STORE_FAILED',
-          server,
-          `could not be read or written in the store of the graph: ${String(error)}`,
-        ),
+      onError: (error) => {
+        const what = `could not be read or written in the store of the graph: ${String(error)}`
+        this.#logOnce('SESSION_STORE_FAILED', server, what)
+      },
     })
   }
 

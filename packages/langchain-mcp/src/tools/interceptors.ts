@@ -135,27 +135,18 @@ function isToolPins(pin: 'first-use' | PinnedTools | ToolPins): pin is ToolPins 
 export type PinnedTools = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /**
- * The parts of a definition that a model or this package uses. `_meta` is left out, because it may differ in
- * each list.
- */
-const PINNED_PARTS = [
-  'name',
-  'title',
-  'description',
-  'inputSchema',
-  'outputSchema',
-  'annotations',
-] as const
-
-/**
  * Limit of first definitions per server and principal. A server that lists new tools each time would fill
  * the memory. Further tools are refused, because a forgotten one could be redefined.
  */
 const MAX_FIRST = 10_000
 
-/** Returns the SHA-256 of a definition in hex. Equal for equal definitions, in any order of keys. */
+/**
+ * Returns the SHA-256 of a definition in hex. Equal for equal definitions, in any order of keys. Leaves out `_meta`,
+ * which may differ in each list.
+ */
 export function toolDefinitionHash(definition: ToolDefinition): string {
-  const parts = Object.fromEntries(PINNED_PARTS.map((part) => [part, definition[part]]))
+  const { name, title, description, inputSchema, outputSchema, annotations } = definition
+  const parts = { name, title, description, inputSchema, outputSchema, annotations }
   return createHash('sha256').update(canonicalJson(parts)).digest('hex')
 }
 

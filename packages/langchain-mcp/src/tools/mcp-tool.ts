@@ -220,12 +220,7 @@ function isToolCall(input: unknown): input is ModelToolCall {
 function metadataOf(definition: ToolDefinition, server: McpServerLabel): Record<string, unknown> {
   const { name: toolName, title, annotations } = definition
   const { folderPath, slug, name } = server
-  const known = definedFields({
-    folder_path: folderPath,
-    slug,
-    server_name: name,
-    title,
-    annotations,
-  })
+  const ofServer = { folder_path: folderPath, slug, server_name: name }
+  const known = definedFields({ ...ofServer, title, annotations })
   return { tool_type: 'mcp', display_name: toolName, ...known }
 }

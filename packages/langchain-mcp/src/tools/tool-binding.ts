@@ -1,6 +1,6 @@
 import { ToolInputParsingException, type ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord } from '@x/internal'
-import { ArgumentProperties } from '../arguments/argument-properties.ts'
+import { ArgumentProperties, type MergedArguments } from '../arguments/argument-properties.ts'
 import { invalidArgument } from '../arguments/argument-property.ts'
 import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../base/errors.ts'
 import type { ToolLog, ToolLogEntry } from '../base/log.ts'
@@ -18,14 +18,8 @@ import { projectedSchema, type ProjectedSchema } from '../schema/schema-projecti
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
 import type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
 
-/** The arguments of a call. */
-export interface PreparedCall {
-  readonly args: Record<string, unknown>
-  /** The same arguments without sensitive values. */
-  readonly redacted: Record<string, unknown>
-  /** Sensitive texts. */
-  readonly secrets: readonly string[]
-}
+/** The arguments of a call that fit the schema of the tool. */
+export type PreparedCall = MergedArguments<Record<string, unknown>>
 
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
 

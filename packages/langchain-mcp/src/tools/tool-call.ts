@@ -37,7 +37,6 @@ export class ToolCall {
   readonly #name: string
   readonly #config: ToolRunnableConfig
   readonly #caller: ToolCaller
-  /** Sensitive texts of the arguments. */
   #secrets: readonly string[] = []
 
   constructor(binding: ToolBinding, name: string, config: ToolRunnableConfig) {
@@ -137,11 +136,7 @@ export class ToolCall {
     const artifact = this.#withSessionEntry(failure.artifact)
     const { toolCall } = this.#config
     if (toolCall === undefined) return [content, artifact]
-    const about = {
-      status: 'error',
-      name: this.#name,
-      tool_call_id: toolCall.id ?? '',
-    } as const
+    const about = { status: 'error', name: this.#name, tool_call_id: toolCall.id ?? '' } as const
     return [new ToolMessage({ ...about, content, artifact }), undefined]
   }
 
