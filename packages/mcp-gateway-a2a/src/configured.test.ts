@@ -19,7 +19,7 @@ sources:
   const { config, sections } = await readConfig(content, { env: { AGENT_KEY: 'k1' } })
   const context = { folder: '', onWarning: () => undefined, sections }
   await using configured = await toOptions(config, context)
-  const [source] = configured.sources
+  const [source] = configured.options.sources
   if (source === undefined) throw new Error('There is no source')
   const found: string[] = []
   await source.start({ ...quiet, found: ({ name }) => found.push(name) })

@@ -19,6 +19,7 @@ import {
   headersNow,
   readBounded,
   systemClock,
+  type Complete,
 } from '@x/mcp-gateway/adapter'
 import type { JWK } from 'jose'
 import { parseCard, parseCardAddress, toAgent, UnusableCard } from './card.ts'
@@ -86,17 +87,13 @@ const optionChecks: Checks<A2aSourceOptions> = {
  */
 export function a2aSource(options: A2aSourceOptions): AgentSource {
   assertGatewayOptions('a2aSource()', options, optionChecks)
-  const { cards, trustedOrigins = [], timeoutMs = 10_000 } = options
-  const { pollMs = 1000, maxBytes = 67_108_864 } = options
-  const { clock = systemClock, random = Math.random } = options
-  const times = { timeoutMs, pollMs, clock, random }
-  return new A2aSource(cards, { trustedOrigins, maxBytes, ...times })
+  const { cards, trustedOrigins = [], timeoutMs = 10_000, pollMs = 1000 } = options
+  const { maxBytes = 67_108_864, clock = systemClock, random = Math.random } = options
+  return new A2aSource(cards, { trustedOrigins, timeoutMs, pollMs, maxBytes, clock, random })
 }
 
 /** The options with their defaults. */
-export type Settings = {
-  readonly [Key in Exclude<keyof A2aSourceOptions, 'cards'>]-?: NonNullable<A2aSourceOptions[Key]>
-}
+export type Settings = Complete<Omit<A2aSourceOptions, 'cards'>>
 
 class A2aSource implements AgentSource {
   readonly name: string

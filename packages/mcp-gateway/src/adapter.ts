@@ -10,7 +10,7 @@ export type {
   StoreSection,
 } from './cli/file-sections.ts'
 export { credentialHeaders, headersNow } from './agents/langgraph-server.ts'
-export { assertGatewayOptions } from './errors.ts'
+export { assertGatewayOptions, type Complete } from './errors.ts'
 export * as setting from './internal/setting-kinds.ts'
 export {
   authenticateToken,

@@ -37,6 +37,11 @@ export class GatewayError extends Error {
   }
 }
 
+/** Options with their defaults. */
+export type Complete<Options> = {
+  readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined>
+}
+
 /**
  * Refuses options that are unknown or have a wrong value.
  *

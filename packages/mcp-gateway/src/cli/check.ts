@@ -43,7 +43,7 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
     const folder = dirname(configFile.file)
     const settings = await withoutFolder(config, folder)
     await using configured = await toOptions(settings, { folder, onWarning, sections })
-    checkServable(config, { options: configured.options, stdio, onWarning })
+    checkServable(config, configured.options, { stdio, onWarning })
     await using store = new MemoryGatewayStore()
     const options = {
       ...configured.options,
@@ -61,7 +61,7 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
         ? `${JSON.stringify({ ...report, settings: shown })}\n`
         : `${stringify(shown)}\n${reportText(report)}`,
     )
-    checkSources(gateway, configured.sources, read)
+    checkSources(gateway, options.sources, read)
   } catch (error) {
     throw withPlace(error, read)
   }

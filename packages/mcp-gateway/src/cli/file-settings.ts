@@ -224,9 +224,7 @@ export interface FileContext extends SectionContext {
 
 /** Options of a gateway. Dispose of them after the gateway is closed: that closes the engine and the store. */
 export interface FileOptions extends AsyncDisposable {
-  readonly options: GatewayOptions
-  /** In the order of the file. */
-  readonly sources: readonly AgentSource[]
+  readonly options: GatewayOptions & { readonly sources: readonly AgentSource[] }
 }
 
 /**
@@ -263,7 +261,7 @@ export async function toOptions(
       store,
       engine,
     }
-    return { options, sources, [Symbol.asyncDispose]: close }
+    return { options, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
     throw error

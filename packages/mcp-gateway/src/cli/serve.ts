@@ -54,7 +54,7 @@ async function serveConfig(
   await using configured = await toOptions(config, { folder, onWarning, sections })
   if (serves) {
     const stdio = serves === 'stdio'
-    checkServable(config, { options: configured.options, stdio, onWarning })
+    checkServable(config, configured.options, { stdio, onWarning })
   }
   if (!serves && !configured.options.engine) {
     const text =
@@ -75,7 +75,7 @@ async function serveConfig(
   }
   const begin = async (): Promise<void> => {
     await gateway.registry.start()
-    checkSources(gateway, configured.sources, read)
+    checkSources(gateway, options.sources, read)
     if (!works || !options.engine) return
     await gateway.work()
     const tools = gateway.registry.plan().tools.length
@@ -117,12 +117,6 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
   return new CommandError(`${placeOf(path)}: ${message}${advice}`, { cause: error })
 }
 
-interface ServableOptions {
-  readonly options: GatewayOptions
-  readonly stdio: boolean
-  readonly onWarning: (message: string) => void
-}
-
 /**
  * Finds mistakes that only matter when clients are served: auth on stdio, a public address without auth, processes
  * that cannot verify each other's signatures. An address at which requests would be refused is only a warning: it may
@@ -132,9 +126,9 @@ interface ServableOptions {
  */
 export function checkServable(
   { http, sources }: FileSettings,
-  { options, stdio, onWarning }: ServableOptions,
+  { auth, stateKey, store }: GatewayOptions,
+  { stdio, onWarning }: { stdio: boolean; onWarning: (message: string) => void },
 ): void {
-  const { auth, stateKey, store } = options
   checkAuthFits(auth, stdio ? 'stdio' : http)
   if (sources.length === 0) onWarning('There are no tools: sources is empty')
   const { host, publicUrl, allowedHosts } = http

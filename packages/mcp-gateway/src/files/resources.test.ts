@@ -36,7 +36,7 @@ test('completes names in a chosen scope that the caller owns', async () => {
     bytes: new Blob(['x']).stream(),
   })
   const complete = (caller: ArtifactCaller, name: string, given?: Record<string, string>) =>
-    at.resources.complete(caller, { template: at.template, name, value: '', given })
+    at.resources.complete(caller, { template: at.template, name, value: '' }, given)
   expect(await complete(nobody, 'name')).toEqual({ values: [] })
   expect(await complete(nobody, 'name', { scope: shared.scope })).toMatchObject({
     values: ['theirs.txt'],
@@ -51,7 +51,7 @@ test('completes names in a chosen scope that the caller owns', async () => {
 test('says that there are more than a hundred names', async () => {
   await using at = open()
   for (let n = 0; n < 101; n++) await at.write(`f${n}`, '1')
-  const argument = { template: at.template, name: 'name', value: 'f', given: undefined }
+  const argument = { template: at.template, name: 'name', value: 'f' }
   const completion = await at.resources.complete(ada, argument)
   expect(completion?.values).toHaveLength(100)
   expect(completion?.hasMore).toBe(true)

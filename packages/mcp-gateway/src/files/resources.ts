@@ -17,16 +17,6 @@ import { fileTypeOf, textFrom } from './media-types.ts'
 import { listOf, type ArtifactCaller } from './namespaces.ts'
 import type { Clock } from '../internal/clock.ts'
 
-interface CompletedVariable {
-  readonly template: string
-  /** Name of the variable. */
-  readonly name: string
-  /** Beginning of the value. */
-  readonly value: string
-  /** Values of other variables. */
-  readonly given: Readonly<Record<string, string>> | undefined
-}
-
 export interface ArtifactResourcesOptions {
   readonly artifacts: Artifacts
   /** Makes download links for files that are too large to be read. */
@@ -103,10 +93,11 @@ export class ArtifactResources {
     return this.#options.artifacts.followed(caller, uri)
   }
 
-  /** Returns values for a variable of the template. */
+  /** Returns values for a variable that begin with `value`. @param given values of other variables */
   async complete(
     caller: ArtifactCaller,
-    { template, name, value, given }: CompletedVariable,
+    { template, name, value }: Readonly<Record<'template' | 'name' | 'value', string>>,
+    given?: Readonly<Record<string, string>>,
   ): Promise<CompleteResult['completion']> {
     const { artifacts } = this.#options
     const own = given?.['scope'] ?? (await artifacts.scopes.own(caller))

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import { check, readAtMost, untilAborted, type Checks } from '@x/internal'
 import ipaddr from 'ipaddr.js'
 import type { Agent, Dispatcher, request as SendRequest } from 'undici'
-import { assertGatewayOptions, GatewayError } from '../errors.ts'
+import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
 
 /** An IP address of a host name. */
 export interface ResolvedAddress {
@@ -73,12 +73,8 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFe
   }
 }
 
-interface Rules {
+interface Rules extends Complete<Omit<GuardedFetchOptions, 'trustedOrigins'>> {
   readonly trusted: ReadonlySet<string>
-  readonly maxBytes: number
-  readonly headersTimeoutMs: number
-  readonly idleTimeoutMs: number
-  readonly resolve: (hostname: string) => Promise<readonly ResolvedAddress[]>
 }
 
 async function exchange(

@@ -1,8 +1,3 @@
-/** Returns the part of an id that logs may show: its first 4 characters and its length. */
-export function shortened(id: string): string {
-  return `${id.slice(0, 4)}…(${id.length})`
-}
-
 /**
  * Names of secrets in headers, query strings, JSON and messages. A match begins only where a word begins: otherwise the
  * time would grow with the square of the length of the text.

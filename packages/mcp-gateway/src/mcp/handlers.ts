@@ -218,8 +218,8 @@ const COMPLETION_METHODS: Methods = {
       const template = ref['type'] === 'ref/resource' ? ref['uri'] : undefined
       if (typeof template !== 'string' || !resources) return { completion: { values: [] } }
       const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
-      const asked = { template, name, value, given }
-      return { completion: await resources.complete(context.caller, asked) }
+      const asked = { template, name, value }
+      return { completion: await resources.complete(context.caller, asked, given) }
     },
   ),
 }

@@ -1,7 +1,7 @@
 import { check, isRecord, type Checks } from '@x/internal'
 import { createRemoteJWKSet, customFetch, decodeJwt, errors, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
-import { GatewayError, assertGatewayOptions } from '../../errors.ts'
+import { GatewayError, assertGatewayOptions, type Complete } from '../../errors.ts'
 import { readBounded } from '../../internal/guarded-fetch.ts'
 import {
   ProtectedResource,
@@ -126,12 +126,7 @@ function issuerOf(token: string): string | undefined {
   }
 }
 
-/** The options with these names, with their defaults. */
-interface IssuerContext {
-  readonly fetch: typeof globalThis.fetch
-  readonly now: () => number
-  readonly timeoutMs: number
-}
+type IssuerContext = Complete<Pick<JwtAuthOptions, 'fetch' | 'now' | 'timeoutMs'>>
 
 /** Claims of a valid token. `unavailable`: the keys cannot be read now. */
 type JwtVerdict = JWTPayload | 'refused' | 'unavailable'
