@@ -154,9 +154,6 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       changes,
       settings,
       questionTimeoutMs: options.questionTimeoutMs ?? 60_000,
-      resources: {
-        listOf: ({ principal: { id, isAnonymous }, scope }) => (isAnonymous ? scope : id),
-      },
       streams: new OpenStreams(100, 100, clock),
       observer: {
         sessionOpened: () => void observed.push('opened'),

@@ -14,7 +14,7 @@ import { GatewayError } from '../errors.ts'
 import type { Artifact, Artifacts } from './artifacts.ts'
 import type { ArtifactLinks } from './links.ts'
 import { fileTypeOf, textFrom } from './media-types.ts'
-import { listOf, type ArtifactCaller } from './namespaces.ts'
+import type { ArtifactCaller } from './namespaces.ts'
 import type { Clock } from '../internal/clock.ts'
 
 export interface ArtifactResourcesOptions {
@@ -81,11 +81,6 @@ export class ArtifactResources {
     } catch (error) {
       throw isAbsent(error) ? new ResourceNotFoundError(uri) : error
     }
-  }
-
-  /** Returns the id of the list of the caller, which notifications about it name. `undefined` for a caller without a list. */
-  listOf(caller: ArtifactCaller): string | undefined {
-    return listOf(caller)
   }
 
   /** Returns the URI that notifications about this resource have. `undefined`: the caller does not own it. */

@@ -398,7 +398,6 @@ export class Runtime implements AsyncDisposable {
       lease: this.#lease,
       settings: { ...this.#options.sessions, ...this.#limits },
       questionTimeoutMs: this.#limits.questionTimeoutMs,
-      resources: this.#artifacts?.resources,
       observer: this.#observer,
       clock: this.#clock,
       onError: this.#onError,

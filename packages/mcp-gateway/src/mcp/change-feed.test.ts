@@ -9,6 +9,8 @@ import {
   type ReadEvent,
 } from '../../test/rpc-requests.ts'
 import { sessionWorld, turnsPass, type Fetch, type SessionWorld } from '../../test/session-world.ts'
+import { listOf } from '../files/namespaces.ts'
+import { anonymousPrincipal } from '../internal/principal.ts'
 import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
 
@@ -68,7 +70,8 @@ const subscribe = (uri: string, method = 'resources/subscribe'): object => ({
 /** @returns the owner of the resources of a session */
 async function ownerOf(w: SessionWorld): Promise<string> {
   const listed = await w.store.records.list('session:')
-  return listed.map(({ value }) => (value as { readonly scope: string }).scope).at(-1) ?? ''
+  const [scope] = listed.map(({ value }) => (value as { readonly scope: string }).scope)
+  return listOf({ principal: anonymousPrincipal(), scope }) ?? ''
 }
 
 describe('a client that listens', () => {

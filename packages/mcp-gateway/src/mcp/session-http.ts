@@ -7,7 +7,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
-import type { ArtifactResources } from '../files/resources.ts'
+import { listOf } from '../files/namespaces.ts'
 import { inTime } from '../internal/timers.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
@@ -45,8 +45,6 @@ export interface SessionHttpOptions extends SessionParts {
   readonly handlers: McpHandlers
   /** Changes of lists and resources. Its owner closes it. */
   readonly changes: ChangeFeed
-  /** `undefined`: there are no resources. */
-  readonly resources: Pick<ArtifactResources, 'listOf'> | undefined
   readonly streams: OpenStreams
 }
 
@@ -324,7 +322,8 @@ export class SessionHttp {
   }
 
   async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
-    const { changes: feed, handlers, resources } = this.#options
+    const { changes: feed, handlers } = this.#options
+    const { prompts, resources } = handlers.capabilities('session')
     const before = listenerOf(session)
     if (before && lastEventId === undefined) {
       const text = 'Conflict: Only one SSE stream is allowed per session'
@@ -339,8 +338,8 @@ export class SessionHttp {
       stream,
       sessions: this.sessions,
       feed,
-      owner: resources?.listOf({ principal, scope }),
-      lists: handlers.capabilities('session').prompts ? ['tools', 'prompts'] : ['tools'],
+      owner: resources && listOf({ principal, scope }),
+      lists: prompts ? ['tools', 'prompts'] : ['tools'],
     })
     try {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion

@@ -204,7 +204,6 @@ const caller = { principal: anonymousPrincipal() }
 const listed = { listChanged: true }
 const capabilities = { tools: listed, resources: { ...listed, subscribe: true } }
 const resources = {
-  listOf: () => undefined,
   followed: async (_: unknown, uri: string) =>
     uri.startsWith('a:own') ? uri.split('?')[0] : undefined,
 }

@@ -14,6 +14,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord, untilAborted } from '@x/internal'
+import { listOf } from '../files/namespaces.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { RunResume } from '../runs/order.ts'
@@ -228,7 +229,7 @@ export class StatelessHttp {
         capabilities: handlers.capabilities('modern'),
         resources,
       })
-      const subscription = new Subscription(id, filter, resources?.listOf(caller))
+      const subscription = new Subscription(id, filter, resources && listOf(caller))
       const { stream } = subscription
       const stop = changes.listen(subscription)
       this.#subscriptions.add(subscription)
