@@ -87,6 +87,12 @@ export function worldOf(
   }
 }
 
+export async function startedWorld(...of: Parameters<typeof worldOf>): Promise<RegistryWorld> {
+  const world = worldOf(...of)
+  await world.registry.start()
+  return world
+}
+
 export const never = (): Promise<void> => new Promise(() => undefined)
 
 export function callWith(signal: AbortSignal = new AbortController().signal): AgentCall {

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest'
 
 import { GatewayError } from '../src/errors.ts'
 import type { ExecuteRun, RunEngine } from '../src/runs/engine.ts'
-import { asking, endless, type Behaviour } from './agents-at-hand.ts'
+import { endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import {
   call,
@@ -54,6 +54,19 @@ class EngineAtHand implements RunEngine {
   }
 }
 
+/** Replicas that queue every call for an engine. */
+function queueing() {
+  const engine = new EngineAtHand()
+  return { ...twoReplicas({ engine, tools: { tasks: 'always' } }), engine }
+}
+
+/** The first of them executes the calls. */
+async function executing() {
+  const world = queueing()
+  await world.assemblies[0].work()
+  return world
+}
+
 test('makes a call with a key where its principal has too many tasks for an engine', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({
@@ -70,8 +83,7 @@ test('makes a call with a key where its principal has too many tasks for an engi
 })
 
 test('waits with a call for a store that is away, and executes it once', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await using world = queueing()
   const { records } = world.store
   const put = records.put.bind(records)
   let writes = 0
@@ -90,8 +102,8 @@ test('waits with a call for a store that is away, and executes it once', async (
   expect(result).toMatchObject({ resultType: 'task', status: 'working' })
   away.mockRestore()
   await world.assemblies[0].work()
-  expect(engine.queued.size).toBe(1)
-  expect(await engine.next()).toBe('ended')
+  expect(world.engine.queued.size).toBe(1)
+  expect(await world.engine.next()).toBe('ended')
   expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
   expect(world.agents.calls).toHaveLength(1)
 })
@@ -99,17 +111,16 @@ test('waits with a call for a store that is away, and executes it once', async (
 test.each(['tasks/get', 'tools/call'])(
   'queues a stored task that its process did not queue, at the next %s',
   async (method) => {
-    const engine = new EngineAtHand()
-    await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
-    vi.spyOn(engine, 'submit').mockRejectedValueOnce(new GatewayError('UNAVAILABLE', 'Away'))
+    await using world = queueing()
+    vi.spyOn(world.engine, 'submit').mockRejectedValueOnce(new GatewayError('UNAVAILABLE', 'Away'))
     const { result } = await send(world.a, keyed('echo'))
     const taskId = String(result?.['taskId'])
-    expect(engine.queued.size).toBe(0)
+    expect(world.engine.queued.size).toBe(0)
     if (method === 'tasks/get') await get(world.b, taskId)
     else await send(world.b, keyed('echo'))
-    expect(engine.queued.size).toBe(1)
+    expect(world.engine.queued.size).toBe(1)
     await world.assemblies[0].work()
-    expect(await engine.next()).toBe('ended')
+    expect(await world.engine.next()).toBe('ended')
     expect((await get(world.b, taskId)).result).toMatchObject({ status: 'completed' })
     expect(world.agents.calls).toHaveLength(1)
   },
@@ -149,9 +160,7 @@ test.each([
 })
 
 test('hands a run of an engine over when the store fails at its start', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
-  await world.assemblies[0].work()
+  await using world = await executing()
   const { result } = await call(world.a, 'echo')
   await world.clock.advance(1000)
   const { records } = world.store
@@ -161,7 +170,7 @@ test('hands a run of an engine over when the store fails at its start', async ()
     return put(key, ...entry)
   })
   let isReleased = false
-  const attempt = engine.next().finally(() => {
+  const attempt = world.engine.next().finally(() => {
     isReleased = true
   })
   await settled()
@@ -169,14 +178,13 @@ test('hands a run of an engine over when the store fails at its start', async ()
   await world.clock.advance(1000)
   expect(await attempt).toBe('released')
   away.mockRestore()
-  expect(await engine.next()).toBe('ended')
+  expect(await world.engine.next()).toBe('ended')
   expect(world.agents.calls).toHaveLength(1)
   expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
 })
 
 test('continues a run however often its processes are stopped', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await using world = queueing()
   let stop = new AbortController()
   world.agents.join(
     'long',
@@ -191,9 +199,9 @@ test('continues a run however often its processes are stopped', async () => {
   )
   await world.assemblies[0].work()
   const long = (await call(world.a, 'long')).result?.['taskId']
-  while (engine.queued.size > 0) {
+  while (world.engine.queued.size > 0) {
     stop = new AbortController()
-    await engine.next(stop.signal)
+    await world.engine.next(stop.signal)
   }
   // Each later process knows that it continues the call.
   expect((await get(world.b, long)).result).toMatchObject({
@@ -237,10 +245,9 @@ test.each([
 )
 
 test('cancels a task of an engine whose client leaves before it has its id', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await using world = queueing()
   const left = new AbortController()
-  engine.onSubmit = () => left.abort()
+  world.engine.onSubmit = () => left.abort()
   const message = request('tools/call', { name: 'echo', arguments: { message: 'Hi' } })
   await world.a(new Request(message, { signal: left.signal })).catch(() => {})
   await settled()
@@ -249,30 +256,26 @@ test('cancels a task of an engine whose client leaves before it has its id', asy
 })
 
 test('lets an agent delete the thread of a task that is cancelled while it waits for an answer', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await using world = queueing()
   const forgotten: unknown[] = []
   Object.assign(world.agents, {
     forgetThread: async (...thread: unknown[]): Promise<void> => void forgotten.push(thread),
   })
-  world.agents.join('asking', asking)
   await world.assemblies[0].work()
   const taskId = (await call(world.a, 'asking')).result?.['taskId']
-  expect(await engine.next()).toBe('ended')
+  expect(await world.engine.next()).toBe('ended')
   expect(forgotten).toEqual([])
   await cancel(world.a, taskId)
   expect(forgotten).toEqual([['asking', world.agents.calls[0]?.runId]])
 })
 
 test('makes a call of an engine again if its agent did not get the first one', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
-  await world.assemblies[0].work()
+  await using world = await executing()
   const meta = { 'io.github.x-mcp/idempotency-key': KEY }
   const args = { message: 'Hi', files: ['artifact://gone'] }
   const params = { name: 'echo', arguments: args, _meta: meta }
   const refused = (await send(world.a, request('tools/call', params))).result?.['taskId']
-  expect(await engine.next()).toBe('ended')
+  expect(await world.engine.next()).toBe('ended')
   expect((await get(world.b, refused)).result).toMatchObject({
     status: 'completed',
     result: { isError: true, _meta: { reason: 'invalid_arguments' } },
@@ -280,7 +283,7 @@ test('makes a call of an engine again if its agent did not get the first one', a
   await settled()
   const again = (await send(world.b, keyed('echo'))).result?.['taskId']
   expect(again).not.toBe(refused)
-  expect(await engine.next()).toBe('ended')
+  expect(await world.engine.next()).toBe('ended')
   expect((await get(world.a, again)).result).toMatchObject({
     result: { content: [{ text: 'Hi' }] },
   })
@@ -298,14 +301,12 @@ test('hands the tasks of an engine over before the delay for load balancers', as
 })
 
 test('leaves a task of an engine to a process that has its agent, for a minute', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
-  await world.assemblies[0].work()
+  await using world = await executing()
   const { result } = await call(world.a, 'echo')
   world.agents.leave('echo')
   await world.clock.advance(2000)
   const attempt = async (): Promise<unknown> => {
-    const end = engine.next()
+    const end = world.engine.next()
     await settled()
     await world.clock.advance(1000)
     return end
@@ -321,20 +322,17 @@ test('leaves a task of an engine to a process that has its agent, for a minute',
 })
 
 test('lets a client without the extension repeat a call that is a task of an engine', async () => {
-  const engine = new EngineAtHand()
-  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
-  world.agents.join('asking', asking)
-  await world.assemblies[0].work()
+  await using world = await executing()
   const repeat = (name: string) => send(world.b, keyed(name, 'Hi', { extensions: {} }))
   await send(world.a, keyed('echo'))
   const repeating = repeat('echo')
   await settled()
-  expect(await engine.next()).toBe('ended')
+  expect(await world.engine.next()).toBe('ended')
   const { result } = await repeating
   expect(result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
   expect((await repeat('echo')).result).toEqual(result)
   const taskId = (await send(world.a, keyed('asking'))).result?.['taskId']
-  expect(await engine.next()).toBe('ended')
+  expect(await world.engine.next()).toBe('ended')
   expect((await repeat('asking')).result).toMatchObject({ _meta: { reason: 'busy' } })
   await cancel(world.a, taskId)
   expect((await repeat('asking')).result).toMatchObject({ _meta: { reason: 'cancelled' } })

@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import { startRedisServer } from '@x/internal/testing'
-import { afterAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'
 import { AgentsAtHand, asking, endless } from './agents-at-hand.ts'

@@ -111,7 +111,6 @@ test('gives the same answer for an unknown, a foreign and an expired task', asyn
 
 test('continues a task with answers that come one by one, at another replica', async () => {
   await using world = twoReplicas()
-  world.agents.join('asking', asking)
   const { result } = await call(world.a, 'asking')
   expect(result).toMatchObject({ resultType: 'task', status: 'input_required' })
   expect(result).not.toHaveProperty('inputRequests')
@@ -140,7 +139,6 @@ test('continues a task with answers that come one by one, at another replica', a
 
 test('continues a task once, whichever replicas get the last answer', async () => {
   await using world = twoReplicas()
-  world.agents.join('asking', asking)
   const { result } = await call(world.a, 'asking')
   const taskId = result?.['taskId']
   const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
@@ -152,7 +150,6 @@ test('continues a task once, whichever replicas get the last answer', async () =
 
 test('keeps answers until there is room to continue the call', async () => {
   await using world = twoReplicas({ runs: { maxConcurrent: 1 } })
-  world.agents.join('asking', asking)
   const { result } = await call(world.a, 'asking')
   const taskId = result?.['taskId']
   const other = await taskOf(world, 'endless')
@@ -169,7 +166,6 @@ test('keeps answers until there is room to continue the call', async () => {
 
 test('keeps answers for an agent that left a moment ago', async () => {
   await using world = twoReplicas()
-  world.agents.join('asking', asking)
   const { result } = await call(world.a, 'asking')
   const taskId = result?.['taskId']
   world.agents.leave('asking')
@@ -186,7 +182,6 @@ test('keeps answers for an agent that left a moment ago', async () => {
 
 test('ends a task with an error if its agent stays away', async () => {
   await using world = twoReplicas()
-  world.agents.join('asking', asking)
   const taskId = (await call(world.a, 'asking')).result?.['taskId']
   world.agents.leave('asking')
   const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
@@ -200,7 +195,6 @@ test('ends a task with an error if its agent stays away', async () => {
 
 test('refuses answers that are no objects, and still waits for them', async () => {
   await using world = twoReplicas()
-  world.agents.join('asking', asking)
   const taskId = (await call(world.a, 'asking')).result?.['taskId']
   for (const answer of ['red', 5, null, ['red']]) {
     const { error } = await update(world.b, taskId, { '1.i0': answer })
@@ -390,7 +384,6 @@ test('knows no methods of tasks in a session', async () => {
 
 test('follows no tasks for a listener, and ends a stream that asks for nothing else', async () => {
   await using world = twoReplicas()
-  world.agents.join('asking', asking)
   const { result } = await call(world.a, 'asking')
   const notifications = { taskIds: [result?.['taskId']] }
   const response = await world.a(request('subscriptions/listen', { notifications }))

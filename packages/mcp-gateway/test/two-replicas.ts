@@ -2,7 +2,7 @@ import { Runtime, type RuntimeEdges } from '../src/gateway/runtime.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { EventLogs, GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
-import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
+import { AgentsAtHand, asking, echo, endless } from './agents-at-hand.ts'
 import { ManualClock } from './manual-clock.ts'
 import type { Fetch } from './task-requests.ts'
 
@@ -56,7 +56,7 @@ export function twoReplicas(
     isReady: () => memory.isReady(),
     close: () => memory.close(),
   })
-  const agents = new AgentsAtHand({ echo, endless })
+  const agents = new AgentsAtHand({ asking, echo, endless })
   const warnings: string[] = []
   const make = (): Runtime =>
     new Runtime(

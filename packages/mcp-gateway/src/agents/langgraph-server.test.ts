@@ -82,7 +82,8 @@ async function started(url: string, options: Omit<LangGraphServerSourceOptions, 
     warned: (message) => warnings.push(message),
   })
   const [agent] = agents
-  return { source, agents, told, warnings, agentId: agent?.id ?? '' }
+  const end = (): Promise<void> => source.close()
+  return { source, agents, told, warnings, agentId: agent?.id ?? '', [Symbol.asyncDispose]: end }
 }
 
 function callOf(agentId: string, over: Partial<AgentCall> = {}): AgentCall {
@@ -130,10 +131,9 @@ test('reports new, changed and removed assistants as agents', async () => {
 
 test('gives assistants ids that can be part of a scope', async () => {
   await using world = await startLangGraphServer()
-  const { source, agentId } = await started(world.url)
-  expect(agentId).toBe(`langgraph-server:${world.url.replace(/\/$/, '')}/a1`)
-  expect(`agent:${agentId}:call`).toMatch(/^[\x21\x23-\x5B\x5D-\x7E]+$/) // RFC 6749, 3.3
-  await source.close()
+  await using at = await started(world.url)
+  expect(at.agentId).toBe(`langgraph-server:${world.url.replace(/\/$/, '')}/a1`)
+  expect(`agent:${at.agentId}:call`).toMatch(/^[\x21\x23-\x5B\x5D-\x7E]+$/) // RFC 6749, 3.3
 })
 
 test('offers the other assistants if one cannot be read', async () => {
@@ -142,9 +142,8 @@ test('offers the other assistants if one cannot be read', async () => {
     'POST /assistants/search': json([other, support]),
     'GET /assistants/a2/schemas': (_, response) => void response.writeHead(500).end(),
   })
-  const { source, told } = await started(world.url)
-  expect(told).toEqual(['found support'])
-  await source.close()
+  await using at = await started(world.url)
+  expect(at.told).toEqual(['found support'])
 })
 
 test('offers the other assistants if one schema is slow, and reads it again later', async () => {
@@ -186,11 +185,10 @@ test.each([
     [STREAM]: events(['values', hello]),
     ...(info && { 'GET /info': json(info) }),
   })
-  const { source, agentId } = await started(world.url)
-  await all(source.run(callOf(agentId)))
+  await using at = await started(world.url)
+  await all(at.source.run(callOf(at.agentId)))
   const sent = world.received.find(({ line }) => line === STREAM)
   expect(sent?.body).toMatchObject({ stream_subgraphs: expected })
-  await source.close()
 })
 
 test('reads files that arrive as the JSON of bytes', async () => {
@@ -205,13 +203,12 @@ test('reads files that arrive as the JSON of bytes', async () => {
       ['values', { messages: [{ type: 'ai', content }] }],
     ),
   })
-  const { source, agentId } = await started(world.url)
-  const updates = await all(source.run(callOf(agentId)))
+  await using at = await started(world.url)
+  const updates = await all(at.source.run(callOf(at.agentId)))
   const data = updates.flatMap((update) => (update.type === 'file' ? [update.file.data] : []))
   expect(data.map((each) => Buffer.from(each as Uint8Array))).toEqual(
     Array.from({ length: 6 }, () => Buffer.from(bytes)),
   )
-  await source.close()
 })
 
 test('streams the text of a run, ends with the answer, and deletes the thread', async () => {
@@ -225,8 +222,10 @@ test('streams the text of a run, ends with the answer, and deletes the thread', 
       ['values', hello],
     ),
   })
-  const { source, agentId } = await started(world.url)
-  const updates = await all(source.run(callOf(agentId, { trace: { traceparent: '00-1-2-01' } })))
+  await using at = await started(world.url)
+  const updates = await all(
+    at.source.run(callOf(at.agentId, { trace: { traceparent: '00-1-2-01' } })),
+  )
   expect(updates).toEqual([
     { type: 'text', text: 'Hel' },
     { type: 'text', text: 'lo' },
@@ -243,19 +242,17 @@ test('streams the text of a run, ends with the answer, and deletes the thread', 
   })
   expect(JSON.stringify(sent?.body)).not.toContain('secret')
   expect(sent?.headers['traceparent']).toBe('00-1-2-01')
-  await source.close()
 })
 
 test('calls the function for credentials before each request', async () => {
   await using world = await startLangGraphServer({ [STREAM]: events(['values', hello]) })
   let asked = 0
   const headers = async () => ({ authorization: `Bearer ${++asked}` })
-  const { source, agentId } = await started(world.url, { headers })
-  await all(source.run(callOf(agentId)))
+  await using at = await started(world.url, { headers })
+  await all(at.source.run(callOf(at.agentId)))
   expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
   const used = world.received.map((each) => each.headers['authorization'])
   expect(new Set(used)).toEqual(new Set(used.map((_, index) => `Bearer ${index + 1}`)))
-  await source.close()
 })
 
 test('sends no request without credentials, and only warns if a clean-up fails', async () => {
@@ -263,17 +260,16 @@ test('sends no request without credentials, and only warns if a clean-up fails',
   const headers = (): never => {
     throw new Error('no token')
   }
-  const { source, told, warnings } = await started(world.url, { headers })
-  await source.forget?.('a1', { thread: 't1', interrupts: [] })
-  await source.forgetThread?.('a1', 't1')
-  expect(told).toEqual([])
+  await using at = await started(world.url, { headers })
+  await at.source.forget?.('a1', { thread: 't1', interrupts: [] })
+  await at.source.forgetThread?.('a1', 't1')
+  expect(at.told).toEqual([])
   expect(world.lines()).toEqual([])
-  expect(warnings).toEqual([
+  expect(at.warnings).toEqual([
     expect.stringContaining('cannot be reached'),
     expect.stringContaining('could not delete a thread or cancel a run'),
     expect.stringContaining('could not delete a thread or cancel a run'),
   ])
-  await source.close()
 })
 
 test('keeps the thread of a run that asks, and continues it with the answer', async () => {
@@ -281,37 +277,37 @@ test('keeps the thread of a run that asks, and continues it with the answer', as
   await using world = await startLangGraphServer({
     [STREAM]: events(['values', { __interrupt__: interrupts }]),
   })
-  const { source, agentId } = await started(world.url)
-  const [asked] = await all(source.run(callOf(agentId)))
+  await using at = await started(world.url)
+  const [asked] = await all(at.source.run(callOf(at.agentId)))
   expect(asked).toMatchObject({ type: 'asked', questions: [{ message: 'Which size?' }] })
   expect(world.lines()).not.toContain('DELETE /threads/t1')
   if (asked?.type !== 'asked') return
   world.routes[STREAM] = events(['values', hello])
   const answers = { 0: { action: 'accept', content: { answer: 'L' } } } as const
-  const end = await all(source.run(callOf(agentId, { resume: { state: asked.state, answers } })))
+  const end = await all(
+    at.source.run(callOf(at.agentId, { resume: { state: asked.state, answers } })),
+  )
   expect(end).toMatchObject([{ type: 'done', text: 'Hello' }])
   expect(world.received.findLast(({ line }) => line === STREAM)?.body).toMatchObject({
     command: { resume: { f3fc6cde1fe7734b6705036f31d3bd04: 'L' } },
   })
   expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
-  await source.forget?.(agentId, asked.state)
+  await at.source.forget?.(at.agentId, asked.state)
   expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
-  await source.close()
 })
 
 test('fails once for a run that fails at the server or cannot be sent', async () => {
   await using world = await startLangGraphServer({
     [STREAM]: events(['error', { error: 'ValueError', message: 'secret' }]),
   })
-  const { source, agentId } = await started(world.url)
-  await expect(all(source.run(callOf(agentId)))).rejects.toMatchObject({
+  await using at = await started(world.url)
+  await expect(all(at.source.run(callOf(at.agentId)))).rejects.toMatchObject({
     message: 'The run failed at the server',
     cause: { message: 'ValueError: secret' },
   })
   world.routes[STREAM] = (_, response) => void response.writeHead(503).end()
-  await expect(all(source.run(callOf(agentId)))).rejects.toThrow('503')
+  await expect(all(at.source.run(callOf(at.agentId)))).rejects.toThrow('503')
   expect(world.lines().filter((line) => line === STREAM)).toHaveLength(2)
-  await source.close()
 })
 
 test('cancels the run at the server when the caller cancels', async () => {
@@ -328,17 +324,16 @@ test('cancels the run at the server when the caller cancels', async () => {
       response.writeHead(204).end()
     },
   })
-  const { source, agentId } = await started(world.url)
+  await using at = await started(world.url)
   const caller = new AbortController()
   const run = (async () => {
-    for await (const _ of source.run(callOf(agentId, { signal: caller.signal })))
+    for await (const _ of at.source.run(callOf(at.agentId, { signal: caller.signal })))
       isRunning.resolve()
   })()
   await isRunning.promise
   caller.abort(new Error('gone'))
   await isCancelled.promise
   await expect(run).rejects.toThrow('gone')
-  await source.close()
 })
 
 test('refuses a URL that is not http or https', () => {

@@ -54,7 +54,7 @@ function dataOf(text: string): unknown[] {
 }
 
 interface Slow {
-  readonly world: SessionWorld
+  readonly w: SessionWorld
   readonly session: string
   readonly finish: () => void
   readonly say: (text: string) => Promise<void>
@@ -83,7 +83,7 @@ async function slowWorld(options: SessionWorldOptions = {}): Promise<Slow & Asyn
   }
   const world = sessionWorld({ ...options, tools: { slow, quick: () => 'done', ...options.tools } })
   return {
-    world,
+    w: world,
     session: await openSession(world.a),
     finish: () => finish.resolve('finished'),
     say: async (text) => {
@@ -94,6 +94,14 @@ async function slowWorld(options: SessionWorldOptions = {}): Promise<Slow & Asyn
   }
 }
 
+/** A world with such a call, whose client has left its stream. */
+async function leftCall(options: SessionWorldOptions = {}) {
+  const slow = await slowWorld(options)
+  const { w, session } = slow
+  const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+  return { ...slow, last }
+}
+
 const PROCESSES: readonly (readonly [string, (w: SessionWorld) => Fetch])[] = [
   ['the process of the call', (w) => w.a],
   ['another process', (w) => w.b],
@@ -101,9 +109,8 @@ const PROCESSES: readonly (readonly [string, (w: SessionWorld) => Fetch])[] = [
 
 describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   test('reads what it missed and what comes later, once each, and keeps its call', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     await s.say('one')
     await w.clock.advance(9000)
     const again = await at(w)(back(session, last))
@@ -124,7 +131,7 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
 
   test('reads an answer that came while it was away', async () => {
     await using s = await slowWorld()
-    const { world: w, session } = s
+    const { w, session } = s
     const { value } = await eventsOf(await w.a(post(call(1, 'slow'), inSession(session)))).next()
     s.finish()
     await w.clock.advance(60_000)
@@ -134,9 +141,8 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   })
 
   test('cancels its call by leaving again, after a whole grace period', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const again = await at(w)(back(session, last))
     await w.clock.advance(65_000)
     expect(s.signals[0]?.aborted).toBe(false)
@@ -150,9 +156,8 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   })
 
   test('cancels it at the other process', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const text = (await at(w)(back(session, last))).text()
     await w.b(post(cancel(1), inSession(session)))
     expect(dataOf(await text)).toEqual([])
@@ -162,7 +167,7 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
 
   test('gets 405 if it has the whole stream', async () => {
     await using s = await slowWorld()
-    const { world: w, session } = s
+    const { w, session } = s
     const events: ReadEvent[] = []
     const response = await w.a(post(call(1, 'slow'), inSession(session)))
     s.finish()
@@ -173,18 +178,16 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   })
 
   test('gets 400 if events were dropped', async () => {
-    await using s = await slowWorld({ settings: { events: { maxEvents: 3, ttlMs: 300_000 } } })
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall({ settings: { events: { maxEvents: 3, ttlMs: 300_000 } } })
+    const { w, session, last } = s
     for (let n = 0; n < 5; n++) await s.say(`${n}`)
     expect((await at(w)(back(session, last))).status).toBe(400)
     s.finish()
   })
 
   test('is not given events of another session, or of another principal', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const other = await openSession(w.a)
     expect((await at(w)(back(other, last))).status).toBe(400)
     const headers = { 'last-event-id': last, authorization: 'bob' }
@@ -194,9 +197,8 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   })
 
   test('is served twice with one Last-Event-ID: the first stream ends, and the second one has everything', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const [one, two] = await Promise.all([at(w)(back(session, last)), at(w)(back(session, last))])
     const texts = Promise.all([one.text(), two.text()])
     await turnsPass()
@@ -209,9 +211,8 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   })
 
   test('sees its stream end with the session', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const text = (await at(w)(back(session, last))).text()
     await w.a(new Request(URL_OF_TESTS, { method: 'DELETE', headers: inSession(session) }))
     expect(dataOf(await text)).toEqual([])
@@ -223,7 +224,7 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   test('finds the answers of the last eight streams that were read to their end', async () => {
     const tools = { later: async () => (await turnsPass(2), 'done') }
     await using s = await slowWorld({ tools })
-    const { world: w, session } = s
+    const { w, session } = s
     const ids: string[] = []
     for (let id = 1; id <= 10; id++) {
       const { value } = await (async () => {
@@ -242,9 +243,8 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
 
 describe('several processes', () => {
   test('give a client that moves between them everything once', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const there = (await w.b(back(session, last))).text()
     await turnsPass()
     const here = (await w.a(back(session, last))).text()
@@ -257,7 +257,7 @@ describe('several processes', () => {
 
   test('end the stream of a client that came back to another process before the loss was noticed', async () => {
     await using s = await slowWorld()
-    const { world: w, session } = s
+    const { w, session } = s
     const events = eventsOf(await w.a(post(call(1, 'slow'), inSession(session))))
     let last = ''
     for (;;) {
@@ -272,9 +272,8 @@ describe('several processes', () => {
   })
 
   test('tell a client within 5 seconds that the process of its call has died', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const text = (await w.b(back(session, last))).text()
     await w.clock.advance(10_000)
     await w.processes[0].kill()
@@ -288,9 +287,8 @@ describe('several processes', () => {
   })
 
   test('give a client the answer that a process stored before it died', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     s.finish()
     await turnsPass()
     await w.processes[0].kill()
@@ -308,9 +306,8 @@ describe('several processes', () => {
           return store.logs.tail(log, after, { ...listener, onEvent })
         },
       })
-    await using s = await slowWorld({ wrap })
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall({ wrap })
+    const { w, session, last } = s
     const text = (await w.b(back(session, last))).text()
     await turnsPass()
     s.finish()
@@ -321,9 +318,8 @@ describe('several processes', () => {
   })
 
   test('cancel a call whose client reads at a process that dies', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     const elsewhere = await w.b(back(session, last))
     await w.clock.advance(60_000)
     expect(s.signals[0]?.aborted).toBe(false)
@@ -334,9 +330,8 @@ describe('several processes', () => {
   })
 
   test('keep sessions and finished calls of a process that stops', async () => {
-    await using s = await slowWorld()
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    await using s = await leftCall()
+    const { w, session, last } = s
     s.finish()
     await turnsPass()
     await w.processes[0].http.close()
@@ -350,9 +345,8 @@ describe('several processes', () => {
         open: (log, ...rest) => (logs.add(log), store.logs.open(log, ...rest)),
         delete: (log) => (logs.delete(log), store.logs.delete(log)),
       })
-    const s = await slowWorld({ wrap })
-    const { world: w, session } = s
-    const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
+    const s = await leftCall({ wrap })
+    const { w, session, last } = s
     await (await w.b(back(session, last))).body?.cancel()
     const listening = await w.b(get(inSession(session)))
     await w.a(new Request(URL_OF_TESTS, { method: 'DELETE', headers: inSession(session) }))

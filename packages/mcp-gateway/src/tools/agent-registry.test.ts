@@ -1,14 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { settled } from '../../test/manual-clock.ts'
-import { agentOf, FakeSource, never, worldOf } from '../../test/registry-world.ts'
+import { agentOf, FakeSource, never, startedWorld, worldOf } from '../../test/registry-world.ts'
 import type { RegistryWorld } from '../../test/registry-world.ts'
 import type { Agent } from '../agents/agent.ts'
 
 describe('agents', () => {
   test('can leave after the start', async () => {
     const source = new FakeSource([agentOf('a'), agentOf('b')])
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     source.listener?.gone('a')
     await world.clock.advance(250)
     expect(world.tools()).toEqual(['b'])
@@ -17,8 +16,7 @@ describe('agents', () => {
 
   test('that join or change later cause a notification', async () => {
     const source = new FakeSource()
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     source.listener?.found(agentOf('a'))
     await world.clock.advance(250)
     expect(world.changes.map(({ plan }) => plan.tools.length)).toEqual([1])
@@ -34,8 +32,7 @@ describe('agents', () => {
     const remote = new FakeSource([agentOf('seen'), agentOf('unseen')])
     const local = new FakeSource([agentOf('local')])
     local.isLocal = true
-    await using world = worldOf([remote, local])
-    await world.registry.start()
+    await using world = await startedWorld([remote, local])
     await world.clock.advance(30_000)
     remote.listener?.seen('seen')
     await world.clock.advance(29_999)
@@ -74,8 +71,7 @@ describe('agents', () => {
 
   test('with a wrong shape are refused with a reason, and the others stay', async () => {
     const bad = { ...agentOf('x'), skills: 'none' } as unknown as Agent
-    await using world = worldOf([new FakeSource([bad, agentOf('a')])])
-    await world.registry.start()
+    await using world = await startedWorld([new FakeSource([bad, agentOf('a')])])
     expect(world.tools()).toEqual(['a'])
     expect(world.registry.status().sources).toMatchObject([
       { state: 'started', reason: expect.stringContaining('its skills') },
@@ -84,8 +80,7 @@ describe('agents', () => {
 
   test('are found while their source writes warnings to the log of the gateway', async () => {
     const source = new FakeSource([agentOf('a')])
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     source.listener?.warned('A thread could not be deleted')
     expect(world.warnings).toEqual(['A thread could not be deleted'])
     expect(world.tools()).toEqual(['a'])
@@ -99,8 +94,7 @@ describe('agents', () => {
       { id: 'good', name: 'good', description: '' },
     ]
     const source = new FakeSource([agentOf('a', { skills })])
-    await using world = worldOf([source], { tools: { parameters: 'schema' } })
-    await world.registry.start()
+    await using world = await startedWorld([source], { tools: { parameters: 'schema' } })
     source.listener?.found(agentOf('a', { skills: [...skills] }))
     await world.clock.advance(250)
     expect(world.tools()).toEqual(['a_good'])
@@ -110,8 +104,7 @@ describe('agents', () => {
   test('with the id of another source are refused, and cannot remove its agent', async () => {
     const first = new FakeSource([agentOf('a')])
     const second = new FakeSource([agentOf('a', { name: 'other' })])
-    await using world = worldOf([first, second])
-    await world.registry.start()
+    await using world = await startedWorld([first, second])
     second.listener?.gone('a')
     await world.clock.advance(250)
     expect(world.tools()).toEqual(['a'])
@@ -122,8 +115,7 @@ describe('agents', () => {
 describe('changes', () => {
   test('that continue cause a notification after a second, and at the end', async () => {
     const source = new FakeSource()
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     for (let index = 0; index < 100; index++) {
       source.listener?.found(agentOf(`a${index}`))
       await world.clock.advance(12)
@@ -134,8 +126,7 @@ describe('changes', () => {
 
   test('without effect on the lists cause no notification', async () => {
     const source = new FakeSource([agentOf('a')])
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     const before = world.changes.length
     source.listener?.found(agentOf('a'))
     source.listener?.found(agentOf('b'))
@@ -171,8 +162,7 @@ describe('changes', () => {
 describe('sources', () => {
   test('that fail do not stop others, and have a reason', async () => {
     const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
-    await using world = worldOf([broken, new FakeSource([agentOf('a')])])
-    await world.registry.start()
+    await using world = await startedWorld([broken, new FakeSource([agentOf('a')])])
     expect(world.tools()).toEqual(['a'])
     expect(world.registry.status().sources).toMatchObject([
       { state: 'failed', reason: 'no such file' },
@@ -194,8 +184,7 @@ describe('sources', () => {
 
   test('can be added and removed at run time', async () => {
     const late = new FakeSource([agentOf('late')])
-    await using world = worldOf([])
-    await world.registry.start()
+    await using world = await startedWorld([])
     await world.registry.addSource(late)
     expect(world.tools()).toEqual(['late'])
     await world.registry.removeSource(late)
@@ -230,8 +219,7 @@ describe('a client that reads the list once', () => {
 
   test('waits for the first agent, also if the first searches found none', async () => {
     const source = new FakeSource()
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     await world.registry.whenListable()
     const waiting = world.registry.whenPopulated()
     expect(await isOverAfter(waiting, world, 1000)).toBe(false)
@@ -241,13 +229,11 @@ describe('a client that reads the list once', () => {
   })
 
   test('waits 5 s, and not at all without sources or after the close', async () => {
-    await using world = worldOf([new FakeSource()])
-    await world.registry.start()
+    await using world = await startedWorld([new FakeSource()])
     const waiting = world.registry.whenPopulated()
     expect(await isOverAfter(waiting, world, 4999)).toBe(false)
     expect(await isOverAfter(waiting, world, 1)).toBe(true)
-    await using empty = worldOf([])
-    await empty.registry.start()
+    await using empty = await startedWorld([])
     await empty.registry.whenPopulated()
     await using closed = worldOf([new FakeSource()])
     const given = closed.registry.whenPopulated()
@@ -310,8 +296,7 @@ describe('names of tools', () => {
 
   test('cause one warning if they collide', async () => {
     const source = new FakeSource([twin('a'), twin('b')])
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     source.listener?.found(agentOf('c'))
     await world.clock.advance(250)
     expect(world.warnings).toEqual([
@@ -326,8 +311,7 @@ describe('names of tools', () => {
 
   test('never lead to an agent that joined, and return when it left', async () => {
     const source = new FakeSource([twin('b')])
-    await using world = worldOf([source])
-    await world.registry.start()
+    await using world = await startedWorld([source])
     const plan = () => world.registry.plan()
     expect(plan().byName('twin')?.agent.id).toBe('b')
     source.listener?.found(twin('a'))
