@@ -8,7 +8,14 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
 import { ManualClock } from '../test/manual-clock.ts'
 import { connect } from '../test/mcp-clients.ts'
-import { initialize, inSession, openSession, post, toolCall } from '../test/rpc-requests.ts'
+import {
+  initialize,
+  inSession,
+  openSession,
+  OPENING,
+  post,
+  toolCall,
+} from '../test/rpc-requests.ts'
 import { bearerAuth } from './http/auth/bearer.ts'
 import { createGateway } from './gateway.ts'
 
@@ -143,16 +150,12 @@ test('serves one client of either era over a pipe', async () => {
   const lines = output[Symbol.asyncIterator]()
   const answer = async (): Promise<unknown> => JSON.parse(String((await lines.next()).value))
 
-  const params = {
-    protocolVersion: '2025-11-25',
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1.0.0' },
-  }
-  send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  const [first, second] = OPENING
+  send(first)
   await expect(answer()).resolves.toMatchObject({
     result: { instructions: 'Agents over MCP', serverInfo: { name: 'Agent Gateway' } },
   })
-  send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  send(second)
   send({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
   await expect(answer()).resolves.toMatchObject({ result: { tools: [{ name: 'echo' }] } })
   input.end()
@@ -165,21 +168,11 @@ test('answers requests that came before the end of the pipe, and aborts calls th
   const input = new PassThrough()
   const output = new PassThrough()
   const connection = gateway.serveStdio({ input, output })
-  const params = {
-    protocolVersion: '2025-11-25',
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1.0.0' },
-  }
-  const call = (id: number, name: string): object => {
-    const of = { name, arguments: { message: 'hello' } }
-    return { jsonrpc: '2.0', id, method: 'tools/call', params: of }
-  }
   const messages = [
-    { jsonrpc: '2.0', id: 0, method: 'initialize', params },
-    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    ...OPENING,
     { jsonrpc: '2.0', id: 1, method: 'tools/list' },
-    call(2, 'echo'),
-    call(3, 'endless'),
+    toolCall(2, 'echo', 'hello'),
+    toolCall(3, 'endless', 'hello'),
   ]
   input.end(messages.map((message) => `${JSON.stringify(message)}\n`).join(''))
   await connection.closed
@@ -216,16 +209,7 @@ test('lets the first list over a pipe wait for agents', async () => {
   const input = new PassThrough()
   const output = new PassThrough()
   const connection = gateway.serveStdio({ input, output })
-  const params = {
-    protocolVersion: '2025-11-25',
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1.0.0' },
-  }
-  const messages = [
-    { jsonrpc: '2.0', id: 0, method: 'initialize', params },
-    { jsonrpc: '2.0', method: 'notifications/initialized' },
-    { jsonrpc: '2.0', id: 1, method: 'tools/list' },
-  ]
+  const messages = [...OPENING, { jsonrpc: '2.0', id: 1, method: 'tools/list' }]
   for (const message of messages) input.write(`${JSON.stringify(message)}\n`)
   await clock.advance(1000)
   agents.join('echo', echo)

@@ -9,7 +9,7 @@ import type { GatewayOptions } from '../src/options.ts'
 import type { RunEvent } from '../src/internal/run-event.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 import { ManualClock, settled } from './manual-clock.ts'
-import { toolCall } from './rpc-requests.ts'
+import { JSON_HEADERS, modernParts, OPENING, toolCall } from './rpc-requests.ts'
 import { WireSession } from './wire-session.ts'
 
 const warnings: Error[] = []
@@ -59,42 +59,20 @@ function worldOf(options: GatewayOptions = {}): World {
   }
 }
 
-const VERSION = '2026-07-28'
-
-function modernCall(id: number): object {
-  const params = {
-    name: 'endless',
-    arguments: { message: 'Go' },
-    _meta: {
-      progressToken: id,
-      'io.modelcontextprotocol/protocolVersion': VERSION,
-      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-      'io.modelcontextprotocol/clientCapabilities': {},
-    },
-  }
-  return { jsonrpc: '2.0', id, method: 'tools/call', params }
-}
-
-const modernHeaders = {
-  'mcp-protocol-version': VERSION,
-  'mcp-method': 'tools/call',
-  'mcp-name': 'endless',
+function modernCall(id: number) {
+  const params = { name: 'endless', arguments: { message: 'Go' }, _meta: { progressToken: id } }
+  return modernParts('tools/call', params, id)
 }
 
 /** A call on a socket of its own, whose agent is at work. */
 async function begun(
   url: string,
-  message: object,
-  headers: Readonly<Record<string, string>>,
+  { message, headers }: ReturnType<typeof modernParts>,
 ): Promise<ClientRequest> {
   const call = request(url, {
     method: 'POST',
     agent: false,
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      ...headers,
-    },
+    headers: { ...JSON_HEADERS, ...headers },
   })
   call.on('error', () => {})
   call.end(JSON.stringify(message))
@@ -125,14 +103,14 @@ interface Leg {
 const LEGS: readonly Leg[] = [
   {
     name: 'a modern client',
-    open: async (url) => (id) => begun(url, modernCall(id), modernHeaders),
+    open: async (url) => (id) => begun(url, modernCall(id)),
     graceMs: 0,
   },
   {
     name: 'a client with a session',
     async open(url) {
-      const session = await WireSession.open(url)
-      return (id) => begun(url, toolCall(id, 'endless', 'Go'), session.headers)
+      const { headers } = await WireSession.open(url)
+      return (id) => begun(url, { message: toolCall(id, 'endless', 'Go'), headers })
     },
     graceMs: 10_000,
   },
@@ -167,22 +145,13 @@ test.each(LEGS)(
   },
 )
 
-const handshake = {
-  protocolVersion: '2025-11-25',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1.0.0' },
-}
-
 const PIPES = [
   {
     era: 'older',
-    first: [
-      { jsonrpc: '2.0', id: 0, method: 'initialize', params: handshake },
-      { jsonrpc: '2.0', method: 'notifications/initialized' },
-    ],
+    first: OPENING,
     call: toolCall(7, 'endless', 'Go'),
   },
-  { era: 'modern', first: [], call: modernCall(7) },
+  { era: 'modern', first: [], call: modernCall(7).message },
 ] as const
 
 test.each(

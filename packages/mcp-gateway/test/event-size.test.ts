@@ -9,6 +9,7 @@ import type { Gateway } from '../src/gateway.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
+import { JSON_HEADERS, modernParts } from './rpc-requests.ts'
 import { WireSession } from './wire-session.ts'
 
 const MIB = 1_048_576
@@ -102,24 +103,10 @@ async function legacy(url: string): Promise<Ask> {
 }
 
 function modern(url: string): Ask {
-  const clientInfo = { name: 'test', version: '1.0.0' }
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientInfo': clientInfo,
-    'io.modelcontextprotocol/clientCapabilities': {},
-  }
-  return async (method, { _meta, ...params }) => {
-    const name = params['name'] ?? params['uri']
-    const headers = {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      'mcp-name': String(name),
-    }
-    const all = { ...params, _meta: { ...meta, ...(_meta as object) } }
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: all })
-    return sentBy(await fetch(url, { method: 'POST', headers, body }))
+  return async (method, params) => {
+    const { message, headers } = modernParts(method, params)
+    const init = { method: 'POST', headers: { ...JSON_HEADERS, ...headers } }
+    return sentBy(await fetch(url, { ...init, body: JSON.stringify(message) }))
   }
 }
 

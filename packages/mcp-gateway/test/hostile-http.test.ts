@@ -5,17 +5,9 @@ import { describe, expect, test } from 'vitest'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
+import { OPENING } from './rpc-requests.ts'
 
-const handshake = JSON.stringify({
-  jsonrpc: '2.0',
-  id: 0,
-  method: 'initialize',
-  params: {
-    protocolVersion: '2025-11-25',
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1.0.0' },
-  },
-})
+const handshake = JSON.stringify(OPENING[0])
 
 function gatewayOf(options: Parameters<typeof createGateway>[0] = {}): Gateway {
   return createGateway({ sources: [new AgentsAtHand({ echo })], log: false, ...options })

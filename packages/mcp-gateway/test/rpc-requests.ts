@@ -1,7 +1,24 @@
 /** HTTP requests of a client, with a session unless they are `modern`. */
 export const URL_OF_TESTS = 'http://localhost/mcp'
 
-const VERSION = '2025-11-25'
+/** Parameters of `initialize`. */
+export const HANDSHAKE = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1.0.0' },
+} as const
+
+/** Messages that open a session. */
+export const OPENING: readonly [object, object] = [
+  { jsonrpc: '2.0', id: 0, method: 'initialize', params: HANDSHAKE },
+  { jsonrpc: '2.0', method: 'notifications/initialized' },
+]
+
+/** Headers of every POST. */
+export const JSON_HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+} as const
 
 export function post(
   message: unknown,
@@ -10,12 +27,7 @@ export function post(
 ): Request {
   return new Request(URL_OF_TESTS, {
     method: 'POST',
-    headers: {
-      host: 'localhost',
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      ...headers,
-    },
+    headers: { host: 'localhost', ...JSON_HEADERS, ...headers },
     body: typeof message === 'string' ? message : JSON.stringify(message),
     ...(signal && { signal }),
   })
@@ -28,32 +40,36 @@ export const MODERN_META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 } as const
 
-/** A request of a client of 2026-07-28. @param params `_meta` is added to that of the client */
-export function modern(
+/** The message and the headers of a client of 2026-07-28. @param params `_meta` is added to that of the client */
+export function modernParts(
   method: string,
   { _meta, ...params }: Readonly<Record<string, unknown>> = {},
-  headers: Readonly<Record<string, string>> = {},
-): Request {
+  id = 1,
+): { readonly message: object; readonly headers: Readonly<Record<string, string>> } {
   const meta = { ...MODERN_META, ...(_meta as object | undefined) }
-  const name = params['uri'] ?? params['name']
-  return post(
-    { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } },
-    {
+  const name = params['uri'] ?? params['name'] ?? params['taskId']
+  return {
+    message: { jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } },
+    headers: {
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': method,
       ...(typeof name === 'string' && { 'mcp-name': name }),
-      ...headers,
     },
-  )
+  }
+}
+
+/** A request of a client of 2026-07-28. */
+export function modern(
+  method: string,
+  params?: Readonly<Record<string, unknown>>,
+  headers: Readonly<Record<string, string>> = {},
+): Request {
+  const { message, headers: own } = modernParts(method, params)
+  return post(message, { ...own, ...headers })
 }
 
 export function initialize(headers: Readonly<Record<string, string>> = {}): Request {
-  const params = {
-    protocolVersion: VERSION,
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1.0.0' },
-  }
-  return post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }, headers)
+  return post(OPENING[0], headers)
 }
 
 /** Headers of requests in a session. */
@@ -61,7 +77,7 @@ export function inSession(
   id: string,
   headers: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  return { 'mcp-session-id': id, 'mcp-protocol-version': VERSION, ...headers }
+  return { 'mcp-session-id': id, 'mcp-protocol-version': '2025-11-25', ...headers }
 }
 
 export function toolCall(id: number, name: string, message: string): object {
@@ -76,17 +92,18 @@ export function get(headers: Readonly<Record<string, string>>, signal?: AbortSig
   })
 }
 
-/** Opens a session. @returns its id */
+/** Opens a session. @param handshake changes of `HANDSHAKE`. @returns its id */
 export async function openSession(
   fetch: (request: Request) => Promise<Response>,
   headers: Readonly<Record<string, string>> = {},
+  handshake: object = {},
 ): Promise<string> {
-  const response = await fetch(initialize(headers))
+  const params = { ...HANDSHAKE, ...handshake }
+  const response = await fetch(post({ ...OPENING[0], params }, headers))
   await response.text()
   const id = response.headers.get('mcp-session-id')
   if (id === null) throw new Error(`No session: ${response.status}`)
-  const message = { jsonrpc: '2.0', method: 'notifications/initialized' }
-  await fetch(post(message, inSession(id, headers)))
+  await fetch(post(OPENING[1], inSession(id, headers)))
   return id
 }
 

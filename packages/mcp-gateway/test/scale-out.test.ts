@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { connect } from './mcp-clients.ts'
 import { startReplica, type Replica } from './replica.ts'
+import { JSON_HEADERS, modernParts } from './rpc-requests.ts'
 import { EventReader, WireSession, type Message } from './wire-session.ts'
 
 const redis = await startRedisServer()
@@ -265,22 +266,12 @@ async function modernPost(
   id: number,
   { method, params = {} }: { readonly method: string; readonly params?: object },
 ): Promise<Response> {
-  const revision = '2026-07-28'
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': revision,
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
-  }
+  const meta = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } } }
+  const { message, headers } = modernParts(method, { ...params, _meta: meta }, id)
+  const authorization = 'Bearer token-of-ada-0123456789'
   return fetch(url, {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      authorization: 'Bearer token-of-ada-0123456789',
-      'mcp-protocol-version': revision,
-      'mcp-method': method,
-      ...('name' in params && { 'mcp-name': String(params.name) }),
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } }),
+    headers: { ...JSON_HEADERS, authorization, ...headers },
+    body: JSON.stringify(message),
   })
 }

@@ -1,4 +1,4 @@
-import { post } from './rpc-requests.ts'
+import { modern } from './rpc-requests.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 export type Fetch = (request: Request) => Promise<Response>
@@ -18,25 +18,14 @@ export function request(
   over: { extensions?: Json; token?: string } = {},
 ): Request {
   const { extensions = { [EXTENSION]: {} }, token } = over
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, extensions },
-  }
-  const name = params['name'] ?? params['taskId']
   const { _meta: own, ...others } = params
-  const body = {
-    jsonrpc: '2.0',
-    id: 1,
+  const capabilities = { elicitation: {}, extensions }
+  const meta = { 'io.modelcontextprotocol/clientCapabilities': capabilities, ...(own as object) }
+  return modern(
     method,
-    params: { ...others, _meta: { ...meta, ...(own as Json | undefined) } },
-  }
-  return post(body, {
-    'mcp-protocol-version': '2026-07-28',
-    'mcp-method': method,
-    ...(typeof name === 'string' && { 'mcp-name': name }),
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
-  })
+    { ...others, _meta: meta },
+    token === undefined ? {} : { authorization: `Bearer ${token}` },
+  )
 }
 
 export async function send(fetch: Fetch, message: Request): Promise<Message> {

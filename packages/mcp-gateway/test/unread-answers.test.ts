@@ -14,7 +14,7 @@ import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
-import { MODERN_META } from './rpc-requests.ts'
+import { JSON_HEADERS, modernParts } from './rpc-requests.ts'
 
 const MIB = 1_048_576
 const tokenOf = (name: string): string => `the-token-of-${name}-0123456789`
@@ -61,23 +61,12 @@ async function start(
 
 /** A request of a client without a session. */
 function rpc(who: string, method: string, params: Record<string, unknown> = {}): RequestInit {
-  const name = params['uri'] ?? params['name']
+  const { message, headers } = modernParts(method, params)
+  const authorization = `Bearer ${tokenOf(who)}`
   return {
     method: 'POST',
-    headers: {
-      authorization: `Bearer ${tokenOf(who)}`,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      ...(typeof name === 'string' && { 'mcp-name': name }),
-    },
-    body: JSON.stringify({
-      jsonrpc: '2.0',
-      id: 1,
-      method,
-      params: { ...params, _meta: MODERN_META },
-    }),
+    headers: { authorization, ...JSON_HEADERS, ...headers },
+    body: JSON.stringify(message),
   }
 }
 

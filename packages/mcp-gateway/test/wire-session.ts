@@ -1,6 +1,11 @@
-import { eventsOf, type ReadEvent } from './rpc-requests.ts'
-
-const VERSION = '2025-11-25'
+import {
+  eventsOf,
+  HANDSHAKE,
+  inSession,
+  JSON_HEADERS,
+  OPENING,
+  type ReadEvent,
+} from './rpc-requests.ts'
 
 export interface WireSessionOptions {
   readonly token?: string
@@ -18,25 +23,18 @@ export class WireSession {
 
   static async open(url: string, options: WireSessionOptions = {}): Promise<WireSession> {
     const { token = 'token-of-ada-0123456789', capabilities = {} } = options
-    const headers = {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      authorization: `Bearer ${token}`,
-    }
-    const clientInfo = { name: 'test', version: '1.0.0' }
-    const params = { protocolVersion: VERSION, capabilities, clientInfo }
-    const message = { jsonrpc: '2.0', id: 'init', method: 'initialize', params }
-    const body = JSON.stringify(message)
+    const headers = { ...JSON_HEADERS, authorization: `Bearer ${token}` }
+    const [initialize, initialized] = OPENING
+    const body = JSON.stringify({ ...initialize, params: { ...HANDSHAKE, capabilities } })
     const response = await fetch(url, { method: 'POST', headers, body })
     const text = await response.text()
     const id = response.headers.get('mcp-session-id')
     if (id === null) throw new Error(`No session: ${response.status} ${text}`)
     const session = new WireSession({
       ...headers,
-      'mcp-session-id': id,
-      'mcp-protocol-version': VERSION,
+      ...inSession(id),
     })
-    await session.post(url, { jsonrpc: '2.0', method: 'notifications/initialized' })
+    await session.post(url, initialized)
     return session
   }
 

@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { run, start } from '../../test/command-line.ts'
 import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
+import { OPENING } from '../../test/rpc-requests.ts'
 import { DiskGatewayStore } from '../store/sqlite-store.ts'
 
 let folder: ConfigFolder
@@ -333,14 +334,7 @@ describe('serve', () => {
 
   test('keeps stdout for the protocol over stdio, and ends with stdin', async () => {
     const running = start(['serve', await file('g.yaml', YAML), '--stdio'])
-    const params = {
-      protocolVersion: '2025-11-25',
-      capabilities: {},
-      clientInfo: { name: 't', version: '1' },
-    }
-    running.stdin.write(
-      `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`,
-    )
+    running.stdin.write(`${JSON.stringify(OPENING[0])}\n`)
     await running.said('stdout', /"serverInfo"/)
     running.stdin.end()
     expect(await running.code).toBe(0)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
-import { post, toolCall } from '../../test/rpc-requests.ts'
+import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
 
@@ -23,15 +23,9 @@ test.each([
 ])('names a large file in the form of revision %s', async (version, expected) => {
   const sources = [new AgentsAtHand({ giving })]
   await using gateway = createGateway({ sources, inline: { binaryMaxBytes: 1 } })
-  const clientInfo = { name: 'test', version: '1.0.0' }
-  const params = { protocolVersion: version, capabilities: {}, clientInfo }
-  const opened = await gateway.fetch(post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
-  await opened.text()
-  const headers = {
-    'mcp-session-id': opened.headers.get('mcp-session-id') ?? '',
-    'mcp-protocol-version': version,
-  }
-  await gateway.fetch(post({ jsonrpc: '2.0', method: 'notifications/initialized' }, headers))
-  const answer = await gateway.fetch(post(toolCall(1, 'giving', 'Go'), headers))
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  const id = await openSession(fetch, {}, { protocolVersion: version })
+  const headers = inSession(id, { 'mcp-protocol-version': version })
+  const answer = await fetch(post(toolCall(1, 'giving', 'Go'), headers))
   expect(await answer.text()).toContain(expected)
 })

@@ -3,9 +3,11 @@ import { describe, expect, test } from 'vitest'
 
 import {
   get,
+  HANDSHAKE,
   initialize,
   inSession,
   openSession,
+  OPENING,
   post,
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
@@ -82,8 +84,7 @@ describe('answers by the table of rules', () => {
       {
         request: () => {
           const clientInfo = { name: 'x'.repeat(32_768), version: '1' }
-          const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
-          return post({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+          return post({ ...OPENING[0], params: { ...HANDSHAKE, clientInfo } })
         },
         status: 413,
         code: -32_000,
@@ -221,12 +222,8 @@ describe('opening a session', () => {
 
   test('offers the latest revision to clients of an unknown one', async () => {
     await using w = sessionWorld()
-    const params = {
-      protocolVersion: '2030-01-01',
-      capabilities: {},
-      clientInfo: { name: 'x', version: '1' },
-    }
-    const response = await w.a(post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
+    const params = { ...HANDSHAKE, protocolVersion: '2030-01-01' }
+    const response = await w.a(post({ ...OPENING[0], params }))
     expect(await response.json()).toMatchObject({ result: { protocolVersion: '2025-11-25' } })
   })
 

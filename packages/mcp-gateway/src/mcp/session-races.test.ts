@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 
 import { settled } from '../../test/manual-clock.ts'
 import { RacingClient } from '../../test/racing-client.ts'
-import { get, inSession, post, URL_OF_TESTS } from '../../test/rpc-requests.ts'
+import { get, inSession, openSession, post, URL_OF_TESTS } from '../../test/rpc-requests.ts'
 import {
   sessionWorld,
   turnsPass,
@@ -90,14 +90,8 @@ async function worldOf(random: () => number): Promise<World> {
     },
     wrap: (each) => store.wrapSessions(each),
   })
-  const params = {
-    protocolVersion: '2025-11-25',
-    capabilities: { elicitation: {} },
-    clientInfo: { name: 'test', version: '1.0.0' },
-  }
-  const response = await sessions.a(post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
-  await response.text()
-  const headers = inSession(response.headers.get('mcp-session-id') ?? '')
+  const capabilities = { elicitation: {} }
+  const headers = inSession(await openSession(sessions.a, {}, { capabilities }))
   // Both load the session: a cancellation could overtake a call that waits for it.
   const ping = { jsonrpc: '2.0', id: 0, method: 'ping' }
   for (const fetch of [sessions.a, sessions.b]) await (await fetch(post(ping, headers))).text()

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
-import { post } from '../../test/rpc-requests.ts'
+import { modern } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
@@ -11,12 +11,6 @@ import { anonymousPrincipal } from '../internal/principal.ts'
 const REVISION = 'io.modelcontextprotocol/protocolVersion'
 const LEVEL = 'io.modelcontextprotocol/logLevel'
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
-const META = {
-  [REVISION]: '2026-07-28',
-  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-  'io.modelcontextprotocol/clientCapabilities': {},
-}
-
 interface Changed {
   readonly method?: string
   readonly name?: string
@@ -27,15 +21,15 @@ interface Changed {
 
 const NAME = 'echo'
 
-function bodyOf({ method = 'tools/call', name = NAME, meta }: Changed): object {
-  const params = { name, arguments: { message: 'Hi' }, _meta: { ...META, ...meta } }
-  return { jsonrpc: '2.0', id: 7, method, params }
-}
-
-function called(changed: Changed = {}): Request {
-  const { method = 'tools/call', headers, signal } = changed
-  const own = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, 'mcp-name': NAME }
-  const request = post(bodyOf(changed), { ...own, ...headers })
+function called({
+  method = 'tools/call',
+  name = NAME,
+  meta = {},
+  headers = {},
+  signal,
+}: Changed = {}): Request {
+  const params = { name, arguments: { message: 'Hi' }, _meta: meta }
+  const request = modern(method, params, { 'mcp-name': NAME, ...headers })
   return signal ? new Request(request, { signal }) : request
 }
 
@@ -84,7 +78,7 @@ test.each<[string, Changed, object]>([
 ])('answers a request that %s', async (_, changed, answer) => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], log: false })
   const response = await gateway.fetch(called(changed))
-  expect(await response.json()).toMatchObject({ id: 7, ...answer })
+  expect(await response.json()).toMatchObject({ id: 1, ...answer })
 })
 
 test('returns 404 for a method that the revision does not have', async () => {
@@ -122,7 +116,7 @@ test.each<[string, object, readonly string[]]>([
   expect(messages.slice(0, methods.length)).toMatchObject(methods.map((method) => ({ method })))
   expect(messages.at(-1)).toEqual({
     jsonrpc: '2.0',
-    id: 7,
+    id: 1,
     result: {
       content: [{ type: 'text', text: 'Hi' }],
       resultType: 'complete',
@@ -153,7 +147,7 @@ test('returns a JSON-RPC error for an unknown tool', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const response = await gateway.fetch(called({ name: 'none', headers: { 'mcp-name': 'none' } }))
   expect(response.status).toBe(200)
-  expect(await response.json()).toMatchObject({ id: 7, error: { code: -32_602 } })
+  expect(await response.json()).toMatchObject({ id: 1, error: { code: -32_602 } })
 })
 
 test.each<[string, McpHandlers['handle']]>([
@@ -168,7 +162,7 @@ test.each<[string, McpHandlers['handle']]>([
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
     jsonrpc: '2.0',
-    id: 7,
+    id: 1,
     error: { code: -32_603, message: 'Internal error' },
   })
   expect(spied).toHaveBeenCalledOnce()

@@ -3,13 +3,8 @@ import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { HANDSHAKE, MODERN_META } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
-
-const META = {
-  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-  'io.modelcontextprotocol/clientCapabilities': {},
-}
 
 const WRONG = { 'io.modelcontextprotocol/clientCapabilities': 1 }
 
@@ -42,14 +37,10 @@ test('serves a client that sends no initialize', async () => {
 
 test('serves requests of both eras on one pipe', async () => {
   const answers = await answersTo([
-    request(1, 'server/discover', { _meta: META }),
-    request(2, 'initialize', {
-      protocolVersion: '2025-11-25',
-      capabilities: {},
-      clientInfo: { name: 'test', version: '1.0.0' },
-    }),
+    request(1, 'server/discover', { _meta: MODERN_META }),
+    request(2, 'initialize', HANDSHAKE),
     request(3, 'ping'),
-    request(4, 'tools/call', { name: 'none\n', _meta: META }),
+    request(4, 'tools/call', { name: 'none\n', _meta: MODERN_META }),
   ])
   expect(answers.get(1)).toMatchObject({
     result: { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, ttlMs: 5000 },
@@ -60,6 +51,6 @@ test('serves requests of both eras on one pipe', async () => {
 })
 
 test('refuses a request with a malformed envelope, and names it', async () => {
-  const list = request(1, 'tools/list', { _meta: { ...META, ...WRONG } })
+  const list = request(1, 'tools/list', { _meta: { ...MODERN_META, ...WRONG } })
   expect((await answersTo([list])).get(1)).toMatchObject({ error: { code: -32_602 } })
 })

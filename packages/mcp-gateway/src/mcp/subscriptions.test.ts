@@ -3,34 +3,19 @@ import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
-import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import {
+  eventsOf,
+  inSession,
+  modern,
+  openSession,
+  post,
+  toolCall,
+} from '../../test/rpc-requests.ts'
 import type { AgentSource, AgentUpdate } from '../agents/agent.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { Runtime } from '../gateway/runtime.ts'
 import type { GatewayOptions } from '../options.ts'
-
-const VERSION = '2026-07-28'
-
-function modern(
-  method: string,
-  { meta = {}, headers = {}, ...params }: ModernParams = {},
-): Request {
-  const envelope = {
-    'io.modelcontextprotocol/protocolVersion': VERSION,
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': {},
-    ...meta,
-  }
-  const message = { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: envelope } }
-  return post(message, { 'mcp-protocol-version': VERSION, 'mcp-method': method, ...headers })
-}
-
-interface ModernParams {
-  readonly meta?: object
-  readonly headers?: Readonly<Record<string, string>>
-  readonly [param: string]: unknown
-}
 
 function* talking(): Iterable<AgentUpdate> {
   yield { type: 'status', text: 'thinking' }
@@ -39,12 +24,7 @@ function* talking(): Iterable<AgentUpdate> {
 
 describe('texts of an agent before its result, as log messages', () => {
   const call = (meta: object): Request =>
-    modern('tools/call', {
-      name: 'talking',
-      arguments: { message: 'Go' },
-      meta,
-      headers: { 'mcp-name': 'talking' },
-    })
+    modern('tools/call', { name: 'talking', arguments: { message: 'Go' }, _meta: meta })
 
   test.each([
     ['log', { [LOG_LEVEL_META_KEY]: 'info' }, ['notifications/message']],
@@ -71,7 +51,7 @@ describe('texts of an agent before its result, as log messages', () => {
 describe('listeners', () => {
   const TOKEN = 'token-of-ada-0123456789'
   const listen = (headers: Readonly<Record<string, string>> = {}): Request =>
-    modern('subscriptions/listen', { notifications: { toolsListChanged: true }, headers })
+    modern('subscriptions/listen', { notifications: { toolsListChanged: true } }, headers)
 
   /** @returns the first message, and a function that ends the stream */
   async function opened(
@@ -158,15 +138,10 @@ test('waits with calls and lists at the start until agents were found', async ()
   await using gateway = createGateway({ sources: [slow], auth: bearerAuth({ ci, all }) })
   const params = { name: 'echo', arguments: { message: 'hello' } }
   const call = (token: string): Promise<Response> =>
-    gateway.fetch(
-      modern('tools/call', {
-        ...params,
-        headers: { 'mcp-name': 'echo', authorization: `Bearer ${token}` },
-      }),
-    )
+    gateway.fetch(modern('tools/call', params, { authorization: `Bearer ${token}` }))
   const calls = [call('all'), call('ci')]
   const headers = { authorization: 'Bearer all' }
-  const list = gateway.fetch(modern('tools/list', { headers }))
+  const list = gateway.fetch(modern('tools/list', {}, headers))
   let isOver = false
   void Promise.race([...calls, list]).then(() => (isOver = true))
   for (let turn = 0; turn < 20; turn++) await settled()

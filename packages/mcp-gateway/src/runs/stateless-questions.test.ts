@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { ManualClock } from '../../test/manual-clock.ts'
-import { post } from '../../test/rpc-requests.ts'
+import { modern } from '../../test/rpc-requests.ts'
 import type { Message } from '../../test/wire-session.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
@@ -15,7 +15,6 @@ const asking: Behaviour = function* ask({ resume }) {
 }
 
 const TOKENS = { ada: 'ada-has-a-token-of-her-own', bob: 'bob-has-a-token-of-his-own' }
-const REVISION = '2026-07-28'
 
 interface Call {
   readonly name?: string
@@ -39,24 +38,10 @@ function serve() {
   /** Sends one `tools/call` of revision 2026-07-28. */
   async function call(over: Call = {}): Promise<Message> {
     const { token = TOKENS.ada, capabilities = { elicitation: { form: {} } }, ...rest } = over
-    const params = {
-      name: 'asking',
-      arguments: { message: 'Go' },
-      ...rest,
-      _meta: {
-        'io.modelcontextprotocol/protocolVersion': REVISION,
-        'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-        'io.modelcontextprotocol/clientCapabilities': capabilities,
-      },
-    }
-    const headers = {
-      authorization: `Bearer ${token}`,
-      'mcp-protocol-version': REVISION,
-      'mcp-method': 'tools/call',
-      'mcp-name': params.name,
-    }
-    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
-    return (await (await gateway.fetch(post(message, headers))).json()) as Message
+    const meta = { 'io.modelcontextprotocol/clientCapabilities': capabilities }
+    const params = { name: 'asking', arguments: { message: 'Go' }, ...rest, _meta: meta }
+    const request = modern('tools/call', params, { authorization: `Bearer ${token}` })
+    return (await (await gateway.fetch(request)).json()) as Message
   }
   return {
     agents,
