@@ -71,7 +71,6 @@ describe('McpClient rejects the config', () => {
     [undefined, 'expected a URL, or an object with one of slug, name, url and command'],
     [null, 'expected a URL'],
     [[url], 'expected a URL'],
-    [{}, 'none of them is given'],
     ['shop', 'url must be an absolute URL'],
     ['', 'url is empty'],
     [{ url, header: {} }, 'there is no option "header". Did you mean "headers"?'],

@@ -32,12 +32,7 @@ describe('a config', () => {
 
   test.each([
     [{ url: 'localhost:8080/mcp?key=secret' }, 'url must be http or https, not "localhost:"'],
-    [{ url: ' https://shop.example/?key=secret' }, 'url starts or ends with white space'],
     [{ url: 'https://h', headers: { a: 'secret\r\nb: c' } }, 'headers["a"] contains characters'],
-    [
-      { url: 'https://h', headers: { 'a b': 'secret' } },
-      'headers["a b"] has an invalid header name',
-    ],
     [{ command: 'npx', args: ['secret\0'] }, 'args[0] must not contain a NUL character'],
     [{ command: 'npx', env: { 'A=B': 'secret' } }, 'env["A=B"] has an invalid variable name'],
     [{ command: 'npx', cwd: './secret' }, 'cwd must be an absolute path'],

@@ -20,34 +20,27 @@ import {
 
 type Server = LegacyServer | ModernServer
 
-interface Era {
-  readonly era: string
-  /** Method of the request that the client sends before its calls. */
-  readonly opening: string
-  start(): Promise<Server>
-  /** Waits until the server has cancelled `slow`. */
-  cancelled(server: Server): Promise<unknown>
-}
-
-const eras: readonly Era[] = [
+/** `opening`: the request before the calls. `cancelled()` waits until the server has cancelled `slow`. */
+const eras = [
   {
     era: 'with sessions',
     opening: 'initialize',
-    start: () => startLegacyServer({ answerAs: 'sse' }),
-    cancelled: (server) => server.waitFor(is.method('notifications/cancelled')),
+    start: (): Promise<Server> => startLegacyServer({ answerAs: 'sse' }),
+    cancelled: (server: Server): Promise<unknown> =>
+      server.waitFor(is.method('notifications/cancelled')),
   },
   {
     era: 'without sessions',
     opening: 'server/discover',
-    start: () => startModernServer(),
-    cancelled: (server) =>
+    start: (): Promise<Server> => startModernServer(),
+    cancelled: (server: Server): Promise<unknown> =>
       (server as ModernServer).ledger.waitFor(
         ({ tool, state }) => tool === 'slow' && state === 'cancelled',
       ),
   },
 ]
 
-async function startShop(era: Era) {
+async function startShop(era: (typeof eras)[number]) {
   const server = await era.start()
   const proxy = await startRecordingProxy(server.url)
   const clients: McpClient[] = []

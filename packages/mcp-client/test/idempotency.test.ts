@@ -190,13 +190,7 @@ test.each([
 })
 
 /** A server of 2025-11-25 that may advertise keys as an experimental capability. It knows only its own session. */
-async function startSessionServer(honoursKeys: boolean): Promise<
-  AsyncDisposable & {
-    readonly url: string
-    readonly calls: () => number
-    readonly breakNext: (then: () => void) => void
-  }
-> {
+async function startSessionServer(honoursKeys: boolean) {
   const session = Math.random().toString(36).slice(2)
   let calls = 0
   let broken: (() => void) | undefined
@@ -229,7 +223,7 @@ async function startSessionServer(honoursKeys: boolean): Promise<
   return {
     url: server.url,
     calls: () => calls,
-    breakNext: (then) => {
+    breakNext: (then: () => void) => {
       broken = then
     },
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),

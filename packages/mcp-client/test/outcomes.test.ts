@@ -49,7 +49,8 @@ describe('a call with several attempts', () => {
     proxy.inject({ match: isCall, action: afterExecution(lossForms['200-32001']) })
     proxy.inject({ match: is.initialize, action: { status: 500, body: 'on fire' } })
     const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
-    expect(error).toMatchObject({ code: 'REJECTED', outcome: 'unknown' })
+    const cause = { name: 'McpClientError', outcome: 'not-executed' }
+    expect(error).toMatchObject({ code: 'REJECTED', outcome: 'unknown', cause })
     expect(server.executions('counter_add')).toBe(1)
   })
 

@@ -32,42 +32,28 @@ export const NOTHING: Partial<Remains> = {
 /** A server that the process can disturb. */
 interface TroubledServer extends AsyncDisposable {
   readonly url: string
-  /** Number of its sessions, or of its listeners. */
-  readonly remaining: readonly unknown[]
   count(method: string): number
+  /** Returns its sessions, or its listeners. */
+  remaining(): readonly unknown[]
   lose(): unknown
   crash(): unknown
 }
 
-async function startWithSessions(): Promise<TroubledServer> {
-  const server = await startLegacyServer({ answerAs: 'sse' })
-  return {
-    url: server.url,
-    get remaining() {
-      return server.sessions
-    },
-    count: (method) => server.count(method),
-    lose: () => server.forgetSessions(),
-    crash: () => server.restart(),
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  }
-}
-
-async function startWithoutSessions(): Promise<TroubledServer> {
-  const server = await startModernServer()
-  return {
-    url: server.url,
-    get remaining() {
-      return server.listeners
-    },
-    count: (method) => server.count(method),
-    lose: () => server.dropListeners(),
-    crash: () => server.restart(),
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  }
-}
-
 export const eras: Readonly<Record<string, () => Promise<TroubledServer>>> = {
-  'with sessions': startWithSessions,
-  'without sessions': startWithoutSessions,
+  async 'with sessions'() {
+    const server = await startLegacyServer({ answerAs: 'sse' })
+    return Object.assign(server, {
+      remaining: () => server.sessions,
+      lose: () => server.forgetSessions(),
+      crash: () => server.restart(),
+    })
+  },
+  async 'without sessions'() {
+    const server = await startModernServer()
+    return Object.assign(server, {
+      remaining: () => server.listeners,
+      lose: () => server.dropListeners(),
+      crash: () => server.restart(),
+    })
+  },
 }

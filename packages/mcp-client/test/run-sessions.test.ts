@@ -353,30 +353,6 @@ describe('two runs with one id', () => {
   })
 })
 
-describe('status()', () => {
-  test('contains the sessions of all runs, inside and outside a run', async () => {
-    await using server = await startLegacyServer()
-    await using client = inRuns(server.url, { scope: { principal: 'anna', run: 'current' } })
-    await runInSessionScope(async () => {
-      await add(client)
-      await outside(() =>
-        runInSessionScope(async () => {
-          await add(client)
-          const status = client.status()
-          expect(status.sessions.map(({ state }) => state)).toEqual(['active', 'active'])
-          const runs = status.sessions.map(({ scope }) => scope?.run) ?? []
-          expect(runs[1]).toBe(currentRun()?.id)
-          expect(new Set(runs).size).toBe(2)
-          expect(status.sessions.map(({ scope }) => scope?.principal)).toEqual(['anna', 'anna'])
-          for (const id of server.sessions) expect(JSON.stringify(status)).not.toContain(id)
-        }),
-      )
-      expect(client.status().sessions).toHaveLength(1)
-    })
-    expect(client.status()).toMatchObject({ state: 'created', sessions: [] })
-  })
-})
-
 test('dispose() closes the sessions of all runs', async () => {
   await using server = await startLegacyServer()
   await using client = inRuns(server.url)

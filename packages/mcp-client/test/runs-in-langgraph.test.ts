@@ -9,7 +9,6 @@ import {
   StateGraph,
 } from '@langchain/langgraph'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
-import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { currentRun, runIdOf, McpClient, runInSessionScope } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
@@ -42,66 +41,46 @@ class Clients implements AsyncDisposable {
   }
 }
 
-/** Two servers behind proxies, and the sessions that were opened and terminated on them, in order. */
-class World implements AsyncDisposable {
-  readonly clients: Clients
-  readonly wire: string[] = []
-  readonly shop: LegacyServer
-  readonly bank: LegacyServer
-  readonly #proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>
-
-  constructor(
-    servers: { readonly shop: LegacyServer; readonly bank: LegacyServer },
-    proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>,
-    clients: Clients,
-  ) {
-    this.shop = servers.shop
-    this.bank = servers.bank
-    this.#proxies = proxies
-    this.clients = clients
-    for (const name of ['shop', 'bank'] as const) {
-      proxies[name].on(({ type, exchange: { rpcMethod, httpMethod } }) => {
-        if (type === 'started' && rpcMethod === 'initialize') this.wire.push(`open ${name}`)
-        const isEnd = httpMethod === 'DELETE' && type !== 'answered'
-        if (isEnd) this.wire.push(`${type} to end ${name}`)
-      })
-    }
-  }
-
-  url(name: 'shop' | 'bank'): string {
-    return this.#proxies[name].url
-  }
-
-  /** Adds one to the counter of the session. */
-  async add(name: 'shop' | 'bank', clients: Clients = this.clients): Promise<Update> {
-    const client = clients.of(this.url(name))
-    const { structuredContent } = await client.callTool('counter_add')
-    return { counts: [`${name} ${String(structuredContent?.['count'])}`] }
-  }
-
-  get live(): number {
-    return this.shop.sessions.length + this.bank.sessions.length
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.clients[Symbol.asyncDispose]()
-    for (const proxy of Object.values(this.#proxies)) await proxy.stop()
-    await this.shop[Symbol.asyncDispose]()
-    await this.bank[Symbol.asyncDispose]()
-  }
-}
-
-async function startWorld(): Promise<World> {
+/** Two servers behind proxies. `wire`: the sessions that were opened and terminated on them, in order. */
+async function startWorld() {
   const shop = await startLegacyServer()
   const bank = await startLegacyServer()
   const proxies = {
     shop: await startRecordingProxy(shop.url),
     bank: await startRecordingProxy(bank.url),
   }
-  return new World({ shop, bank }, proxies, new Clients({ era: 'legacy' }))
+  const wire: string[] = []
+  for (const name of ['shop', 'bank'] as const) {
+    proxies[name].on(({ type, exchange }) => {
+      if (type === 'started' && is.initialize(exchange)) wire.push(`open ${name}`)
+      if (type !== 'answered' && is.delete(exchange)) wire.push(`${type} to end ${name}`)
+    })
+  }
+  const clients = new Clients({ era: 'legacy' })
+  const url = (name: 'shop' | 'bank'): string => proxies[name].url
+  return {
+    shop,
+    bank,
+    wire,
+    clients,
+    url,
+    /** Adds one to the counter of the session. */
+    async add(name: 'shop' | 'bank', by: Clients = clients): Promise<Update> {
+      const { structuredContent } = await by.of(url(name)).callTool('counter_add')
+      return { counts: [`${name} ${String(structuredContent?.['count'])}`] }
+    },
+    /** Number of open sessions. */
+    get live() {
+      return shop.sessions.length + bank.sessions.length
+    },
+    async [Symbol.asyncDispose]() {
+      await clients[Symbol.asyncDispose]()
+      for (const one of [...Object.values(proxies), shop, bank]) await one[Symbol.asyncDispose]()
+    },
+  }
 }
 
-let world: World
+let world: Awaited<ReturnType<typeof startWorld>>
 beforeEach(async () => {
   world = await startWorld()
 })

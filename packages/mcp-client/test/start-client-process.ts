@@ -6,17 +6,8 @@ import { sourceNode } from '@x/internal/testing'
 
 /** A running `client-process.ts`. */
 export interface ClientProcess extends AsyncDisposable {
-  ask(
-    command:
-      | 'add'
-      | 'ask'
-      | `resume ${string}`
-      | 'task'
-      | `wait ${string}`
-      | 'session'
-      | 'dispose'
-      | 'resources',
-  ): Promise<unknown>
+  /** Sends a command of `client-process.ts`, and returns its answer. */
+  ask(command: string): Promise<unknown>
   /** SIGKILL: nothing is closed. */
   kill(): Promise<void>
   /** Closes its input and waits for its exit. @throws if it fails */
