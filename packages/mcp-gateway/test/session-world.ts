@@ -114,13 +114,13 @@ class TestServer implements McpHandlers {
     return { content: [{ type: 'text', text: await tool(context, text) }] }
   }
 
-  async #subscribe({ session }: RequestContext, uri: string): Promise<Result> {
-    if (await session?.subscribe(uri)) return {}
+  async #subscribe(context: RequestContext, uri: string): Promise<Result> {
+    if (await context.subscribe?.(uri)) return {}
     throw new ProtocolError(-32_602, 'The session has too many subscriptions')
   }
 
-  async #unsubscribe({ session }: RequestContext, uri: string): Promise<Result> {
-    await session?.unsubscribe(uri)
+  async #unsubscribe(context: RequestContext, uri: string): Promise<Result> {
+    await context.unsubscribe?.(uri)
     return {}
   }
 }

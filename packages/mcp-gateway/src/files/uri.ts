@@ -60,8 +60,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/u
 /** Returns whether a text is a valid name: NFC, 1 to 255 bytes, no control characters, not `.` or `..`. */
 export function isArtifactName(text: string): boolean {
   if (text === '' || text === '.' || text === '..') return false
-  if (text !== wellFormed(text) || CONTROL.test(text) || text !== text.normalize('NFC'))
-    return false
+  if (!text.isWellFormed() || CONTROL.test(text) || text !== text.normalize('NFC')) return false
   return Buffer.byteLength(text) <= MAX_BYTES
 }
 
@@ -70,7 +69,7 @@ export function isArtifactName(text: string): boolean {
  * throws.
  */
 export function artifactNameFrom(text: string): string {
-  const line = wellFormed(text).replaceAll(new RegExp(CONTROL, 'gu'), ' ')
+  const line = text.toWellFormed().replaceAll(new RegExp(CONTROL, 'gu'), ' ')
   const plain = legible(line.replaceAll(/[\p{Zl}\p{Zp}]/gu, ' '))
     .normalize('NFC')
     .trim()
@@ -90,9 +89,4 @@ export function artifactNameFrom(text: string): string {
 /** Makes a file name that cannot leave its folder from the name of an artifact. */
 export function fileNameFrom(name: string): string {
   return name.replaceAll(/[/\\]/g, '_')
-}
-
-/** Replaces halves of surrogate pairs, which have no encoding. */
-function wellFormed(text: string): string {
-  return Buffer.from(text).toString()
 }

@@ -5,6 +5,7 @@ import type { ArtifactCaller } from '../files/namespaces.ts'
 import {
   artifactAddressFrom,
   decodedName,
+  encodedName,
   fileNameFrom,
   type ArtifactAddress,
 } from '../files/uri.ts'
@@ -207,11 +208,7 @@ function headersOf(artifact: Artifact): Headers {
 /** RFC 6266, with a second name for clients that read ASCII only. */
 function dispositionOf(name: string): string {
   const plain = name.replaceAll(/[^\w .-]/g, '_')
-  const encoded = encodeURIComponent(fileNameFrom(name))
-  const strict = encoded.replaceAll(/['()*]/g, (mark) => {
-    return `%${mark.charCodeAt(0).toString(16).toUpperCase()}`
-  })
-  return `attachment; filename="${plain}"; filename*=UTF-8''${strict}`
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encodedName(fileNameFrom(name))}`
 }
 
 /** Returns the type that the client declared. Some HTTP clients declare every body as a form by default. */

@@ -163,21 +163,19 @@ function resourceMethods(resources: ArtifactResources): Methods {
       return fixedMs ? { contents, ttlMs: fixedMs, cacheScope: 'private' } : { contents }
     },
     'resources/subscribe': async (params, context) => {
-      const { session } = context
-      if (!session) throw methodNotFound()
+      if (!context.subscribe) throw methodNotFound()
       const uri = textOf(params, 'uri')
       const followed = await resources.followed(context.caller, uri)
       if (followed === undefined) throw new ResourceNotFoundError(uri)
-      if (await session.subscribe(followed)) return {}
+      if (await context.subscribe(followed)) return {}
       throw invalidParams(
         'The session has too many subscriptions. Unsubscribe from a resource first.',
       )
     },
     'resources/unsubscribe': async (params, context) => {
-      const { session } = context
-      if (!session) throw methodNotFound()
+      if (!context.unsubscribe) throw methodNotFound()
       const uri = textOf(params, 'uri')
-      await session.unsubscribe((await resources.followed(context.caller, uri)) ?? uri)
+      await context.unsubscribe((await resources.followed(context.caller, uri)) ?? uri)
       return {}
     },
   }

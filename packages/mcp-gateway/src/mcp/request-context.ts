@@ -31,12 +31,6 @@ export interface ClientInfo {
 /** Number of resources to which one client may subscribe. */
 export const MAX_FOLLOWED = 256
 
-export interface SessionHandle {
-  /** Subscribes the client to changes of a resource. Returns `false` if it has 256 subscriptions already. */
-  subscribe(uri: string): Promise<boolean>
-  unsubscribe(uri: string): Promise<void>
-}
-
 /** A client did not answer a question in time. */
 export class QuestionTimeout extends Error {
   override readonly name = 'QuestionTimeout'
@@ -53,8 +47,6 @@ export abstract class RequestContext {
   readonly caller: Caller
   readonly principal: Principal
   abstract readonly client: ClientInfo
-  /** The session of the request. `undefined` for stateless clients. */
-  abstract readonly session: SessionHandle | undefined
   /** Length of the HTTP body of the request, if known. The arguments are not longer. */
   readonly bodyBytes: number | undefined
   /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
@@ -83,6 +75,11 @@ export abstract class RequestContext {
   hasRoom(): boolean {
     return this.caller.hasRoom?.(slotOwnerOf(this.caller)) !== false
   }
+
+  /** Subscribes a client with a session to changes of a resource. Returns `false` if it has 256 subscriptions already. */
+  subscribe?(uri: string): Promise<boolean>
+  /** Ends such a subscription. */
+  unsubscribe?(uri: string): Promise<void>
 
   /** Sends a log message if the client set a level that includes it. Resolves when the client can take more. */
   abstract log(level: LoggingLevel, text: string): Promise<void>

@@ -25,7 +25,6 @@ import {
   type Caller,
   type ClientInfo,
   type Questions,
-  type SessionHandle,
 } from './request-context.ts'
 import { questionForSession } from './revisions.ts'
 import type { CallStream } from './session-calls.ts'
@@ -151,9 +150,8 @@ interface ContextParts {
   readonly sessions: Sessions
 }
 
-export class SessionContext extends RequestContext implements SessionHandle {
+export class SessionContext extends RequestContext {
   readonly client: ClientInfo
-  readonly session: SessionHandle = this
   readonly signal: AbortSignal
   readonly progress: RequestContext['progress']
   readonly continuation = undefined
@@ -161,10 +159,10 @@ export class SessionContext extends RequestContext implements SessionHandle {
 
   constructor(request: RpcRequest, { caller, headers }: SessionRequest, parts: ContextParts) {
     const { session } = parts.call
-    const { scope } = session.record
+    const { handshake, scope } = session.record
     const { _meta: given } = request.params ?? {}
     super(isRecord(given) ? given : {}, { ...caller, scope }, headers)
-    this.client = session.client
+    this.client = handshake
     this.signal = parts.call.signal
     this.#parts = parts
     const { progressToken } = this.meta
@@ -184,7 +182,7 @@ export class SessionContext extends RequestContext implements SessionHandle {
     return open.askAll(call, questions, this.signal)
   }
 
-  async subscribe(uri: string): Promise<boolean> {
+  override async subscribe(uri: string): Promise<boolean> {
     const { call, sessions } = this.#parts
     await sessions.update(call.session, (record) => {
       const { followed } = record
@@ -194,7 +192,7 @@ export class SessionContext extends RequestContext implements SessionHandle {
     return call.session.isEnded || call.session.record.followed.includes(uri)
   }
 
-  async unsubscribe(uri: string): Promise<void> {
+  override async unsubscribe(uri: string): Promise<void> {
     const { call, sessions } = this.#parts
     if (!call.session.record.followed.includes(uri)) return
     await sessions.update(call.session, (record) => {

@@ -86,7 +86,6 @@ export class LiveSession {
   /** Stands for the session in the store: it shows neither the id nor the principal. */
   readonly name: string
   readonly principalId: string
-  readonly client: ClientInfo
   readonly uses: SessionUse[] = []
   /** Logs that this process wrote, and the store may still have, in the order of their ends. */
   readonly logs: Map<string, LogEnd> = new Map()
@@ -103,7 +102,6 @@ export class LiveSession {
     this.name = names.name
     this.principalId = names.principalId
     this.record = record
-    this.client = record.handshake
     this.#clock = clock
     this.seenAt = clock.now()
     this.touchedAt = this.seenAt

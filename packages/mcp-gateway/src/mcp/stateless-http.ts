@@ -326,7 +326,6 @@ function decodeName(header: string | null): string | null {
 }
 
 class StatelessContext extends RequestContext {
-  readonly session = undefined
   readonly progress: RequestContext['progress']
   readonly client: ClientInfo
   readonly stop: AbortController = new AbortController()

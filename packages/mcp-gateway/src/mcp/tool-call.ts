@@ -28,7 +28,7 @@ import {
 } from '../runs/order.ts'
 import type { Runs } from '../runs/runs.ts'
 import { isTerminal, TASKS_EXTENSION, toTaskFields, type Task } from '../tasks/task.ts'
-import type { Questions } from '../tasks/task-executions.ts'
+import type { CallOutcome } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
 import { resultOf, type BegunTask } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
@@ -66,12 +66,8 @@ interface RoundOptions {
   readonly sink: RunSink | undefined
 }
 
-/** One execution, as it is reported. */
-interface ObservedExecution {
-  readonly args: Params
-  /** @param trace that of the observer */
-  readonly execute: (trace?: TraceCarrier) => Promise<CallToolResult | Questions>
-}
+/** Begins an execution. @param trace that of the observer */
+type Begin = (trace?: TraceCarrier) => Promise<CallOutcome>
 
 const MAX_ROUNDS = 8
 const KEY = `${IDEMPOTENCY}-key`
@@ -149,7 +145,7 @@ export function reportRefusedCall(
 async function beginCall(
   call: ToolCall,
   resume: RunResume | undefined,
-): Promise<CallToolResult | Questions | BegunTask> {
+): Promise<CallOutcome | BegunTask> {
   const { context, parts } = call
   const { channel, clock, runs, tasks } = parts
   const prepared = prepareTaskCall(call, resume)
@@ -203,7 +199,7 @@ function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepare
 }
 
 /** Runs one round, and reports it. */
-function run(call: ToolCall, options: RoundOptions): Promise<CallToolResult | Questions> {
+function run(call: ToolCall, options: RoundOptions): Promise<CallOutcome> {
   const { args, context, name, parts } = call
   const { caller, client, principal, trace } = context
   const { address } = caller
@@ -222,7 +218,7 @@ async function execute(
   call: ToolCall,
   { prepared, resume, sink }: RoundOptions,
   trace?: TraceCarrier,
-): Promise<CallToolResult | Questions> {
+): Promise<CallOutcome> {
   const { context, parts } = call
   const { channel, results, runs } = parts
   const ready = prepared ?? prepare(call, resume)
@@ -296,9 +292,9 @@ interface StoredExecution extends Pick<Execution, 'order' | 'sink'> {
 export function executeOrder(
   parts: HandlerParts,
   { onRefused, order, sink, tool }: StoredExecution,
-): Promise<CallToolResult | Questions> {
+): Promise<CallOutcome> {
   const { address, arguments: args = {}, principal, trace: stored } = order
-  const continued = async (trace = stored): Promise<CallToolResult | Questions> => {
+  const continued = async (trace = stored): Promise<CallOutcome> => {
     const outcome = await parts.runs.call(tool, { ...order, trace }, sink)
     if (outcome.type !== 'result') return outcome
     if (outcome.isStarted === false) onRefused()
@@ -401,15 +397,15 @@ const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
 async function observe(
   { clock, observer }: Pick<HandlerParts, 'clock' | 'observer'>,
   observed: ObservedCall,
-  { args, execute: begin }: ObservedExecution,
-): Promise<CallToolResult | Questions> {
+  { args, execute: begin }: { readonly args: Params; readonly execute: Begin },
+): Promise<CallOutcome> {
   if (!observer) return begin()
   const startedAt = clock.now()
   const trace = observer.callStarted(observed)
-  let result: CallToolResult | Questions | undefined
+  let result: CallOutcome | undefined
   let outcome = 'internal'
   try {
-    let running: Promise<CallToolResult | Questions> | undefined
+    let running: Promise<CallOutcome> | undefined
     observer.activate(observed, () => {
       running = begin(trace)
     })
@@ -431,19 +427,19 @@ async function observe(
   }
 }
 
-function metaOf(result: CallToolResult | Questions | undefined): Params {
+function metaOf(result: CallOutcome | undefined): Params {
   if (!result || !('content' in result)) return {}
   const { _meta: meta = {} } = result
   return meta
 }
 
-function runIdOf(result: CallToolResult | Questions | undefined): string | undefined {
+function runIdOf(result: CallOutcome | undefined): string | undefined {
   if (result && !('content' in result)) return result.state.runId
   const { runId } = metaOf(result)
   return typeof runId === 'string' ? runId : undefined
 }
 
-function outcomeOf(result: CallToolResult | Questions): string {
+function outcomeOf(result: CallOutcome): string {
   if (!('content' in result)) return 'asked'
   if (result.isError !== true) return 'ok'
   const { reason } = metaOf(result)
@@ -451,7 +447,7 @@ function outcomeOf(result: CallToolResult | Questions): string {
 }
 
 /** Returns the bytes of texts and files, without the JSON around them: a result is not serialized to be counted. */
-function bytesOf(result: CallToolResult | Questions | undefined): number {
+function bytesOf(result: CallOutcome | undefined): number {
   if (!result || !('content' in result)) return 0
   return result.content.reduce((sum, block) => sum + sizeOfBlock(block), 0)
 }

@@ -47,8 +47,11 @@ export interface PreparedTask {
 /** Questions of an agent that has not finished. */
 export type Questions = Extract<ToolOutcome, { type: 'input' }>
 
+/** Result of a call, or its next questions. */
+export type CallOutcome = CallToolResult | Questions
+
 /** Executes a call, up to its result or its next questions. */
-export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
+export type Execute = (sink: RunSink) => Promise<CallOutcome>
 
 interface Beginning extends Pick<PreparedTask, 'canContinue'> {
   /** Gets progress until the call becomes a task. */
@@ -62,7 +65,7 @@ interface Beginning extends Pick<PreparedTask, 'canContinue'> {
 /** An execution in this process, of a task or of a call that may become one. */
 export class TaskExecution {
   readonly beginning: Beginning
-  readonly outcome: Promise<CallToolResult | Questions>
+  readonly outcome: Promise<CallOutcome>
   readonly #stop = new AbortController()
   /** The task when the execution began, or when its call became one. `undefined`: it is a call. */
   found: StoredTask | undefined
@@ -285,7 +288,7 @@ export class TaskExecutions {
   }
 
   /** Returns the event of the end of an execution. */
-  toEvent({ attempt }: Task, outcome: CallToolResult | Questions): TaskEvent {
+  toEvent({ attempt }: Task, outcome: CallOutcome): TaskEvent {
     const { clock, needsInputTtlMs, ttlMs } = this.#options
     const expiresAt = clock.now() + ttlMs
     if (isQuestions(outcome)) {
@@ -524,6 +527,6 @@ function reasonOf({ _meta: meta }: CallToolResult): unknown {
   return meta?.['reason']
 }
 
-export function isQuestions(outcome: CallToolResult | Questions): outcome is Questions {
+export function isQuestions(outcome: CallOutcome): outcome is Questions {
   return !('content' in outcome)
 }

@@ -10,6 +10,7 @@ import {
   DIED,
   isQuestions,
   TaskExecutions,
+  type CallOutcome,
   type Execute,
   type PreparedTask,
   type Questions,
@@ -98,7 +99,7 @@ export class Tasks {
    * Begins a call. Returns its outcome, or its task if it takes longer. A call for which no task can be stored stays a
    * call.
    */
-  async begin(call: TaskCall): Promise<CallToolResult | Questions | BegunTask> {
+  async begin(call: TaskCall): Promise<CallOutcome | BegunTask> {
     const { isAlways, isRepeated, order, owner, signal } = call
     const { clock, engine } = this.#options
     const { taskId } = order
@@ -118,7 +119,7 @@ export class Tasks {
     try {
       if (engine) return await outcome
       if (!created) {
-        const first = await inTime<CallToolResult | Questions | undefined>(outcome, {
+        const first = await inTime<CallOutcome | undefined>(outcome, {
           clock,
           ms: PATIENCE_MS,
           late: () => undefined,
