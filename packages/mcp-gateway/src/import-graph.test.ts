@@ -58,17 +58,8 @@ test('loads only this package, commander and Node.js for help, version and token
     const { runCommand } = await import(source('cli/program.ts'))
     const sink = { write: () => true }
     const context = { env: {}, stdin: [], stdout: sink, stderr: sink, onSignal: () => () => {}, exit: () => {} }
-    for (const args of [['--help'], ['--version'], ['token']]) await runCommand({ ...context, args })
-  `)
-  expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual(['commander'])
-})
-
-test('loads no agent and no server for the help of a command', async () => {
-  const loaded = await loadedBy(`
-    const { runCommand } = await import(source('cli/program.ts'))
-    const sink = { write: () => true }
-    const context = { env: {}, stdin: [], stdout: sink, stderr: sink, onSignal: () => () => {}, exit: () => {} }
-    for (const name of ['serve', 'work', 'check', 'token']) await runCommand({ ...context, args: [name, '--help'] })
+    const helps = ['serve', 'work', 'check', 'token'].map((name) => [name, '--help'])
+    for (const args of [['--help'], ['--version'], ['token'], ...helps]) await runCommand({ ...context, args })
   `)
   expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual(['commander'])
 })

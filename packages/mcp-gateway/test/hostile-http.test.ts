@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
@@ -56,6 +56,14 @@ function answerOf(port: number, request: Wire): Promise<string> {
   return wire(port, `${lines.join('\r\n')}\r\n\r\n${body}`)
 }
 
+/** Of a gateway without options. */
+let port: number
+const shared = gatewayOf()
+beforeAll(async () => {
+  port = (await shared.listen({ port: 0 })).port
+})
+afterAll(() => shared.close())
+
 describe('host of a request', () => {
   test.each([
     ['localhost:1', 200],
@@ -78,14 +86,10 @@ describe('host of a request', () => {
     ['localhost\\evil.example', 400],
     ['localhost:99999', 400],
   ])('answers Host: %s with %i', async (host, status) => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { headers: [`Host: ${host}`] })).toBe(status)
   })
 
   test('checks a host in the target, and not the header', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { target: 'http://evil.example/mcp' })).toBe(403)
     for (const target of ['ftp://localhost/mcp', 'http://user:word@localhost/mcp']) {
       expect(await statusOf(port, { target })).toBe(400)
@@ -95,8 +99,6 @@ describe('host of a request', () => {
   })
 
   test('refuses two hosts, and no host', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { headers: ['Host: localhost', 'Host: evil.example'] })).not.toBe(
       200,
     )
@@ -118,24 +120,20 @@ describe('origin of a request', () => {
     ['http://localhost, https://evil.example', 403],
     ['http://[::1]:6274', 200],
   ])('answers Origin: %s with %i', async (origin, status) => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', `Origin: ${origin}`]
     expect(await statusOf(port, { headers })).toBe(status)
   })
 
   test('refuses pages of this machine if other machines may call', async () => {
     await using gateway = gatewayOf({ http: { allowedHosts: ['localhost', 'agents.example'] } })
-    const { port } = await gateway.listen({ port: 0 })
+    const own = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', 'Origin: http://localhost:6274']
-    expect(await statusOf(port, { headers })).toBe(403)
+    expect(await statusOf(own.port, { headers })).toBe(403)
   })
 })
 
 describe('target of a request', () => {
   test('reads a path in one way everywhere', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     const up = await answerOf(port, {
       method: 'PUT',
       target: '/mcp/../artifacts/a.txt',
@@ -150,8 +148,6 @@ describe('target of a request', () => {
   })
 
   test('ends the connection of a client that asks for it', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     expect((await answerOf(port, {})).toLowerCase()).toContain('connection: close')
   })
 })
@@ -176,10 +172,10 @@ describe('credentials', () => {
   ])('admits no caller if an authenticator returns %s', async (_, answer) => {
     const authenticate = async (): Promise<never> => answer() as never
     await using gateway = gatewayOf({ auth: { authenticate } })
-    const { port } = await gateway.listen({ port: 0 })
-    expect(await statusOf(port, {})).toBeGreaterThanOrEqual(401)
+    const own = await gateway.listen({ port: 0 })
+    expect(await statusOf(own.port, {})).toBeGreaterThanOrEqual(401)
     const file = { method: 'PUT', target: '/artifacts/a.txt' }
-    expect(await statusOf(port, file)).toBeGreaterThanOrEqual(401)
+    expect(await statusOf(own.port, file)).toBeGreaterThanOrEqual(401)
   })
 
   test('answers 500 if the endpoints of an authenticator return something else than a response', async () => {
@@ -193,11 +189,18 @@ describe('credentials', () => {
       auth,
       observer: { warned: (message) => void warnings.push(message) },
     })
-    const { port } = await gateway.listen({ port: 0 })
-    expect(await statusOf(port, { method: 'GET', target: '/own' })).toBe(500)
+    const own = await gateway.listen({ port: 0 })
+    expect(await statusOf(own.port, { method: 'GET', target: '/own' })).toBe(500)
     expect(warnings).toContain('A GET request could not be served')
-    expect(await statusOf(port, {})).toBe(401)
+    expect(await statusOf(own.port, {})).toBe(401)
   })
+
+  let guarded: number
+  const gateway = gatewayOf({ auth: bearerAuth('t0ken') })
+  beforeAll(async () => {
+    guarded = (await gateway.listen({ port: 0 })).port
+  })
+  afterAll(() => gateway.close())
 
   test.each([
     ['Authorization: Bearer t0ken', 200],
@@ -214,32 +217,30 @@ describe('credentials', () => {
     ['Cookie: access_token=t0ken', 401],
     ['X-Forwarded-User: root', 401],
   ])('answers %j with %i', async (line, status) => {
-    await using gateway = gatewayOf({ auth: bearerAuth('t0ken') })
-    const { port } = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', line]
-    expect(await statusOf(port, { headers })).toBe(status)
+    expect(await statusOf(guarded, { headers })).toBe(status)
     const target = '/mcp?access_token=t0ken'
-    expect(await statusOf(port, { target, headers: ['Host: localhost'] })).toBe(401)
+    expect(await statusOf(guarded, { target, headers: ['Host: localhost'] })).toBe(401)
   })
 })
 
 test('takes the address from the connection, not from headers', async () => {
   await using gateway = gatewayOf({ requestsPerMinute: 1 })
-  const { port } = await gateway.listen({ port: 0 })
+  const own = await gateway.listen({ port: 0 })
   const from = (address: string): readonly string[] => [
     'Host: localhost',
     `X-Forwarded-For: ${address}`,
     `X-Real-IP: ${address}`,
     `Forwarded: for=${address}`,
   ]
-  expect(await statusOf(port, { headers: from('192.0.2.1') })).toBe(200)
-  expect(await statusOf(port, { headers: from('192.0.2.2') })).toBe(429)
+  expect(await statusOf(own.port, { headers: from('192.0.2.1') })).toBe(200)
+  expect(await statusOf(own.port, { headers: from('192.0.2.2') })).toBe(429)
 })
 
 describe('bodies', () => {
   test('refuses a body without a length as soon as it is too large', async () => {
     await using gateway = gatewayOf({ http: { maxBodyBytes: 1000 } })
-    const { port } = await gateway.listen({ port: 0 })
+    const own = await gateway.listen({ port: 0 })
     const head = [
       'POST /mcp HTTP/1.1',
       'Host: localhost',
@@ -247,13 +248,11 @@ describe('bodies', () => {
       'Transfer-Encoding: chunked',
     ]
     const chunk = `1f4\r\n${'x'.repeat(500)}\r\n`
-    const answer = await wire(port, `${head.join('\r\n')}\r\n\r\n${chunk.repeat(3)}`)
+    const answer = await wire(own.port, `${head.join('\r\n')}\r\n\r\n${chunk.repeat(3)}`)
     expect(answer).toMatch(/^HTTP\/1\.1 413 /)
   })
 
   test('refuses a length beside chunks, and two lengths', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     const both =
       'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
     expect(await wire(port, both)).toMatch(/^HTTP\/1\.1 400 /)
@@ -263,15 +262,11 @@ describe('bodies', () => {
   })
 
   test('does not decompress bodies', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', 'Content-Encoding: gzip']
     expect(await statusOf(port, { headers, body: '\u001f\u008bno JSON' })).toBe(400)
   })
 
   test('fails only the request with a million brackets', async () => {
-    await using gateway = gatewayOf()
-    const { port } = await gateway.listen({ port: 0 })
     const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`
     const body = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":${deep}}`
     expect(await statusOf(port, { body })).toBeGreaterThanOrEqual(400)

@@ -120,24 +120,14 @@ test('asks several questions in one round, and several rounds', async () => {
   )
 })
 
-test('executes an answer once that is sent twice, and returns the same outcome', async () => {
-  await using world = replicas(asking([question]))
-  const outcome = await callRuns(world.a, tool, asked)
-  const request = answering(outcome, large)
-  const [one, two] = await Promise.all([
-    callRuns(world.a, tool, request),
-    callRuns(world.a, tool, request),
-  ])
-  const three = await callRuns(world.b, tool, request)
-  expect(two).toEqual(one)
-  expect(three).toEqual(one)
-  expect(world.source.calls).toHaveLength(2)
-})
-
-test('executes an answer once that two processes get at the same time', async () => {
+test('executes an answer once that is sent at once and later, to both processes', async () => {
   await using world = replicas(asking([question]))
   const request = answering(await callRuns(world.a, tool, asked), large)
-  await Promise.all([callRuns(world.a, tool, request), callRuns(world.b, tool, request)])
+  const [one, two] = await Promise.all(
+    [world.a, world.a, world.b].map((at) => callRuns(at, tool, request)),
+  )
+  expect(two).toEqual(one)
+  expect(await callRuns(world.b, tool, request)).toEqual(one)
   expect(world.source.calls).toHaveLength(2)
 })
 
@@ -219,25 +209,17 @@ test('keeps an accepted answer when the others find no free slot', async () => {
 })
 
 test.each(['decline', 'cancel'] as const)(
-  'ends the run without an error when the user says %s',
+  'ends the run without an error, and without its other questions, when the user says %s',
   async (action) => {
-    await using world = replicas(asking([question]))
+    await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }]))
     const outcome = await callRuns(world.a, tool, asked)
-    const end = await callRuns(world.b, tool, answering(outcome, { i0: { action } }))
+    const end = await callRuns(world.b, tool, answering(outcome, { i1: { action } }))
     expect(end).toMatchObject({ type: 'result', result: { _meta: { reason: action } } })
     expect(end).not.toMatchObject({ result: { isError: true } })
     expect(world.source.forgotten).toEqual([{ heard: [] }])
     expect(world.source.calls).toHaveLength(1)
   },
 )
-
-test('does not ask the other questions when the user refuses one', async () => {
-  await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }]))
-  const outcome = await callRuns(world.a, tool, asked)
-  const end = await callRuns(world.b, tool, answering(outcome, { i1: { action: 'decline' } }))
-  expect(end).toMatchObject({ type: 'result', result: { _meta: { reason: 'decline' } } })
-  expect(world.source.calls).toHaveLength(1)
-})
 
 test('gives a refusal to an agent that takes refusals', async () => {
   await using world = replicas(asking([{ ...question, takesRefusal: true }]))
@@ -367,20 +349,6 @@ test('deletes a question that nobody answers, and the state of the agent', async
   await world.clock.advance(86_400_000)
   await settled()
   expect(await world.store.records.list('')).toEqual([])
-})
-
-test('takes an answer again that found no free slot', async () => {
-  await using world = replicas(asking([question]), { maxConcurrent: 0 })
-  const free = new Runs(
-    runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
-  )
-  const outcome = await callRuns(free, tool, asked)
-  const queued = callRuns(world.a, tool, answering(outcome, large))
-  await settled()
-  await world.clock.advance(30_000)
-  expect(reasonOf(await queued)).toBe('busy')
-  expect(textOf(await callRuns(free, tool, answering(outcome, large)))).toContain('large')
-  await free.close()
 })
 
 test('returns the files of earlier rounds in the result of a run that fails later', async () => {

@@ -120,13 +120,14 @@ test('takes the caller and the scopes from configured claims', async () => {
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toBe(401)
 })
 
-test.each<[string, JWTPayload]>([
+test.each<[string, Claims]>([
   ['for somebody else', { aud: 'https://other.example/mcp' }],
   ['for nobody', { aud: [] }],
   ['expired', { exp: inSeconds(-31) }],
   ['not valid yet', { nbf: inSeconds(60) }],
   ['of an unknown issuer', { iss: 'https://evil.example' }],
   ['without a subject', { sub: '' }],
+  ['that never expires', { exp: 'never' }],
 ])('answers 401 for a token %s', async (_what, claims) => {
   await using issuer = await startIssuer()
   await expect(answerOf(authOf(issuer), await issuer.tokenOf(claims))).resolves.toBe(401)
@@ -136,12 +137,6 @@ test('accepts a clock that is 30 seconds off', async () => {
   await using issuer = await startIssuer()
   const token = await issuer.tokenOf({ exp: inSeconds(-20), nbf: inSeconds(20) })
   await expect(answerOf(authOf(issuer), token)).resolves.toHaveProperty('id')
-})
-
-test('answers 401 for a token that never expires', async () => {
-  await using issuer = await startIssuer()
-  const token = await issuer.tokenOf({ exp: 'never' })
-  await expect(answerOf(authOf(issuer), token)).resolves.toBe(401)
 })
 
 test('answers 401 for a token that is unsigned, changed, or signed with a shared secret or another key', async () => {
@@ -264,7 +259,7 @@ test.each<[string, string, (response: ServerResponse, issuer: string) => void]>(
 ])('answers 503 for %s', async (_what, path, answer) => {
   await using issuer = await startIssuer()
   issuer.inPlace.set(path, answer)
-  const auth = authOf(issuer, { timeoutMs: 500 })
+  const auth = authOf(issuer, { timeoutMs: 2000 }) // the others must come in time on a slow machine
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toBe(503)
   expect(issuer.asked).toContain(path)
   expect(issuer.asked).not.toContain('/realm/elsewhere')
