@@ -46,13 +46,19 @@ async function opened(keeper: SessionKeeper, session: SessionPart): Promise<Sess
   return record
 }
 
-/** Records writes, and can delay them. */
-class Written extends SessionInfo {
-  readonly records: (SessionRecord | undefined)[] = []
+/** A keeper with an open session. */
+async function openedKeeper(setup?: Setup): Promise<ReturnType<typeof keeperOf>> {
+  const made = keeperOf(setup)
+  await made.keeper.load()
+  await opened(made.keeper, part)
+  return made
+}
+
+/** Can delay writes. */
+class Slow extends SessionInfo {
   gate: Promise<void> | undefined
 
   override async setRecord(record: SessionRecord | undefined): Promise<void> {
-    this.records.push(record)
     await this.gate
     await super.setRecord(record)
   }
@@ -60,9 +66,7 @@ class Written extends SessionInfo {
 
 /** A keeper whose session was replaced by another keeper with the same store. */
 async function replaced(): Promise<ReturnType<typeof keeperOf>> {
-  const ours = keeperOf()
-  await ours.keeper.load()
-  await opened(ours.keeper, part)
+  const ours = await openedKeeper()
   const theirs = keeperOf({ info: ours.info }).keeper
   await theirs.load()
   await theirs.lost('first')
@@ -71,9 +75,7 @@ async function replaced(): Promise<ReturnType<typeof keeperOf>> {
 }
 
 test('stores an opened session without undefined fields', async () => {
-  const { keeper, info } = keeperOf()
-  await keeper.load()
-  await opened(keeper, part)
+  const { info } = await openedKeeper()
   expect(JSON.parse(JSON.stringify(await info.getRecord()))).toStrictEqual(await info.getRecord())
   await expect(info.getRecord()).resolves.toStrictEqual({
     v: 1,
@@ -88,9 +90,7 @@ test('stores an opened session without undefined fields', async () => {
 })
 
 test('gives each session the next generation, also after a loss and in another process', async () => {
-  const { keeper, info } = keeperOf()
-  await keeper.load()
-  await opened(keeper, part)
+  const { keeper, info } = await openedKeeper()
   await keeper.lost('first')
   await expect(opened(keeper, { ...part, sessionId: 'second' })).resolves.toHaveProperty('epoch', 2)
 
@@ -101,9 +101,7 @@ test('gives each session the next generation, also after a loss and in another p
 })
 
 test('removes only the session fields of the record after a loss', async () => {
-  const { keeper, info } = keeperOf({ principal: 'alice' })
-  await keeper.load()
-  await opened(keeper, part)
+  const { keeper, info } = await openedKeeper({ principal: 'alice' })
   await keeper.lost('first')
   await expect(info.getSessionId()).resolves.toBeUndefined()
   const record = await info.getRecord()
@@ -134,9 +132,7 @@ describe('if another process has replaced the session', () => {
 })
 
 test('ignores a late report about an older session', async () => {
-  const { keeper, info } = keeperOf()
-  await keeper.load()
-  await opened(keeper, part)
+  const { keeper, info } = await openedKeeper()
   await keeper.lost('first')
   await opened(keeper, { ...part, sessionId: 'second' })
   await keeper.lost('first')
@@ -144,7 +140,7 @@ test('ignores a late report about an older session', async () => {
 })
 
 test('writes in the order of the calls, also if one write is slow', async () => {
-  const info = new Written()
+  const info = new Slow()
   const { keeper } = keeperOf({ info })
   await keeper.load()
   const record = await opened(keeper, part)

@@ -4,7 +4,7 @@ import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from '../src/index.ts'
 import type { HeadersFunction } from '../src/index.ts'
-import { connectRaw, failureIn, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, openedBefore, rawClient } from './raw-client.ts'
 import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
 const cancelled = 'notifications/cancelled'
@@ -26,10 +26,7 @@ describe('cancelling a request', () => {
   test('uses the converted request id in a resumed session', async () => {
     const stream = openSse()
     const server = scriptedServer({ 'POST tools/call': () => stream.response })
-    const sessionInfo = new SessionInfo()
-    {
-      await using _ = await connectRaw(server, { sessionInfo, listen: false })
-    }
+    const sessionInfo = await openedBefore(server)
     await using client = await connectRaw(server, { sessionInfo, listen: false })
     void client.request('tools/call')
     const { id, signal } = await server.waitFor('POST tools/call')
@@ -343,10 +340,7 @@ describe('terminateSession()', () => {
 
   test('does not terminate a resumed session that another process has replaced', async () => {
     const server = scriptedServer()
-    const sessionInfo = new SessionInfo()
-    {
-      await using _ = await connectRaw(server, { sessionInfo, listen: false })
-    }
+    const sessionInfo = await openedBefore(server)
     await using client = await connectRaw(server, { sessionInfo, listen: false })
     await sessionInfo.setSessionId('theirs')
     await client.transport.terminateSession()

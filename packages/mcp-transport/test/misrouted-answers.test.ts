@@ -83,9 +83,9 @@ describe.each(ways)('an answer with the id of another call, in %s', (_name, answ
     ['an error', (id: Seen['id']) => errorOf({ id }, -32000, 'of fast')],
   ])('with %s: fails the call, and the other call gets its own answer', async (_kind, theirs) => {
     const slow = openSse()
-    const server = scriptedServer(({ what }) => {
-      if (what === 'POST slow') return slow.response
-      return what === 'POST fast' ? answer(theirs(1), undefined) : undefined
+    const server = scriptedServer({
+      'POST slow': () => slow.response,
+      'POST fast': () => answer(theirs(1), undefined),
     })
     await using client = await connectRaw(server, { listen: false })
     const waiting = client.request('slow')
@@ -119,10 +119,10 @@ const quick = { firstMs: 100, maxAttempts: 2 }
 describe('a resumed stream', () => {
   test('does not answer another call', async () => {
     const slow = openSse()
-    const server = scriptedServer(({ what }) => {
-      if (what === 'POST slow') return slow.response
-      if (what === 'POST fast') return sse('id: e1\ndata:\n\n')
-      return what === 'GET' ? sse(resultOf({ id: 1 }, { of: 'fast' })) : undefined
+    const server = scriptedServer({
+      'POST slow': () => slow.response,
+      'POST fast': () => sse('id: e1\ndata:\n\n'),
+      GET: () => sse(resultOf({ id: 1 }, { of: 'fast' })),
     })
     await using client = await connectRaw(server, { listen: false, reconnect: quick })
     const waiting = client.request('slow')
@@ -150,10 +150,9 @@ describe('a resumed stream', () => {
   })
 
   test('that is resumed by a token accepts an older id of the request, but not the id of another open call', async () => {
-    const server = scriptedServer(({ what }) => {
-      if (what === 'POST slow') return openSse().response
-      if (what !== 'GET') return undefined
-      return sse(resultOf({ id: 1 }, { of: 'slow' }), resultOf({ id: 77 }, { of: 'before' }))
+    const server = scriptedServer({
+      'POST slow': () => openSse().response,
+      GET: () => sse(resultOf({ id: 1 }, { of: 'slow' }), resultOf({ id: 77 }, { of: 'before' })),
     })
     await using client = await connectRaw(server, { listen: false })
     void client.request('slow')
@@ -167,9 +166,9 @@ describe('a resumed stream', () => {
 describe('an answer on the listening stream', () => {
   test('belongs to the call with its id while the stream of that call is open', async () => {
     const listening = openSse()
-    const server = scriptedServer(({ what }) => {
-      if (what === 'GET') return listening.response
-      return what === 'POST slow' ? openSse().response : undefined
+    const server = scriptedServer({
+      GET: () => listening.response,
+      'POST slow': () => openSse().response,
     })
     await using client = await connectRaw(server)
     await server.waitFor('GET')
@@ -208,9 +207,9 @@ describe('an answer on the listening stream', () => {
 
 test('treats an error without an id as the answer to the request of that response', async () => {
   const error = { code: -32700, message: 'Parse error' }
-  const server = scriptedServer(({ what }) => {
-    if (what === 'POST slow') return openSse().response
-    return what === 'POST fast' ? json({ jsonrpc: '2.0', id: null, error }) : undefined
+  const server = scriptedServer({
+    'POST slow': () => openSse().response,
+    'POST fast': () => json({ jsonrpc: '2.0', id: null, error }),
   })
   await using client = await connectRaw(server, { listen: false })
   void client.request('slow')
@@ -221,11 +220,10 @@ test('treats an error without an id as the answer to the request of that respons
 describe('during a handshake', () => {
   test('opens and ends no session after an answer to initialize with another id', async () => {
     const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }
-    const server = scriptedServer(({ what }) =>
-      what === 'POST initialize'
-        ? json(resultOf({ id: 99 }, result), { 'mcp-session-id': 'session-of-another' })
-        : undefined,
-    )
+    const server = scriptedServer({
+      'POST initialize': () =>
+        json(resultOf({ id: 99 }, result), { 'mcp-session-id': 'session-of-another' }),
+    })
     await using client = rawClient(server, { listen: false })
     expect(failureIn(await client.handshake())).toMatchObject({
       code: 'OUTCOME_UNKNOWN',

@@ -282,14 +282,6 @@ describe('an answer', () => {
     const answer = await client.request('tools/list')
     expect(answer).toEqual({ jsonrpc: '2.0', id: 1, result: listed })
   })
-
-  test('is an error with the cause if the request is not JSON', async () => {
-    await using server = await startScriptedServer()
-    await using client = await rawOn(server)
-    const failure = await client.failureOf('tools/call', { name: 'a', arguments: { big: 1n } })
-    expect(failure).toMatchObject({ code: 'CONFIG', cause: expect.any(TypeError) })
-    expect(server.count('tools/call')).toBe(0)
-  })
 })
 
 describe('tools', () => {

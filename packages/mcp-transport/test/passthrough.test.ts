@@ -87,13 +87,6 @@ test('calls onRequestStreamEnd after the error of a stream without an answer, an
   expect(client.errors).toMatchObject([{ message: 'Not interested' }])
 })
 
-test('fails with the reason if a request is not JSON', async () => {
-  await using server = await startScriptedServer()
-  await using client = rawClient(server.url)
-  const failure = await client.failureOf('tools/call', { ...call, arguments: { big: 1n } })
-  expect(failure.code).toBe('CONFIG')
-})
-
 test('close() answers each request once, also one that waits for its headers', async () => {
   const held = deferred<Record<string, string>>()
   await using server = await startScriptedServer({ 'tools/call': { end: 'hang' } })

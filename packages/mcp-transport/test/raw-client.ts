@@ -1,5 +1,5 @@
 import type { JsonRpcMessage, JsonRpcResponse, SendOptions } from '../src/index.ts'
-import { StreamableHttpTransport, TransportError } from '../src/index.ts'
+import { SessionInfo, StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 import { URL_OF_SERVER } from './scripted-server.ts'
 import type { ScriptedServer } from './scripted-server.ts'
@@ -103,6 +103,13 @@ export async function connectRaw(...given: Parameters<typeof rawClient>): Promis
   const client = rawClient(...given)
   await client.handshake()
   return client
+}
+
+/** The store with the session that an earlier client has opened. */
+export async function openedBefore(server: ScriptedServer): Promise<SessionInfo> {
+  const sessionInfo = new SessionInfo()
+  await using _ = await connectRaw(server, { sessionInfo, listen: false })
+  return sessionInfo
 }
 
 /** The `TransportError` in an error answer. */

@@ -4,7 +4,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
-import { connectRaw, failureIn, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, openedBefore, rawClient } from './raw-client.ts'
 import { errorOf, initializeResult, json, resultOf, scriptedServer } from './scripted-server.ts'
 
 async function connected(
@@ -67,10 +67,7 @@ async function start(
   capabilities: Record<string, unknown> = {},
 ): Promise<{ wire: readonly string[]; reports: unknown[]; ids: unknown[] }> {
   const server = scriptedServer()
-  const sessionInfo = new SessionInfo()
-  {
-    await using _ = await connectRaw(server, { sessionInfo, listen: false })
-  }
+  const sessionInfo = await openedBefore(server)
   const record = await sessionInfo.getRecord()
   if (record === undefined) throw new Error('Nothing stored')
   await sessionInfo.setRecord(change(record))
@@ -193,10 +190,7 @@ test('keeps a resumed session after a connection failure', async () => {
     if (isDown) throw new Error('reset')
     return undefined
   })
-  const sessionInfo = new SessionInfo()
-  {
-    await using _ = await connectRaw(server, { sessionInfo, listen: false })
-  }
+  const sessionInfo = await openedBefore(server)
   isDown = true
   await using client = await connectRaw(server, { sessionInfo, listen: false })
   await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')

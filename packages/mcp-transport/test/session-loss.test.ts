@@ -4,7 +4,7 @@ import { deferred, lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, TransportError } from '../src/index.ts'
 import type { JsonRpcResponse } from '../src/index.ts'
-import { connectRaw } from './raw-client.ts'
+import { connectRaw, openedBefore } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { ScriptedServer, Seen } from './scripted-server.ts'
 
@@ -64,10 +64,7 @@ test.each(['404-32001', '200-32600', '400-32600', '429'] as const)(
 
 test.each(forms)('reports the loss in a resumed session: %s', async (_name, form) => {
   const server = forgetfulServer(form)
-  const sessionInfo = new SessionInfo()
-  {
-    await using _ = await connectRaw(server, { sessionInfo, listen: false })
-  }
+  const sessionInfo = await openedBefore(server)
   await using client = await connectRaw(server, { sessionInfo, listen: false })
   expect(verdictIn(await client.request('tools/call'))).toBe(form.verdict)
   await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(form.verdict))
@@ -104,10 +101,7 @@ describe('after a loss', () => {
     const server = scriptedServer((seen) =>
       seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,
     )
-    const sessionInfo = new SessionInfo()
-    {
-      await using _ = await connectRaw(server, { sessionInfo, listen: false })
-    }
+    const sessionInfo = await openedBefore(server)
     await using client = await connectRaw(server, { sessionInfo, listen: false })
     expect(client.transport.isResumed).toBe(true)
     await client.request('tools/call')

@@ -10,7 +10,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced } from '../src/index.ts'
-import { connectRaw, failureIn, rawClient } from './raw-client.ts'
+import { connectRaw, failureIn, openedBefore, rawClient } from './raw-client.ts'
 import { errorOf, json, scriptedServer } from './scripted-server.ts'
 import type { ScriptedServer, Seen } from './scripted-server.ts'
 
@@ -239,10 +239,7 @@ describe('an open session of which only the id is stored', () => {
 
   test('is used with the version in its record', async () => {
     const server = openSessionServer(() => undefined)
-    const sessionInfo = new SessionInfo()
-    {
-      await using _ = await connectRaw(server, { sessionInfo, listen: false })
-    }
+    const sessionInfo = await openedBefore(server)
     const record = await sessionInfo.getRecord()
     if (record === undefined) throw new Error('Nothing stored')
     const { initializeResult: _, ...rest } = record
