@@ -284,6 +284,22 @@ test('says that a server did not start, and starts it again', async () => {
   expect(log.state.servers).toMatchObject([{ state: 'running', revision: '2025-11-25' }])
 })
 
+test('hides secrets in the headers and bodies of an exchange', async () => {
+  await using server = await startTestServer((_, response) => response.end('{"token":"abc"}'))
+  const ended = Promise.withResolvers<number>()
+  const recorder = new ExchangeRecorder(['hidden'], ({ id, durationMs }) => {
+    if (durationMs !== undefined) ended.resolve(id)
+  })
+  const caller = { from: 'agent', pid: () => 1 } as const
+  await using proxy = await recorder.startProxy(() => server.url, 'shop', caller)
+  const headers = { authorization: 'Bearer abc' }
+  await (await fetch(proxy.url, { method: 'POST', headers, body: '{"text":"hidden"}' })).text()
+  expect(recorder.detailsOf(await ended.promise)).toMatchObject({
+    request: { headers: { authorization: 'Bearer •••' }, body: '{"text":"•••"}' },
+    response: { body: '{"token":"•••"}' },
+  })
+})
+
 function stateOf(snapshot: string): PlaygroundState {
   return JSON.parse(/^data: (.*)$/m.exec(snapshot)?.[1] ?? '')
 }
