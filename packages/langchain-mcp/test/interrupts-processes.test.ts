@@ -6,7 +6,7 @@ import type { Told } from './asking-process.ts'
 import { startAskingServer } from './asking-server.ts'
 import { startGraph, temporaryFolder } from './graph-process.ts'
 
-const SLOW = 60_000
+const SLOW = 180_000
 
 function accept({ interrupts }: Told, answer: string): InterruptResume {
   const [interrupt] = interrupts

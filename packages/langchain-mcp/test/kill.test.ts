@@ -9,7 +9,7 @@ import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { Said } from './thread-agent.ts'
 
-const SLOW = 60_000
+const SLOW = 180_000
 
 interface Answer {
   readonly answer: string

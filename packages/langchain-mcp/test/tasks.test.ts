@@ -18,12 +18,13 @@ import {
   elicitationResume,
   isTaskInterrupt,
   type CreateMcpToolsOptions,
+  type McpTool,
   type McpTools,
 } from '../src/index.ts'
 import { askingGraph, type AskingGraph, type Calling, type Turn } from './asking-graph.ts'
 import { startGraph, temporaryFolder } from './graph-process.ts'
 
-const SLOW = 60_000
+const SLOW = 180_000
 const KEY = 'io.github.x-mcp/idempotency-key'
 
 interface Given extends AsyncDisposable {
@@ -68,9 +69,31 @@ function polled(server: TaskServer, after = 0): Promise<unknown> {
       one.rpcMethod === 'tasks/get' &&
       one.end === 'complete' &&
       server.received.indexOf(one) >= after,
-    { timeoutMs: 20_000 },
+    { timeoutMs: SLOW },
   )
 }
+
+/** Resumes the interrupt of a task. */
+function goOn(graph: AskingGraph, { interrupts }: Turn, signal?: AbortSignal): Promise<Turn> {
+  return graph.resume({ [interrupts[0]?.id ?? '']: {} }, signal)
+}
+
+/** Accepts the question of "confirm_delete". */
+function confirm(graph: AskingGraph, { interrupts: [question] }: Turn): Promise<Turn> {
+  if (question === undefined) throw new Error('The server asked no question')
+  return graph.resume(
+    elicitationResume(question, { confirm: { action: 'accept', content: { value: 'yes' } } }),
+  )
+}
+
+/** From now on, the server lists other tools than it has. */
+function relist(server: TaskServer, tools: readonly object[]): void {
+  const list = { result: { tools, ttlMs: 0, cacheScope: 'private' } }
+  const answer = server.answers as ScriptHandler
+  server.answers = (request) => (request.message.method === 'tools/list' ? list : answer(request))
+}
+
+const CHANGED = [{ name: 'slow_compute', inputSchema: { type: 'object', required: ['seed'] } }]
 
 function keysOf({ received }: TaskServer): unknown[] {
   return received
@@ -160,10 +183,10 @@ test('cancels the task of a run that is aborted while it asks for the status', a
   await using all = await given({ taskMode: 'interrupt' })
   const { server, proxy } = all
   const graph = await all.graph([{ name: 'slow_compute' }])
-  const [interrupt] = (await graph.start()).interrupts
+  const stopped = await graph.start()
   proxy.inject({ match: isPoll, times: 1, action: 'hang' })
   const aborting = new AbortController()
-  const turn = graph.resume({ [interrupt?.id ?? '']: {} }, aborting.signal)
+  const turn = goOn(graph, stopped, aborting.signal)
   await proxy.waitFor(isPoll)
   aborting.abort(new Error('The user left'))
   await expect(turn).rejects.toThrow(/The user left|Abort/)
@@ -229,10 +252,10 @@ describe.each([
   test("is interrupted while a task works, with taskMode: 'interrupt'", async () => {
     await using all = await given({ ...options, taskMode: 'interrupt' })
     const graph = await all.graph([{ name: 'slow_compute' }])
-    const [first] = (await graph.start()).interrupts
-    expect(first?.value).toMatchObject({ type: 'mcp_task' })
+    const first = await graph.start()
+    expect(first.interrupts).toMatchObject([{ value: { type: 'mcp_task' } }])
     all.server.complete('done')
-    const { answers } = await graph.resume({ [first?.id ?? '']: {} })
+    const { answers } = await goOn(graph, first)
     expect(answers['call-0']?.text).toBe('done')
   })
 })
@@ -261,11 +284,10 @@ describe("taskMode: 'interrupt'", () => {
       tool: 'slow_compute',
       task: { taskId: server.lastTask.taskId, tool: 'slow_compute' },
     })
-    const resume = { [stopped.interrupts[0]?.id ?? '']: {} }
-    const again = await graph.resume(resume)
+    const again = await goOn(graph, stopped)
     expect(again.interrupts).toMatchObject([{ value: { type: 'mcp_task', message: 'computing' } }])
     server.complete('done')
-    const { interrupts, answers } = await graph.resume({ [again.interrupts[0]?.id ?? '']: {} })
+    const { interrupts, answers } = await goOn(graph, again)
     expect(interrupts).toEqual([])
     expect(answers['call-0']?.text).toBe('done')
     expect(answers['call-1']?.text).toBe('Hello, Ada!')
@@ -274,10 +296,7 @@ describe("taskMode: 'interrupt'", () => {
 
   test.each([
     { change: 'removed', tools: [] },
-    {
-      change: 'changed',
-      tools: [{ name: 'slow_compute', inputSchema: { type: 'object', required: ['seed'] } }],
-    },
+    { change: 'changed', tools: CHANGED },
   ])('continues the task of a tool that the server has $change since', async ({ tools }) => {
     await using server = await startTaskServer()
     const availableTools = [{ name: 'slow_compute' }]
@@ -290,13 +309,11 @@ describe("taskMode: 'interrupt'", () => {
       return askingGraph({ kind: 'createAgent', tools: stored, calls, checkpointer })
     }
     await using one = new McpClient({ url: server.url })
-    const [interrupt] = (await (await graphOf(one)).start()).interrupts
-    const list = { result: { tools, ttlMs: 0, cacheScope: 'private' } }
-    const answer = server.answers as ScriptHandler
-    server.answers = (request) => (request.message.method === 'tools/list' ? list : answer(request))
+    const stopped = await (await graphOf(one)).start()
+    relist(server, tools)
     server.complete('done')
     await using other = new McpClient({ url: server.url })
-    const { answers } = await (await graphOf(other)).resume({ [interrupt?.id ?? '']: {} })
+    const { answers } = await goOn(await graphOf(other), stopped)
     expect(answers['call-0']?.text).toBe('done')
     expect(server.runs).toEqual(['slow_compute'])
   })
@@ -305,25 +322,22 @@ describe("taskMode: 'interrupt'", () => {
     await using all = await given({ taskMode: 'interrupt', pin: 'first-use' })
     const { server, mcp } = all
     const graph = await all.graph([{ name: 'slow_compute' }])
-    const [interrupt] = (await graph.start()).interrupts
-    const tools = [{ name: 'slow_compute', inputSchema: { type: 'object', required: ['seed'] } }]
-    const list = { result: { tools, ttlMs: 0, cacheScope: 'private' } }
-    const answer = server.answers as ScriptHandler
-    server.answers = (request) => (request.message.method === 'tools/list' ? list : answer(request))
+    const stopped = await graph.start()
+    relist(server, CHANGED)
     await mcp.listTools({ forceRefresh: true })
-    const { answers } = await graph.resume({ [interrupt?.id ?? '']: {} })
+    const { answers } = await goOn(graph, stopped)
     expect(answers['call-0']?.text).toMatch(/pinned definition.* It may have been executed before/)
   })
 
   test('asks for the status as the principal of the call', async () => {
     await using all = await given({ taskMode: 'interrupt', principal: () => 'ada' })
     const graph = await all.graph([{ name: 'slow_compute' }])
-    const [first] = (await graph.start()).interrupts
-    expect(first?.value).toMatchObject({ task: { principal: 'ada' } })
-    const [second] = (await graph.resume({ [first?.id ?? '']: {} })).interrupts
-    expect(second?.value).toMatchObject({ type: 'mcp_task', message: 'computing' })
+    const first = await graph.start()
+    expect(first.interrupts).toMatchObject([{ value: { task: { principal: 'ada' } } }])
+    const second = await goOn(graph, first)
+    expect(second.interrupts).toMatchObject([{ value: { type: 'mcp_task', message: 'computing' } }])
     all.server.complete('done')
-    const { answers } = await graph.resume({ [second?.id ?? '']: {} })
+    const { answers } = await goOn(graph, second)
     expect(answers['call-0']?.text).toBe('done')
   })
 
@@ -332,12 +346,9 @@ describe("taskMode: 'interrupt'", () => {
     const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])
     const first = await graph.start()
     expect(first.interrupts).toMatchObject([{ value: { type: 'mcp_task' } }])
-    const second = await graph.resume({ [first.interrupts[0]?.id ?? '']: {} })
+    const second = await goOn(graph, first)
     expect(second.interrupts).toMatchObject([{ value: { type: 'mcp_elicitation' } }])
-    const [question] = second.interrupts
-    if (question === undefined) throw new Error('The server asked no question')
-    const answer = { confirm: { action: 'accept' as const, content: { value: 'yes' } } }
-    const { answers } = await graph.resume(elicitationResume(question, answer))
+    const { answers } = await confirm(graph, second)
     expect(answers['call-0']?.text).toContain('yes')
     expect(all.server.runs).toEqual(['confirm_delete'])
   })
@@ -346,15 +357,12 @@ describe("taskMode: 'interrupt'", () => {
     await using all = await given({ taskMode: 'interrupt' })
     const { server } = all
     const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])
-    const [first] = (await graph.start()).interrupts
-    const [question] = (await graph.resume({ [first?.id ?? '']: {} })).interrupts
-    if (question === undefined) throw new Error('The server asked no question')
+    const asked = await goOn(graph, await graph.start())
     server.onGet = (answer) => ({ ...answer, status: 'working' })
-    const answer = { confirm: { action: 'accept' as const, content: { value: 'yes' } } }
-    const third = await graph.resume(elicitationResume(question, answer))
+    const third = await confirm(graph, asked)
     expect(third.interrupts).toMatchObject([{ value: { type: 'mcp_task' } }])
     server.onGet = undefined
-    const { answers } = await graph.resume({ [third.interrupts[0]?.id ?? '']: {} })
+    const { answers } = await goOn(graph, third)
     expect(answers['call-0']?.text).toContain('yes')
     expect(server.count('tasks/update')).toBe(1)
   })
@@ -362,6 +370,16 @@ describe("taskMode: 'interrupt'", () => {
 
 describe('a process that is killed', () => {
   const calls = [{ name: 'slow_compute' }]
+
+  async function expectResultOnce(
+    server: TaskServer,
+    asked: Promise<{ readonly answers: Readonly<Record<string, string>> }>,
+  ): Promise<void> {
+    server.complete('computed once')
+    expect((await asked).answers['call-0']).toBe('success: computed once')
+    expect(server.runs).toEqual(['slow_compute'])
+    expect(server.count('tools/call')).toBe(1)
+  }
 
   test.each([
     { kind: 'fanOutToolCalls', store: true },
@@ -382,10 +400,7 @@ describe('a process that is killed', () => {
       await using two = await startGraph(server.url, folder.path, { store })
       const answer = two.ask({ calls, kind, goOn: true })
       await polled(server, server.received.length)
-      server.complete('computed once')
-      expect((await answer).answers['call-0']).toBe('success: computed once')
-      expect(server.runs).toEqual(['slow_compute'])
-      expect(server.count('tools/call')).toBe(1)
+      await expectResultOnce(server, answer)
     },
   )
 
@@ -399,16 +414,13 @@ describe('a process that is killed', () => {
       proxy.inject({ match: isPoll, times: 1, action: 'hang' })
       await using one = await startGraph(proxy.url, folder.path)
       one.tell({ calls })
-      await proxy.waitFor(isPoll, { timeoutMs: 20_000 })
+      await proxy.waitFor(isPoll, { timeoutMs: SLOW })
       await one.kill()
 
       await using two = await startGraph(proxy.url, folder.path)
       const answer = two.ask({ calls, goOn: true })
       await polled(server)
-      server.complete('computed once')
-      expect((await answer).answers['call-0']).toBe('success: computed once')
-      expect(server.runs).toEqual(['slow_compute'])
-      expect(server.count('tools/call')).toBe(1)
+      await expectResultOnce(server, answer)
     },
   )
 
@@ -429,7 +441,7 @@ describe('a process that is killed', () => {
       })
       await using one = await startGraph(proxy.url, folder.path)
       one.tell({ calls })
-      await expect.poll(() => server.runs, { timeout: 20_000 }).toEqual(['slow_compute'])
+      await expect.poll(() => server.runs, { timeout: SLOW }).toEqual(['slow_compute'])
       await one.kill()
 
       await using two = await startGraph(proxy.url, folder.path)
@@ -465,20 +477,32 @@ test('two graphs that continue one thread at once wait for one task', async () =
 })
 
 describe('the idempotency key', () => {
+  const greeting = (name: string, id = 'c1') =>
+    ({ type: 'tool_call', id, name: 'greet', args: { name } }) as const
+  const greetOf = async ({ mcp }: Given): Promise<McpTool | undefined> =>
+    (await mcp.listTools()).find(({ name }) => name === 'greet')
+
+  /** Runs a graph of one node that gives messages. */
+  async function runNode(
+    node: (config: object) => Promise<ToolMessage[]>,
+    checkpointer?: MemorySaver,
+  ): Promise<string[]> {
+    const retryPolicy = { initialInterval: 1, logWarning: false }
+    const { messages } = await new StateGraph(MessagesAnnotation)
+      .addNode('one', async (_state, config) => ({ messages: await node(config) }), { retryPolicy })
+      .addEdge('__start__', 'one')
+      .compile({ ...(checkpointer && { checkpointer }), store: new InMemoryStore() })
+      .invoke({ messages: [] }, { configurable: { thread_id: 't1' } })
+    return messages.map(({ text }) => text)
+  }
+
   test('differs for each call, also for calls of later turns with the same ids', async () => {
     await using all = await given()
     const calls = ['Ada', 'Bob'].map((name) => ({ name: 'greet', args: { name } }))
     const tools = await all.mcp.listTools()
     const checkpointer = new MemorySaver()
-    for (const turn of [1, 2]) {
-      void turn
-      await askingGraph({
-        kind: 'createAgent',
-        tools,
-        calls,
-        checkpointer,
-        thread: `t${turn}`,
-      }).start()
+    for (const thread of ['t1', 't2']) {
+      await askingGraph({ kind: 'createAgent', tools, calls, checkpointer, thread }).start()
     }
     const keys = keysOf(all.server)
     expect(keys).toHaveLength(4)
@@ -491,58 +515,32 @@ describe('the idempotency key', () => {
     { graph: 'a graph without one', checkpointer: undefined },
   ])('differs for calls of one node that have the same id, in $graph', async ({ checkpointer }) => {
     await using all = await given({}, { honoursKeys: true })
-    const tools = await all.mcp.listTools()
-    const node = async (
-      _state: typeof MessagesAnnotation.State,
-      config: object,
-    ): Promise<typeof MessagesAnnotation.Update> => {
-      const messages: ToolMessage[] = []
-      for (const name of ['Ada', 'Bob']) {
-        const call = { type: 'tool_call' as const, id: 'call_0', name: 'greet', args: { name } }
-        messages.push(await tools.find((one) => one.name === 'greet')?.invoke(call, config))
-      }
-      return { messages }
-    }
-    const graph = new StateGraph(MessagesAnnotation)
-      .addNode('loop', node)
-      .addEdge('__start__', 'loop')
-      .compile({ ...(checkpointer && { checkpointer }), store: new InMemoryStore() })
-    const config = { configurable: { thread_id: 't1' } }
-    const { messages } = await graph.invoke({ messages: [] }, config)
-    expect(messages.map(({ text }) => text)).toEqual(['Hello, Ada!', 'Hello, Bob!'])
+    const greet = await greetOf(all)
+    const texts = await runNode(async (config) => {
+      const first = await greet?.invoke(greeting('Ada', 'call_0'), config)
+      return [first, await greet?.invoke(greeting('Bob', 'call_0'), config)]
+    }, checkpointer)
+    expect(texts).toEqual(['Hello, Ada!', 'Hello, Bob!'])
   })
 
   test('is the same in another attempt of a node, which chooses other arguments', async () => {
     await using all = await given({}, { honoursKeys: true })
-    const greet = (await all.mcp.listTools()).find(({ name }) => name === 'greet')
+    const greet = await greetOf(all)
     let attempt = 0
-    const node = async (
-      _state: typeof MessagesAnnotation.State,
-      config: object,
-    ): Promise<typeof MessagesAnnotation.Update> => {
+    const texts = await runNode(async (config) => {
       attempt += 1
-      const args = { name: `Ada ${attempt}` }
-      const message = await greet?.invoke(
-        { type: 'tool_call', id: 'c1', name: 'greet', args },
-        config,
-      )
+      const message: ToolMessage = await greet?.invoke(greeting(`Ada ${attempt}`), config)
       if (attempt === 1) throw new Error('Fails once')
-      return { messages: [message] }
-    }
-    const graph = new StateGraph(MessagesAnnotation)
-      .addNode('once', node, { retryPolicy: { initialInterval: 1, logWarning: false } })
-      .addEdge('__start__', 'once')
-      .compile({ checkpointer: new MemorySaver(), store: new InMemoryStore() })
-    const { messages } = await graph.invoke({ messages: [] }, { configurable: { thread_id: 't1' } })
-    expect(messages.map(({ text }) => text)).toEqual(['Hello, Ada 1!'])
+      return [message]
+    }, new MemorySaver())
+    expect(texts).toEqual(['Hello, Ada 1!'])
     expect(keysOf(all.server)).toHaveLength(1)
   })
 
   test('is new in a branch that begins at an earlier checkpoint', async () => {
     await using all = await given({}, { honoursKeys: true })
-    const call = { type: 'tool_call' as const, id: 'c1', name: 'greet', args: { name: 'Ada' } }
     const model = fakeModel()
-      .respond(new AIMessage({ content: '', tool_calls: [call] }))
+      .respond(new AIMessage({ content: '', tool_calls: [greeting('Ada')] }))
       .respond(new AIMessage('done'))
       .respond(new AIMessage('done again'))
     const tools = await all.mcp.listTools()
@@ -558,9 +556,9 @@ describe('the idempotency key', () => {
 
   test('is new for each call that is made by hand', async () => {
     await using all = await given()
-    const greet = (await all.mcp.listTools()).find(({ name }) => name === 'greet')
-    const call = { type: 'tool_call' as const, id: 'c1', name: 'greet', args: { name: 'Ada' } }
-    for (const _ of [1, 2]) await greet?.invoke(call, { configurable: { thread_id: 't1' } })
+    const greet = await greetOf(all)
+    const config = { configurable: { thread_id: 't1' } }
+    for (const _ of [1, 2]) await greet?.invoke(greeting('Ada'), config)
     expect(new Set(keysOf(all.server)).size).toBe(2)
   })
 })
