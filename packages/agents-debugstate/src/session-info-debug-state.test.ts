@@ -45,6 +45,16 @@ function startAgent(
   }
 }
 
+/** An agent, and a service with this value, which end with the test. */
+async function serving(value?: string) {
+  const values = new Map(value === undefined ? [] : [[KEY, value]])
+  const service = await startScriptedService(plainService(values))
+  onTestFinished(() => service[Symbol.asyncDispose]())
+  const agent = startAgent(service)
+  onTestFinished(() => agent[Symbol.asyncDispose]())
+  return { values, service, agent }
+}
+
 const failing = (status: number): Script => {
   return (_, response) => void response.writeHead(status).end('details')
 }
@@ -52,10 +62,7 @@ const failing = (status: number): Script => {
 describe('reading', () => {
   test('requests the value once, and then uses its copy', async () => {
     const record = shopRecord({ affinity: 'a field that we do not know' } as object)
-    await using service = await startScriptedService(
-      plainService(new Map([[KEY, JSON.stringify(record)]])),
-    )
-    await using agent = startAgent(service)
+    const { service, agent } = await serving(JSON.stringify(record))
     expect(await agent.info.getSessionId()).toBe('session-1')
     expect(await agent.info.getRecord()).toEqual(record)
     expect(service.lines).toEqual([`GET ${KEY}`])
@@ -64,8 +71,7 @@ describe('reading', () => {
   })
 
   test('is shared by concurrent callers', async () => {
-    await using service = await startScriptedService(plainService(new Map([[KEY, 'session-1']])))
-    await using agent = startAgent(service)
+    const { service, agent } = await serving('session-1')
     const ids = await Promise.all(Array.from({ length: 20 }, () => agent.info.getSessionId()))
     expect(new Set(ids)).toEqual(new Set(['session-1']))
     expect(service.lines).toEqual([`GET ${KEY}`])
@@ -102,8 +108,7 @@ describe('reading', () => {
   })
 
   test('uses an id without a record of another implementation', async () => {
-    await using service = await startScriptedService(plainService(new Map([[KEY, 'from-python']])))
-    await using agent = startAgent(service)
+    const { agent } = await serving('from-python')
     expect(await agent.info.getSessionId()).toBe('from-python')
     expect(await agent.info.getRecord()).toBeUndefined()
   })
@@ -111,8 +116,7 @@ describe('reading', () => {
   test.each(['two words', 'ümlaut', 'x'.repeat(1025), '<html>\n', '{"error":"no"}', '["a"]'])(
     'uses no value such as %j, and warns',
     async (value) => {
-      await using service = await startScriptedService(plainService(new Map([[KEY, value]])))
-      await using agent = startAgent(service)
+      const { agent } = await serving(value)
       expect(await agent.info.getSessionId()).toBeUndefined()
       expect(agent.warnings).toEqual(['UNEXPECTED_RESPONSE'])
     },
@@ -132,9 +136,7 @@ describe('reading', () => {
 
 describe('writing', () => {
   test('puts the record as text', async () => {
-    const values = new Map<string, string>()
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, service, agent } = await serving()
     await agent.info.setRecord(shopRecord())
     await agent.info.flush()
     expect(service.lines).toEqual([`GET ${KEY}`, `PUT ${KEY}`])
@@ -145,9 +147,7 @@ describe('writing', () => {
   })
 
   test('puts a bare id, and keeps the record for the same id', async () => {
-    const values = new Map<string, string>()
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, agent } = await serving()
     await agent.info.setSessionId('session-0')
     await agent.info.flush()
     expect(values.get(KEY)).toBe('session-0')
@@ -159,9 +159,7 @@ describe('writing', () => {
   })
 
   test('leaves out the instructions of a record over the limit, and then all but the id', async () => {
-    const values = new Map<string, string>()
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, agent } = await serving()
     const result = { protocolVersion: '2025-11-25', serverInfo: { name: 'shop', version: '1' } }
     const long = 'x'.repeat(65_536)
     const capabilities = { tools: {} }
@@ -181,8 +179,7 @@ describe('writing', () => {
   })
 
   test('refuses an id that no header can hold', async () => {
-    await using service = await startScriptedService(plainService(new Map()))
-    await using agent = startAgent(service)
+    const { service, agent } = await serving()
     await agent.info.setSessionId('two words')
     await agent.info.flush()
     expect(service.lines).toEqual([`GET ${KEY}`])
@@ -190,8 +187,7 @@ describe('writing', () => {
   })
 
   test('happens only if something changed', async () => {
-    await using service = await startScriptedService(plainService(new Map([[KEY, 'session-1']])))
-    await using agent = startAgent(service)
+    const { service, agent } = await serving('session-1')
     await agent.info.getSessionId()
     await agent.info.setSessionId('session-1')
     await agent.info.flush()
@@ -251,9 +247,7 @@ describe('writing', () => {
     'leaves a record of a newer format in the service, and warns',
     async (record) => {
       const newer = JSON.stringify({ ...shopRecord(), v: 2, more: 'than we know' })
-      const values = new Map([[KEY, newer]])
-      await using service = await startScriptedService(plainService(values))
-      await using agent = startAgent(service)
+      const { values, agent } = await serving(newer)
       expect(await agent.info.getSessionId()).toBeUndefined()
       await agent.info.setRecord(record)
       await agent.info.flush()
@@ -266,9 +260,7 @@ describe('writing', () => {
 
 describe('clearing', () => {
   test('deletes the stored session with flush(), and does not read its id again', async () => {
-    const values = new Map([[KEY, JSON.stringify(shopRecord())]])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, service, agent } = await serving(JSON.stringify(shopRecord()))
     await agent.info.getSessionId()
     await agent.info.setSessionId(undefined)
     expect(await agent.info.getSessionId()).toBeUndefined()
@@ -279,9 +271,7 @@ describe('clearing', () => {
   })
 
   test('stores a record without a session with flush(), because it holds the era', async () => {
-    const values = new Map([[KEY, JSON.stringify(shopRecord())]])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, service, agent } = await serving(JSON.stringify(shopRecord()))
     const {
       sessionId: _,
       initializeResult: _result,
@@ -294,9 +284,7 @@ describe('clearing', () => {
   })
 
   test('is one PUT if another session follows', async () => {
-    const values = new Map([[KEY, 'session-1']])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, service, agent } = await serving('session-1')
     await agent.info.getSessionId()
     await agent.info.setSessionId(undefined)
     await agent.info.setSessionId('session-2')
@@ -306,9 +294,7 @@ describe('clearing', () => {
   })
 
   test('leaves the session that another process has stored since the last read', async () => {
-    const values = new Map([[KEY, 'session-1']])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, agent } = await serving('session-1')
     await agent.info.getSessionId()
     await agent.info.setSessionId(undefined)
     values.set(KEY, 'session-of-another-process')
@@ -348,9 +334,7 @@ describe('clearing', () => {
 
 describe('refreshing', () => {
   test('finds the session that another process has stored', async () => {
-    const values = new Map([[KEY, 'session-1']])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
+    const { values, agent } = await serving('session-1')
     await agent.info.getSessionId()
     values.set(KEY, 'session-2')
     expect(await agent.info.getSessionId()).toBe('session-1')

@@ -6,6 +6,7 @@ import {
   startRecordingProxy,
   startTestServer,
 } from '@x/mcp-testing'
+import type { LegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -25,6 +26,17 @@ function named(tools: readonly McpTool[], name: string): McpTool {
   const found = tools.find((one) => one.name === name)
   if (found === undefined) throw new Error(`There is no tool ${name}`)
   return found
+}
+
+/** Tools of a server with sessions, which end with the test. */
+async function shop(
+  options: Omit<CreateMcpToolsOptions, 'servers'> = {},
+): Promise<{ readonly server: LegacyServer; readonly mcp: McpTools }> {
+  const server = await startLegacyServer()
+  onTestFinished(() => server[Symbol.asyncDispose]())
+  const mcp = createMcpTools({ servers: { shop: { url: server.url } }, ...options })
+  onTestFinished(() => mcp.close())
+  return { server, mcp }
 }
 
 async function counterOf(mcp: McpTools): Promise<McpTool> {
@@ -66,8 +78,7 @@ function logged(): {
 }
 
 test('opens nothing before the first use', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
+  const { server, mcp } = await shop()
   expect(mcp.status()).toEqual([{ name: 'shop', state: 'untried' }])
   await mcp.close()
   expect(server.connections).toBe(0)
@@ -220,6 +231,21 @@ describe('several servers', () => {
     expect(entries).toHaveLength(count / 2)
   })
 
+  test('names the unusable tools of the last list in the status of a server', async () => {
+    const { server, mcp } = await shop({ log: () => {} })
+    const broken = { properties: { a: { $ref: '#/nowhere' } } }
+    server.tools = [
+      { name: 'good', run: () => 'done' },
+      { name: 'bad', inputSchema: { type: 'object', ...broken }, run: () => 'done' },
+    ]
+    for (let times = 0; times < 2; times++) {
+      const tools = await mcp.listTools({ forceRefresh: true })
+      expect(tools.map(({ name }) => name)).toEqual(['good'])
+    }
+    const quarantined = [expect.objectContaining({ toolName: 'bad' })]
+    expect(mcp.status()).toEqual([{ name: 'shop', state: 'up', quarantined }])
+  })
+
   test("rejects with the first error with 'throw'", async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
@@ -232,8 +258,7 @@ describe('several servers', () => {
 
 describe("session: 'shared'", () => {
   test('shares one session between all threads, and ends it with the tools', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
+    const { server, mcp } = await shop()
     const agent = await agentOf(mcp)
     expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
     expect(await agent.say('call counter_add', 't2')).toContain('counter is 2')
@@ -295,8 +320,7 @@ describe("session: 'thread'", () => {
   })
 
   test('opens one session for parallel calls of a thread', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
+    const { server, mcp } = await shop({ session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     await agent.say('call counter_add\ncall counter_add\ncall cart_add {"item":"apples"}', 't1')
     expect(server.sessions).toHaveLength(1)
@@ -304,13 +328,8 @@ describe("session: 'thread'", () => {
   })
 
   test('keeps sessions of threads in memory without a store, with one log entry', async () => {
-    await using server = await startLegacyServer()
     const { log, entries } = logged()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      session: 'thread',
-      log,
-    })
+    const { server, mcp } = await shop({ session: 'thread', log })
     const agent = await agentOf(mcp)
     await agent.say('call counter_add', 't1')
     await agent.say('call counter_add', 't2')
@@ -325,12 +344,7 @@ describe("session: 'thread'", () => {
   })
 
   test('closes idle sessions over the limit, and continues stored ones', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      session: 'thread',
-      idleScopes: { max: 2 },
-    })
+    const { server, mcp } = await shop({ session: 'thread', idleScopes: { max: 2 } })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     for (const thread of ['t1', 't2', 't3', 't4', 't5']) await agent.say('call counter_add', thread)
     await expect.poll(() => server.openStreams).toBe(2)
@@ -338,8 +352,7 @@ describe("session: 'thread'", () => {
   })
 
   test('reads only the list that a server reported as changed again', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
+    const { server, mcp } = await shop({ session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     await agent.say('call counter_add', 't1')
     await mcp.listTools()
@@ -359,11 +372,7 @@ describe("session: 'thread'", () => {
   })
 
   test('reads a list again after five minutes', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      session: 'thread',
-    })
+    const { server, mcp } = await shop({ session: 'thread' })
     await mcp.listTools()
     const later = performance.now() + 300_001
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => later)
@@ -385,8 +394,7 @@ describe("session: 'thread'", () => {
 
 describe("session: 'run'", () => {
   test('opens one session for all agents of a run, and ends it with the run', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+    const { server, mcp } = await shop({ session: 'run' })
     const agent = await agentOf(mcp)
     const before = server.count('initialize')
     await runInSessionScope(async () => {
@@ -403,8 +411,7 @@ describe("session: 'run'", () => {
   })
 
   test('refuses a call outside a run, and sends nothing', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+    const { server, mcp } = await shop({ session: 'run' })
     const counter = await counterOf(mcp)
     await expect(counter.invoke({})).rejects.toMatchObject({
       code: 'NO_RUN',
@@ -418,8 +425,7 @@ describe('close()', () => {
   test.each(['shared', 'thread', 'run'] as const)(
     "with '%s', calls and lists are refused after it, and nothing is sent",
     async (session) => {
-      await using server = await startLegacyServer()
-      const mcp = createMcpTools({ servers: { shop: { url: server.url } }, session })
+      const { server, mcp } = await shop({ session })
       const counter = await counterOf(mcp)
       await Promise.all([mcp.close(), mcp.close()])
       const sent = server.received.length
@@ -432,8 +438,7 @@ describe('close()', () => {
   )
 
   test('rejects a call in progress', async () => {
-    await using server = await startLegacyServer()
-    const mcp = createMcpTools({ servers: { shop: { url: server.url } } })
+    const { server, mcp } = await shop()
     const call = named(await mcp.listTools(), 'slow').invoke({})
     await server.waitFor(({ toolName }) => toolName === 'slow')
     const [outcome] = await Promise.allSettled([call, mcp.close()])

@@ -3,12 +3,13 @@ import { tool as toolFrom } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent, createMiddleware } from 'langchain'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   createMcpTools,
   McpToolError,
   runInSessionScope,
   type CreateMcpToolsOptions,
+  type ToolInterceptor,
 } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
@@ -26,13 +27,6 @@ const KINDS = Object.keys(PERSISTENCE) as Persistence[]
 const say = (content: string) => ({ messages: [{ role: 'user' as const, content }] })
 const config = { configurable: { thread_id: 't1' } }
 
-/** Counts its calls: an error that reaches the model causes a second call. */
-function countedModel(): { readonly model: ScriptedModel; readonly asked: () => number } {
-  const model = new ScriptedModel()
-  const generate = vi.spyOn(model, '_generate')
-  return { model, asked: () => generate.mock.calls.length }
-}
-
 async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => {
@@ -43,126 +37,88 @@ async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe.each(KINDS)('an agent with %s', (persistence) => {
-  const fails = async (
-    options: Partial<CreateMcpToolsOptions>,
-    { content = 'call counter_add', prepare = (): void => {} } = {},
-  ) => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      log: () => {},
-      ...options,
-    })
-    const { model, asked } = countedModel()
-    const tools = await mcp.listTools()
-    prepare()
+  /** Counts the calls of the model: an error that reaches it causes a second one. */
+  async function start(options: Partial<CreateMcpToolsOptions> = {}) {
+    const server = await startLegacyServer()
+    onTestFinished(() => server[Symbol.asyncDispose]())
+    const servers = { shop: { url: server.url } }
+    const mcp = createMcpTools({ servers, log: () => {}, ...options })
+    onTestFinished(() => mcp[Symbol.asyncDispose]())
+    const model = new ScriptedModel()
+    const generate = vi.spyOn(model, '_generate')
+    const tools = await mcp.listTools({ config })
     const agent = createAgent({ model, tools, ...PERSISTENCE[persistence]() })
-    const error = await rejectionOf(agent.invoke(say(content), config))
-    expect(asked()).toBe(1)
-    return { error, runs: server.executions('counter_add') }
+    const runs = (): number => server.executions('counter_add')
+    return { agent, asked: () => generate.mock.calls.length, runs }
   }
 
   test('ends with NO_RUN without runInSessionScope()', async () => {
-    const { error, runs } = await fails({ session: 'run' })
-    expect(error).toMatchObject({
+    const { agent, asked, runs } = await start({ session: 'run' })
+    expect(await rejectionOf(agent.invoke(say('call counter_add'), config))).toMatchObject({
       name: 'McpToolError',
       code: 'NO_RUN',
       outcome: 'not-executed',
       message: expect.stringContaining('runInSessionScope()'),
     })
-    expect(runs).toBe(0)
-  })
-
-  test('ends with CONFIG without a principal', async () => {
-    const { error } = await fails({
-      principal: ({ configurable }) => String(configurable?.['user'] ?? ''),
-    })
-    expect(error).toMatchObject({ name: 'McpToolError', code: 'CONFIG' })
+    expect([asked(), runs()]).toEqual([1, 0])
   })
 
   test("ends with the failure of a tool with onToolError: 'throw'", async () => {
-    const { error } = await fails({ onToolError: 'throw' }, { content: 'call fail' })
+    const { agent, asked } = await start({ onToolError: 'throw' })
+    const error = await rejectionOf(agent.invoke(say('call fail'), config))
     expect(McpToolError.is(error)).toBe(true)
     expect(error).toMatchObject({ code: 'TOOL_FAILED', outcome: 'executed' })
+    expect(asked()).toBe(1)
   })
 
-  test('repeats the same call after the mistake is corrected', async () => {
-    await using server = await startLegacyServer()
-    let user: string | undefined
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      principal: () => user ?? '',
-    })
-    user = 'ann'
-    const tools = await mcp.listTools({ config })
-    user = undefined
-    const { model } = countedModel()
-    const agent = createAgent({ model, tools, ...PERSISTENCE[persistence]() })
+  test('ends with CONFIG without a principal, and repeats the call when there is one', async () => {
+    let user = 'ann'
+    const { agent, asked, runs } = await start({ principal: () => user })
+    user = ''
     const failed = agent.invoke(say('call counter_add'), config)
-    expect(await rejectionOf(failed)).toMatchObject({ code: 'CONFIG' })
+    expect(await rejectionOf(failed)).toMatchObject({ name: 'McpToolError', code: 'CONFIG' })
+    expect(asked()).toBe(1)
     user = 'ann'
     const again = persistence === 'nothing' ? say('call counter_add') : null
     const { messages } = await agent.invoke(again, config)
     expect(messages.filter(isToolMessage)).toMatchObject([{ status: 'success' }])
-    expect(server.executions('counter_add')).toBe(1)
+    expect(runs()).toBe(1)
   })
 
-  test('ends with the reason of the abort when its run is aborted', async () => {
-    await using server = await startLegacyServer()
+  /** Aborts when the call is on its way. */
+  async function startAborting(options: Partial<CreateMcpToolsOptions>, reason?: Error) {
     const stop = new AbortController()
+    const abort: ToolInterceptor = (_request, next) => {
+      stop.abort(reason)
+      return next()
+    }
+    return { ...(await start({ ...options, interceptors: [abort] })), signal: stop.signal }
+  }
+
+  test('ends with the reason of the abort when its run is aborted', async () => {
     const reason = new Error('The user left')
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      session: 'run',
-      interceptors: [
-        (_request, next) => {
-          stop.abort(reason)
-          return next()
-        },
-      ],
-    })
-    const { model, asked } = countedModel()
-    const tools = await mcp.listTools()
-    const agent = createAgent({ model, tools, ...PERSISTENCE[persistence]() })
+    const { agent, asked, runs, signal } = await startAborting({ session: 'run' }, reason)
     let error: unknown
     const run = runInSessionScope(
       async () => {
         error = await rejectionOf(agent.invoke(say('call counter_add'), config))
       },
-      { signal: stop.signal },
+      { signal },
     )
     await run.catch(() => {})
     expect(error).toBe(reason)
-    expect(asked()).toBe(1)
-    expect(server.executions('counter_add')).toBe(0)
+    expect([asked(), runs()]).toEqual([1, 0])
   })
 
   test('ends by its own signal, without a message for the model', async () => {
-    await using server = await startLegacyServer()
-    const stop = new AbortController()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      interceptors: [
-        (_request, next) => {
-          stop.abort()
-          return next()
-        },
-      ],
-    })
-    const { model, asked } = countedModel()
-    const tools = await mcp.listTools()
-    const agent = createAgent({ model, tools, ...PERSISTENCE[persistence]() })
-    const run = agent.invoke(say('call counter_add'), { ...config, signal: stop.signal })
+    const { agent, asked, signal } = await startAborting({})
+    const run = agent.invoke(say('call counter_add'), { ...config, signal })
     expect(String(await rejectionOf(run))).toMatch(/abort/i)
     expect(asked()).toBe(1)
   })
 
   test('still reports invalid arguments and failures to the model', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
-    const { model, asked } = countedModel()
-    const tools = await mcp.listTools()
-    const agent = createAgent({ model, tools, ...PERSISTENCE[persistence]() })
+    const { agent, asked } = await start()
     const { messages } = await agent.invoke(say('call cart_add {"item":7}\ncall fail'), config)
     expect(messages.filter(isToolMessage)).toMatchObject([{ status: 'error' }, { status: 'error' }])
     expect(asked()).toBe(2)

@@ -2,7 +2,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { inputRequired } from '@modelcontextprotocol/server'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
 import { deferred } from '@x/internal/testing'
@@ -10,6 +10,16 @@ import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
 import { startLegacyServer } from './legacy-server.ts'
 import type { TestTool } from './tools.ts'
+
+/** A server, and a client with a session, which end with the test. */
+async function connected(options?: Parameters<typeof startLegacyServer>[0]) {
+  const server = await startLegacyServer(options)
+  onTestFinished(() => server[Symbol.asyncDispose]())
+  const client = new RawClient(server.url)
+  onTestFinished(() => client[Symbol.asyncDispose]())
+  await (await client.initialize()).text()
+  return { server, client }
+}
 
 test.each(['json', 'sse'] as const)(
   'connects the client of the SDK, lists tools and calls one (%s)',
@@ -64,9 +74,7 @@ test('keeps state for the lifetime of a session', async () => {
 })
 
 test.each(Object.keys(lossForms) as LossFormName[])('refuses a lost session: %s', async (name) => {
-  await using server = await startLegacyServer({ lossForm: name })
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected({ lossForm: name })
   server.forgetSessions()
   const answer = await client.call('whoami', {}, 41)
   const text = await answer.text()
@@ -87,9 +95,7 @@ test('accepts the requested revision if it knows it', async () => {
 })
 
 test('refuses a second initialize in a live session', async () => {
-  await using server = await startLegacyServer()
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected()
   const answer = await client.post({ method: 'initialize', id: 1, params: {} })
   expect(answer.status).toBe(400)
   await expect(answer.text()).resolves.toContain('already initialized')
@@ -124,10 +130,8 @@ test('reports the progress of the test for a call of "slow"', async () => {
 test.each(['json', 'sse'] as const)(
   'ends a cancelled call of "slow" without an answer (%s)',
   async (answerAs) => {
-    await using server = await startLegacyServer({ answerAs })
-    await using client = new RawClient(server.url)
+    const { server, client } = await connected({ answerAs })
     await using canceller = new RawClient(server.url)
-    await client.initialize()
     canceller.sessionId = client.sessionId
     const call = client.call('slow', {}, 7)
     await server.waitFor((request) => request.toolName === 'slow')
@@ -144,9 +148,7 @@ test.each(['json', 'sse'] as const)(
 )
 
 test('sends a notification to the listening stream, and to a resumed stream', async () => {
-  await using server = await startLegacyServer()
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected()
   const first = await client.get()
   expect(server.openStreams).toBe(1)
   expect(server.notify('notifications/tools/list_changed')).toBe(1)
@@ -167,9 +169,7 @@ test('sends a notification to the listening stream, and to a resumed stream', as
 })
 
 test('resumes a response stream that was dropped', async () => {
-  await using server = await startLegacyServer({ answerAs: 'sse' })
-  await using client = new RawClient(server.url)
-  await client.initialize().then((answer) => answer.text())
+  const { server, client } = await connected({ answerAs: 'sse' })
   const call = await client.call('slow')
   const { value: primed } = await call.chunks.next()
   expect(server.dropAnswerStreams()).toBe(1)
@@ -191,9 +191,7 @@ test('sends nothing on a dropped response stream without event ids', async () =>
 })
 
 test('ends the listening streams of forgotten sessions, and not their calls', async () => {
-  await using server = await startLegacyServer()
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected()
   const stream = await client.get()
   const call = client.call('slow')
   await server.waitFor((request) => request.toolName === 'slow')
@@ -204,18 +202,14 @@ test('ends the listening streams of forgotten sessions, and not their calls', as
 })
 
 test('refuses a GET, or one with an unknown event id', async () => {
-  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected({ listenStream: 'refuse-405' })
   expect((await client.get()).status).toBe(405)
   server.listenStream = 'open'
   expect((await client.get('nonsense')).status).toBe(400)
 })
 
 test('ends the session after a DELETE, unless it refuses the DELETE', async () => {
-  await using server = await startLegacyServer({ terminate: 'refuse-405' })
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected({ terminate: 'refuse-405' })
   expect((await client.delete()).status).toBe(405)
   server.terminate = 'allow'
   expect((await client.delete()).status).toBe(200)
@@ -235,9 +229,7 @@ test('assigns no session id and refuses none without sessions', async () => {
 })
 
 test('closes all connections and forgets the sessions in a restart', async () => {
-  await using server = await startLegacyServer()
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { server, client } = await connected()
   const { url } = server
   const call = client.call('slow')
   await server.waitFor((request) => request.toolName === 'slow')
@@ -269,9 +261,7 @@ test('refuses requests that are not MCP', async () => {
 })
 
 test('refuses a protocol version that it does not support', async () => {
-  await using server = await startLegacyServer()
-  await using client = new RawClient(server.url)
-  await client.initialize()
+  const { client } = await connected()
   client.headers = { 'mcp-protocol-version': '2024-11-05' }
   const answer = await client.call('whoami')
   expect(answer.status).toBe(400)

@@ -11,7 +11,7 @@ import {
   type McpToolset,
 } from './create-mcp-tools-from-agent.ts'
 import type { ToolLogEntry } from '../base/log.ts'
-import type { ToolDefinition, ToolResult } from '../base/tool-source.ts'
+import type { McpServerLabel, ToolDefinition, ToolResult } from '../base/tool-source.ts'
 
 /** A client that answers with its name, and counts calls. */
 class CountingClient implements McpToolClient {
@@ -100,12 +100,17 @@ function counting(lists: Readonly<Record<string, () => Promise<readonly ToolDefi
   }
 }
 
-/** Only the options, for tests that do not check the created clients. */
-function clientsWith(
+/** Creates the tools of servers, and tells what was logged. */
+async function toolsOf(
+  resources: AgentDefinition['resources'],
   lists?: Parameters<typeof counting>[0],
-): Pick<ReturnType<typeof counting>, 'createClient'> {
+  options: CreateMcpToolsFromAgentOptions = {},
+): Promise<McpToolset<CountingClient> & { readonly entries: readonly ToolLogEntry[] }> {
   const { createClient } = counting(lists)
-  return { createClient }
+  const entries: ToolLogEntry[] = []
+  const log = (entry: ToolLogEntry): void => void entries.push(entry)
+  const all = { log, ...options, createClient }
+  return { ...(await createMcpToolsFromAgent({ resources }, all)), entries }
 }
 
 const live =
@@ -113,24 +118,17 @@ const live =
   () =>
     Promise.resolve(names.map((name) => ({ name, description: `Live ${name}` })))
 
-test('creates a client for each server, and a LangChain tool for each of its tools', async () => {
-  const agent = { resources: [mcpServer('shop', ['add', 'list']), mcpServer('bank', ['pay'])] }
-  const { tools, clients } = await createMcpToolsFromAgent(
-    agent,
-    clientsWith({ bank: () => Promise.resolve([toolNamed('pay')]) }),
+test('creates a client for each MCP server, and a LangChain tool for each of its tools', async () => {
+  const docs = { $resourceType: 'context', name: 'Docs' }
+  const { tools, clients } = await toolsOf(
+    [mcpServer('shop', ['add', 'list']), docs, mcpServer('bank', ['pay'])],
+    { bank: live('pay') },
   )
   expect(tools.map((tool) => tool.name)).toEqual(['add', 'list', 'pay'])
   expect(tools.map((tool) => tool.description)).toEqual(['Tool add', 'Tool list', 'Tool pay'])
   expect(clients.map((client) => client.title)).toEqual(['shop', 'bank'])
+  expect(clients.map((client) => client.lists)).toEqual([0, 0]) // with cached discovery
   await expect(tools[2]?.invoke({})).resolves.toBe('bank: pay')
-})
-
-test('requests nothing with cached discovery', async () => {
-  const { clients } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', ['add'])] },
-    clientsWith(),
-  )
-  expect(clients.map((client) => client.lists)).toEqual([0])
 })
 
 test('passes only the server and client options to a client', async () => {
@@ -166,30 +164,20 @@ test('passes only the server and client options to a client', async () => {
 })
 
 test('creates no tools and no client for a disabled server, and logs it', async () => {
-  const entries: ToolLogEntry[] = []
-  const { made, createClient } = counting()
-  const { tools, clients } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', ['add'], { isEnabled: false }), mcpServer('bank', ['pay'])] },
-    { createClient, log: (entry) => void entries.push(entry) },
-  )
+  const { tools, clients, entries } = await toolsOf([
+    mcpServer('shop', ['add'], { isEnabled: false }),
+    mcpServer('bank', ['pay']),
+  ])
   expect(tools.map((tool) => tool.name)).toEqual(['pay'])
-  expect(clients).toEqual(made)
-  expect(made).toHaveLength(1)
+  expect(clients.map((client) => client.title)).toEqual(['bank'])
   expect(entries).toEqual([expect.objectContaining({ code: 'SERVER_DISABLED', server: 'shop' })])
-})
-
-test('ignores resources of other types', async () => {
-  const agent: AgentDefinition = {
-    resources: [{ $resourceType: 'context', name: 'Docs' }, mcpServer('shop', ['add'])],
-  }
-  const { tools } = await createMcpToolsFromAgent(agent, clientsWith())
-  expect(tools).toHaveLength(1)
 })
 
 test.each([{}, { resources: [] }])(
   'creates no tools for an agent without servers: %j',
   async (agent) => {
-    await expect(createMcpToolsFromAgent(agent, clientsWith())).resolves.toEqual({
+    const { createClient } = counting()
+    await expect(createMcpToolsFromAgent(agent, { createClient })).resolves.toEqual({
       tools: [],
       clients: [],
       failures: [],
@@ -198,13 +186,9 @@ test.each([{}, { resources: [] }])(
 )
 
 test('uses the live definitions of the stored tool names with dynamic discovery', async () => {
-  const entries: ToolLogEntry[] = []
-  const { tools, clients } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', ['gone', 'add', 'lost'], dynamic)] },
-    {
-      ...clientsWith({ shop: live('new', 'add') }),
-      log: (entry) => void entries.push(entry),
-    },
+  const { tools, clients, entries } = await toolsOf(
+    [mcpServer('shop', ['gone', 'add', 'lost'], dynamic)],
+    { shop: live('new', 'add') },
   )
   expect(tools.map(({ name, description }) => [name, description])).toEqual([['add', 'Live add']])
   expect(clients[0]?.lists).toBe(1)
@@ -214,51 +198,33 @@ test('uses the live definitions of the stored tool names with dynamic discovery'
   ])
 })
 
-test('ignores the stored tools if all tools are allowed', async () => {
-  const entries: ToolLogEntry[] = []
-  const { tools } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', ['gone'], dynamicAll)] },
-    {
-      ...clientsWith({ shop: live('new', 'add') }),
-      log: (entry) => void entries.push(entry),
-    },
-  )
+test.each([
+  ['ignores the stored tools if all tools are allowed', dynamicAll, []],
+  ['still reads the old "dynamicTools"', { dynamicTools: 'all' }, [['DEPRECATED', 'warning']]],
+])('%s', async (_, configuration, logged) => {
+  const { tools, entries } = await toolsOf([mcpServer('shop', ['gone'], configuration)], {
+    shop: live('new', 'add'),
+  })
   expect(tools.map((tool) => tool.name)).toEqual(['new', 'add'])
-  expect(entries).toEqual([])
-})
-
-test('still reads the old "dynamicTools", with a log entry', async () => {
-  const entries: ToolLogEntry[] = []
-  const { tools } = await createMcpToolsFromAgent(
-    { resources: [mcpServer('shop', [], { dynamicTools: 'all' })] },
-    { ...clientsWith({ shop: live('add') }), log: (entry) => void entries.push(entry) },
-  )
-  expect(tools).toHaveLength(1)
-  expect(entries).toEqual([expect.objectContaining({ code: 'DEPRECATED', level: 'warning' })])
+  expect(entries.map(({ code, level }) => [code, level])).toEqual(logged)
 })
 
 test('keeps the order of the agent, whichever server answers first', async () => {
   const asked = new EventEmitter()
-  const toolset = createMcpToolsFromAgent(
+  const { tools } = await toolsOf(
+    [mcpServer('slow', [], dynamicAll), mcpServer('fast', [], dynamicAll), mcpServer('c', ['c'])],
     {
-      resources: [
-        mcpServer('slow', [], dynamicAll),
-        mcpServer('fast', [], dynamicAll),
-        mcpServer('cached', ['c']),
-      ],
-    },
-    clientsWith({
       slow: async () => {
         await once(asked, 'fast')
         return [toolNamed('a')]
       },
-      fast: () => {
+      fast: async () => {
         asked.emit('fast')
-        return Promise.resolve([toolNamed('b')])
+        return [toolNamed('b')]
       },
-    }),
+    },
   )
-  expect((await toolset).tools.map((tool) => tool.name)).toEqual(['a', 'b', 'c'])
+  expect(tools.map((tool) => tool.name)).toEqual(['a', 'b', 'c'])
 })
 
 describe('a server that gives no list', () => {
@@ -274,16 +240,9 @@ describe('a server that gives no list', () => {
   }
 
   test('does not affect the others, and is in failures', async () => {
-    const { made, createClient } = counting(lists)
-    const entries: ToolLogEntry[] = []
-    const log = (entry: ToolLogEntry): void => void entries.push(entry)
-    const { tools, clients, failures } = await createMcpToolsFromAgent(
-      { resources },
-      { createClient, log },
-    )
+    const { tools, clients, failures, entries } = await toolsOf(resources, lists)
     expect(tools.map(({ name }) => name)).toEqual(['add', 'send'])
-    expect(clients).toEqual(made)
-    expect(made.map((client) => client.disposals)).toEqual([0, 0, 0])
+    expect(clients.map((client) => client.disposals)).toEqual([0, 0, 0])
     expect(failures).toEqual([{ server: expect.objectContaining({ slug: 'bank' }), error: closed }])
     expect(entries).toEqual([
       expect.objectContaining({
@@ -304,24 +263,17 @@ describe('a server that gives no list', () => {
 
   test('is passed to an onServerError function', async () => {
     const told: unknown[] = []
-    const { createClient } = counting(lists)
-    const { tools } = await createMcpToolsFromAgent(
-      { resources },
-      { createClient, onServerError: (error, { slug }) => void told.push([slug, error]) },
-    )
+    const { tools } = await toolsOf(resources, lists, {
+      onServerError: (error, { slug }) => void told.push([slug, error]),
+    })
     expect(tools).toHaveLength(2)
     expect(told).toEqual([['bank', closed]])
 
-    const { made, createClient: another } = counting(lists)
-    const building = createMcpToolsFromAgent(
-      { resources },
-      {
-        createClient: another,
-        onServerError(_, { slug }) {
-          throw new Error(`not without ${slug}`)
-        },
-      },
-    )
+    const { made, createClient } = counting(lists)
+    const onServerError = (_error: unknown, { slug }: McpServerLabel): never => {
+      throw new Error(`not without ${slug}`)
+    }
+    const building = createMcpToolsFromAgent({ resources }, { createClient, onServerError })
     await expect(building).rejects.toThrow('not without bank')
     expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
   })
@@ -345,13 +297,11 @@ test('keeps the original error if a client cannot be created or disposed of', as
 })
 
 test('does not change the agent', async () => {
-  const agent = {
-    resources: [mcpServer('shop', ['a b', 'a_b']), mcpServer('bank', ['gone'], dynamic)],
-  }
-  const before = structuredClone(agent)
-  const { tools } = await createMcpToolsFromAgent(agent, { ...clientsWith(), log: () => {} })
+  const resources = [mcpServer('shop', ['a b', 'a_b']), mcpServer('bank', ['gone'], dynamic)]
+  const before = structuredClone(resources)
+  const { tools } = await toolsOf(resources)
   await tools[0]?.invoke({})
-  expect(agent).toEqual(before)
+  expect(resources).toEqual(before)
 })
 
 test('creates no client for an invalid definition', async () => {

@@ -2,7 +2,6 @@ import { GraphInterrupt } from '@langchain/langgraph'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, test } from 'vitest'
 import { AnsweringSource, toolCall, toolOver } from '../../test/answering-source.ts'
-import { McpToolError } from './errors.ts'
 
 function clientError(code: string, message = 'what went wrong'): Error {
   return Object.assign(new Error(message), { name: 'McpClientError', code })
@@ -14,48 +13,36 @@ function transportError(code: string, certain?: boolean): Error {
 
 const broken = transportError('OUTCOME_UNKNOWN')
 
-function outcomeOf(code: string): Promise<unknown> {
-  return toolOver(new AnsweringSource(clientError(code)), {}, { onToolError: 'throw' })
-    .invoke({ item: 'x' })
-    .catch((error: unknown) => (McpToolError.is(error) ? error.outcome : error))
+/** Calls a tool of a source that fails, which throws its failure. */
+function thrownFor(cause: Error): Promise<unknown> {
+  const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
+  return tool.invoke({ item: 'x' }).then(
+    () => 'It did not reject',
+    (error: unknown) => error,
+  )
 }
 
 describe('a failed call', () => {
   test.each([
-    ['SESSION_LOST', /could not be re-established.*try again later/],
-    ['OUTCOME_UNKNOWN', /may or may not have been executed.*Check.*what went wrong/],
-    ['TIMEOUT', /may or may not have been executed.*No answer came in time.*Check/],
-    ['UNREACHABLE', /not executed.*what went wrong/],
-    ['UNAUTHORIZED', /refused the credentials/],
-    ['INVALID_OUTPUT', /was executed.*does not fit.*what went wrong/],
-  ])('of kind %s has a text for the model', async (code, text) => {
+    ['SESSION_LOST', undefined, /could not be re-established.*try again later/],
+    ['OUTCOME_UNKNOWN', 'unknown', /may or may not have been executed.*Check.*what went wrong/],
+    ['TIMEOUT', 'unknown', /may or may not have been executed.*No answer came in time.*Check/],
+    ['UNREACHABLE', 'not-executed', /not executed.*what went wrong/],
+    ['UNAUTHORIZED', 'not-executed', /refused the credentials/],
+    ['INVALID_OUTPUT', 'executed', /was executed.*does not fit.*what went wrong/],
+  ])('of kind %s has an outcome (%s), and a text for the model', async (code, outcome, text) => {
     const cause = clientError(code)
-    const message: unknown = await toolOver(new AnsweringSource(cause)).invoke(
-      toolCall({ item: 'x' }),
-    )
+    const tool = toolOver(new AnsweringSource(cause))
+    const message: unknown = await tool.invoke(toolCall({ item: 'x' }))
     expect(message).toMatchObject({ status: 'error', content: expect.stringMatching(text) })
-    const thrown = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' }).invoke({
-      item: 'x',
-    })
-    await expect(thrown).rejects.toMatchObject({ name: 'McpToolError', code, cause })
-  })
-
-  test('has an outcome that says whether it was executed', async () => {
-    await expect(outcomeOf('OUTCOME_UNKNOWN')).resolves.toBe('unknown')
-    await expect(outcomeOf('UNREACHABLE')).resolves.toBe('not-executed')
+    const thrown = { name: 'McpToolError', code, cause, outcome }
+    expect(await thrownFor(cause)).toMatchObject(thrown)
   })
 
   test.each(['REJECTED', 'UNEXPECTED_RESPONSE', 'TIMEOUT', 'SESSION_LOST', 'CLOSED'])(
     'before it was sent (%s) says that the tool was not executed',
     async (code) => {
-      const cause = Object.assign(clientError(code), { outcome: 'not-executed' })
-      const failed: unknown = await toolOver(
-        new AnsweringSource(cause),
-        {},
-        { onToolError: 'throw' },
-      )
-        .invoke({ item: 'x' })
-        .catch((error: unknown) => error)
+      const failed = await thrownFor(Object.assign(clientError(code), { outcome: 'not-executed' }))
       expect(failed).toMatchObject({ outcome: 'not-executed' })
       expect(String(failed)).not.toContain('may or may not')
     },
@@ -64,9 +51,7 @@ describe('a failed call', () => {
   test.each(['UNREACHABLE', 'REJECTED', 'UNAUTHORIZED', 'SESSION_LOST', 'TIMEOUT'])(
     'that may have been executed (%s) never says that it was not',
     async (code) => {
-      const cause = Object.assign(clientError(code), { outcome: 'unknown' })
-      const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
-      const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
+      const failed = await thrownFor(Object.assign(clientError(code), { outcome: 'unknown' }))
       expect(failed).toMatchObject({ outcome: 'unknown' })
       expect(String(failed)).toMatch(
         /^McpToolError: MCP tool "add item" of server "shop" may or may not have been executed\. .*Check what happened before you repeat the call/,
@@ -77,9 +62,7 @@ describe('a failed call', () => {
 
   test('takes the outcome from the transport below a client of the SDK', async () => {
     const failure = Object.assign(transportError('REJECTED'), { outcome: 'not-executed' })
-    const cause = new McpError(-32_000, 'Too many requests', failure)
-    const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
-    const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
+    const failed = await thrownFor(new McpError(-32_000, 'Too many requests', failure))
     expect(failed).toMatchObject({ code: 'HTTP_ERROR', outcome: 'not-executed' })
     expect(String(failed)).toContain('so the tool was not executed')
   })
@@ -93,18 +76,13 @@ describe('a failed call', () => {
 
   test.each([
     ['an answer with the number of a time-out', new McpError(-32_001, 'no'), 'SERVER_ERROR'],
-    [
-      'an answer with the number of a closed connection',
-      new McpError(-32_000, 'no'),
-      'SERVER_ERROR',
-    ],
+    ['an answer with that of a closed connection', new McpError(-32_000, 'no'), 'SERVER_ERROR'],
     ['a transport under the SDK', new McpError(-32_000, 'lost', broken), 'OUTCOME_UNKNOWN'],
     ['a refusal that proves nothing', transportError('SESSION_LOST', false), 'OUTCOME_UNKNOWN'],
     ['a refusal that is certain', transportError('SESSION_LOST', true), 'SESSION_LOST'],
     ['an answer that is not MCP', clientError('REJECTED'), 'HTTP_ERROR'],
   ])('of kind %s has its own code', async (_, cause, code) => {
-    const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
-    await expect(tool.invoke({ item: 'x' })).rejects.toMatchObject({ code, cause })
+    expect(await thrownFor(cause)).toMatchObject({ code, cause })
   })
 
   test.each([

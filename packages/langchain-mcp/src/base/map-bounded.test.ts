@@ -50,7 +50,3 @@ test('starts no further item after a failure, and rejects with the first failure
   await expect(results).rejects.toThrow('item 0')
   expect(started).toEqual([0, 1])
 })
-
-test('returns an empty list for no items', async () => {
-  await expect(mapBounded([], 8, () => Promise.resolve(1))).resolves.toEqual([])
-})

@@ -1,17 +1,32 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { RawClient } from '../../test/raw-client.ts'
 import { connectStockClient } from '../../test/stock-client.ts'
 import { deferred } from '@x/internal/testing'
 import { lossForms } from '../loss-forms.ts'
 import type { Exchange } from './exchange.ts'
-import type { ExchangeEvent } from './recording-proxy.ts'
+import type { ExchangeEvent, RecordingProxyOptions } from './recording-proxy.ts'
 import { startRecordingProxy } from './recording-proxy.ts'
 import { startLegacyServer } from '../legacy-server.ts'
 import { startTestServer } from '../loopback-server.ts'
 
 const isCall = (exchange: Exchange): boolean => exchange.rpcMethod === 'tools/call'
+
+/** A client with a session, a proxy, and a server, which end with the test. */
+async function connected(
+  options?: Parameters<typeof startLegacyServer>[0],
+  proxyOptions?: RecordingProxyOptions,
+) {
+  const server = await startLegacyServer(options)
+  onTestFinished(() => server[Symbol.asyncDispose]())
+  const proxy = await startRecordingProxy(server.url, proxyOptions)
+  onTestFinished(() => proxy[Symbol.asyncDispose]())
+  const client = new RawClient(proxy.url)
+  onTestFinished(() => client[Symbol.asyncDispose]())
+  await (await client.initialize()).text()
+  return { server, proxy, client }
+}
 
 test('records the exchanges of the client of the SDK', async () => {
   await using server = await startLegacyServer()
@@ -33,15 +48,13 @@ test('records the exchanges of the client of the SDK', async () => {
   expect(proxy.exchanges[0]?.sessionId).toBeUndefined()
   expect(proxy.exchanges[2]?.end).toBeUndefined()
   expect(proxy.exchanges[3]?.ms).toBeGreaterThan(0)
+  expect(proxy.exchanges[3]).toMatchObject({ request: undefined, response: undefined })
   expect(proxy.count({ rpcMethod: 'tools/call', status: 200 })).toBe(1)
   expect(proxy.count({ httpMethod: 'POST' })).toBe(3)
 })
 
 test('counts the connections of the client, also without a server', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await (await client.initialize()).text()
+  const { server, proxy, client } = await connected()
   const mark = proxy.mark()
   await (await client.call('counter_add')).text()
   await server.restart()
@@ -59,10 +72,7 @@ test('counts the connections of the client, also without a server', async () => 
 })
 
 test('streams answers, and closes the connection to the server when the client leaves', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await client.initialize()
+  const { server, proxy, client } = await connected()
   const stream = await client.get()
   server.notify('notifications/tools/list_changed')
   await expect(stream.chunks.next()).resolves.toMatchObject({
@@ -74,10 +84,7 @@ test('streams answers, and closes the connection to the server when the client l
 })
 
 test('answers itself for the given number of times', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await client.initialize()
+  const { server, proxy, client } = await connected()
   proxy.inject({ match: isCall, times: 2, action: lossForms['400-own-id'] })
   const refused = await client.call('whoami', {}, 9)
   expect(refused.status).toBe(400)
@@ -89,10 +96,7 @@ test('answers itself for the given number of times', async () => {
 })
 
 test('reset-before: does not forward the request', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await client.initialize()
+  const { server, proxy, client } = await connected()
   const undo = proxy.inject({ match: isCall, action: 'reset-before' })
   await expect(client.call('whoami')).rejects.toMatchObject({ code: 'ECONNRESET' })
   undo()
@@ -106,10 +110,7 @@ test('reset-before: does not forward the request', async () => {
 test.each(['json', 'sse'] as const)(
   'reset-after: resets after the server has executed the request (%s)',
   async (answerAs) => {
-    await using server = await startLegacyServer({ answerAs })
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = new RawClient(proxy.url)
-    await (await client.initialize()).text()
+    const { server, proxy, client } = await connected({ answerAs })
     proxy.inject({ match: isCall, times: 1, action: 'reset-after' })
     await expect(client.call('counter_add')).rejects.toMatchObject({ code: 'ECONNRESET' })
     expect(server.executions('counter_add')).toBe(1)
@@ -120,10 +121,7 @@ test.each(['json', 'sse'] as const)(
 test.each(['json', 'sse'] as const)(
   'cut-stream: forwards only the head of the response (%s)',
   async (answerAs) => {
-    await using server = await startLegacyServer({ answerAs })
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = new RawClient(proxy.url)
-    await (await client.initialize()).text()
+    const { server, proxy, client } = await connected({ answerAs })
     proxy.inject({ match: isCall, times: 1, action: 'cut-stream' })
     const answer = await client.call('counter_add')
     expect(answer.status).toBe(200)
@@ -133,10 +131,7 @@ test.each(['json', 'sse'] as const)(
 )
 
 test('cut-stream: ends a GET on both sides', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await client.initialize()
+  const { proxy, client } = await connected()
   proxy.inject({ match: ({ httpMethod }) => httpMethod === 'GET', times: 1, action: 'cut-stream' })
   const stream = await client.get()
   expect(stream.status).toBe(200)
@@ -145,24 +140,17 @@ test('cut-stream: ends a GET on both sides', async () => {
 })
 
 test('hang: sends nothing until the client or the proxy closes the connection', async () => {
-  await using server = await startLegacyServer()
-  const proxy = await startRecordingProxy(server.url)
+  const { server, proxy, client } = await connected()
   proxy.inject({ match: isCall, action: 'hang' })
-  await using client = new RawClient(proxy.url)
-  await client.initialize()
   const call = client.call('whoami')
   await proxy.waitFor(isCall)
   await proxy.stop()
   await expect(call).rejects.toMatchObject({ code: 'UND_ERR_SOCKET' })
   expect(server.executions('whoami')).toBe(0)
-  await proxy.stop()
 })
 
 test('holds an exchange until a function has chosen its action', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await client.initialize()
+  const { server, proxy, client } = await connected()
   const gate = deferred()
   proxy.inject({
     match: isCall,
@@ -242,10 +230,7 @@ test('records no exchange for a client that leaves within its request', async ()
 })
 
 test('keeps headers and the first bytes of bodies, as the client sent and got them', async () => {
-  await using server = await startLegacyServer({ answerAs: 'sse' })
-  await using proxy = await startRecordingProxy(server.url, { keepBodies: 300 })
-  await using client = new RawClient(proxy.url)
-  await (await client.initialize()).text()
+  const { proxy, client } = await connected({ answerAs: 'sse' }, { keepBodies: 300 })
   const text = 'ü'.repeat(1000)
   const answer = await (await client.call('echo', { text })).text()
   proxy.inject({ match: isCall, times: 1, action: { status: 503, body: '{"error":"busy"}' } })
@@ -267,14 +252,6 @@ test('keeps headers and the first bytes of bodies, as the client sent and got th
     body: '{"error":"busy"}',
     bytes: 16,
   })
-})
-
-test('keeps no headers and bodies unless it is told to', async () => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await (await client.initialize()).text()
-  expect(proxy.exchanges).toMatchObject([{ request: undefined, response: undefined }])
 })
 
 test('ends the connections to the server too when both sides are dropped', async () => {
