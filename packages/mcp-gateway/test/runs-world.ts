@@ -42,6 +42,40 @@ export function runsOf(script: Script, options: Partial<GivenRuns> = {}): RunsWo
   }
 }
 
+/** Two processes with one store, and the same agent. */
+export interface RunsReplicas extends AsyncDisposable {
+  readonly a: Runs
+  readonly b: Runs
+  readonly source: ScriptedSource
+  readonly clock: ManualClock
+  readonly store: MemoryGatewayStore
+}
+
+export function replicas(script: Script, options: Partial<GivenRuns> = {}): RunsReplicas {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const source = new ScriptedSource(script)
+  const make = (): Runs =>
+    new Runs(runsOptions({ agents: source, records: store.records, clock, ...options }))
+  const [a, b] = [make(), make()]
+  return {
+    a,
+    b,
+    source,
+    clock,
+    store,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.close(), b.close()])
+      await store.close()
+    },
+  }
+}
+
+/** Why a call failed. */
+export function reasonOf(outcome: ToolOutcome): unknown {
+  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : outcome.type
+}
+
 export function textsOf(outcome: ToolOutcome): readonly string[] {
   if (outcome.type !== 'result') throw new Error('it asked')
   return outcome.result.content.map((block) => (block.type === 'text' ? block.text : block.type))

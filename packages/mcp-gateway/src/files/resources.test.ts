@@ -4,10 +4,10 @@ import type { ArtifactCaller } from './namespaces.ts'
 import { ArtifactLinks } from './links.ts'
 import { ArtifactResources } from './resources.ts'
 import { Artifacts } from './artifacts.ts'
+import { bytesOf, named, nobody } from '../../test/artifact-world.ts'
 import { artifactsOptions } from '../../test/settings.ts'
 
-const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
-const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
+const [ada, bob] = [named('ada'), named('bob')]
 
 function open() {
   const store = new MemoryGatewayStore()
@@ -28,20 +28,15 @@ function open() {
 test('completes names in a chosen scope that the caller owns', async () => {
   await using at = open()
   const { scope } = await at.write('a.txt', 'hello')
-  const nobody: ArtifactCaller = {
-    principal: { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} },
-  }
-  const shared = await at.artifacts.write(nobody, {
-    name: 'theirs.txt',
-    bytes: new Blob(['x']).stream(),
-  })
+  const stranger = { principal: nobody }
+  const shared = await at.artifacts.write(stranger, { name: 'theirs.txt', bytes: bytesOf('x') })
   const complete = (caller: ArtifactCaller, name: string, given?: Record<string, string>) =>
     at.resources.complete(caller, { template: at.template, name, value: '' }, given)
-  expect(await complete(nobody, 'name')).toEqual({ values: [] })
-  expect(await complete(nobody, 'name', { scope: shared.scope })).toMatchObject({
+  expect(await complete(stranger, 'name')).toEqual({ values: [] })
+  expect(await complete(stranger, 'name', { scope: shared.scope })).toMatchObject({
     values: ['theirs.txt'],
   })
-  expect(await complete(nobody, 'name', { scope })).toMatchObject({ values: [] })
+  expect(await complete(stranger, 'name', { scope })).toMatchObject({ values: [] })
   expect(await complete(ada, 'name', { scope: 'nonsense' })).toMatchObject({ values: [] })
   expect(await complete(ada, 'scope')).toEqual({ values: [scope] })
   expect(await complete(bob, 'scope')).toEqual({ values: [] })

@@ -10,10 +10,8 @@ import { createGuardedFetch } from '../internal/guarded-fetch.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { InlineSettings } from '../options.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { bytesOf, inMemory, nobody, openWorld } from '../../test/artifact-world.ts'
+import { bytesOf, inMemory, named, nobody, openWorld } from '../../test/artifact-world.ts'
 import { artifactsOptions, DEFAULTS } from '../../test/settings.ts'
-
-const ada: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }
 
 interface World extends AsyncDisposable {
   readonly artifacts: Artifacts
@@ -31,7 +29,7 @@ function world(options: WorldOptions = {}): World {
   const store = new MemoryGatewayStore()
   const own = new Artifacts(artifactsOptions({ store }))
   const stop = new AbortController()
-  const { earlier, principal = ada, artifacts = own } = options
+  const { earlier, principal = named('ada').principal, artifacts = own } = options
   const files = gatewayFiles({
     maxBytes: 1_000_000,
     ...options,

@@ -7,12 +7,11 @@ import { ArtifactRoutes, countedBody, type BodyEnd } from './artifact-routes.ts'
 import { ArtifactLinks } from '../files/links.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import { newScopeId } from '../files/namespaces.ts'
+import { bytesOf, named } from '../../test/artifact-world.ts'
 import { artifactsOptions } from '../../test/settings.ts'
-import { bytesOf } from '../../test/stored-bytes.ts'
 
 const baseUrl = 'https://gateway.example/artifacts'
-const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
-const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
+const [ada, bob] = [named('ada'), named('bob')]
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 
@@ -104,16 +103,6 @@ test('accepts a link for one version of one file until the link expires', async 
   for (const url of changed) expect(await at.get(url)).toMatchObject({ status: 404 })
   at.pass(900_000)
   expect((await at.get(link)).status).toBe(404)
-})
-
-test('sends a file without a link to its owner only', async () => {
-  await using at = open()
-  const { scope } = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('1') })
-  const url = `${baseUrl}/${scope}/f`
-  expect(await (await at.get(url, ada)).text()).toBe('1')
-  const refused = await at.get(url, bob)
-  expect(refused.status).toBe(404)
-  expect(await refused.text()).toBe(await (await at.get(`${baseUrl}/${scope}/g`, bob)).text())
 })
 
 test('stores an upload as a file of the caller, and answers with its URI', async () => {

@@ -1,58 +1,33 @@
-import { runsOptions, type GivenRuns } from '../../test/settings.ts'
+import type { GivenRuns } from '../../test/settings.ts'
+import { reasonOf, replicas } from '../../test/runs-world.ts'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { settled } from '../../test/manual-clock.ts'
 import {
   principalNamed,
   callRuns,
   requestOf,
-  ScriptedSource,
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
-import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
-import { Runs } from './runs.ts'
 import type { ToolOutcome } from './order.ts'
 
 /** Two processes with one store, in mode `thread`. */
-function replicas(script: Script, options: Partial<GivenRuns> = {}) {
-  const clock = new ManualClock()
-  const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const source = new ScriptedSource(script)
-  const make = (): Runs => {
-    return new Runs(
-      runsOptions({ agents: source, records: store.records, clock, mode: 'thread', ...options }),
-    )
-  }
-  const [a, b] = [make(), make()]
-  return {
-    a,
-    b,
-    source,
-    clock,
-    store,
-    threads: () => source.calls.map(({ thread }) => thread),
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([a.close(), b.close()])
-      await store.close()
-    },
-  }
+function inThreads(script: Script, options: Partial<GivenRuns> = {}) {
+  const world = replicas(script, { mode: 'thread', ...options })
+  return { ...world, threads: () => world.source.calls.map(({ thread }) => thread) }
 }
 
 function* done(): Iterable<AgentUpdate> {
   yield { type: 'done', text: 'Done' }
 }
 
-function reasonOf(outcome: ToolOutcome): unknown {
-  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : undefined
-}
-
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 test('gives the calls of one caller one thread, in all processes, and other callers their own', async () => {
-  await using world = replicas(done)
+  await using world = inThreads(done)
   await callRuns(world.a, tool, requestOf('Hello'))
   await callRuns(world.b, tool, requestOf('Again'))
   await callRuns(world.a, tool, requestOf('Hello', { principal: principalNamed('bob') }))
@@ -63,7 +38,7 @@ test('gives the calls of one caller one thread, in all processes, and other call
 })
 
 test('gives callers without a name a thread only if they have a session', async () => {
-  await using world = replicas(done)
+  await using world = inThreads(done)
   const principal = { ...principalNamed('mcp_user'), isAnonymous: true }
   for (const scope of [undefined, 'one', 'one', 'another']) {
     await callRuns(world.a, tool, requestOf('Hello', { principal, scope }))
@@ -76,14 +51,14 @@ test('gives callers without a name a thread only if they have a session', async 
 })
 
 test('gives calls no thread in mode `run`', async () => {
-  await using world = replicas(done, { mode: 'run' })
+  await using world = inThreads(done, { mode: 'run' })
   await callRuns(world.a, tool, requestOf('Hello'))
   expect(world.threads()).toEqual([undefined])
 })
 
 test('lets a call wait for the call before it, and answers `busy` while another process runs one', async () => {
   const [begun, go] = [deferred(), deferred()]
-  await using world = replicas(async function* slow({ input }): AsyncIterable<AgentUpdate> {
+  await using world = inThreads(async function* slow({ input }): AsyncIterable<AgentUpdate> {
     if (input.kind === 'message' && input.text === 'first') {
       begun.resolve()
       await go.promise
@@ -103,7 +78,7 @@ test('lets a call wait for the call before it, and answers `busy` while another 
 
 test('ends the wait of a call when its caller leaves or after 30 s, and lets the next call begin', async () => {
   const go = deferred()
-  await using world = replicas(async function* slow(): AsyncIterable<AgentUpdate> {
+  await using world = inThreads(async function* slow(): AsyncIterable<AgentUpdate> {
     await go.promise
     yield { type: 'done', text: 'Done' }
   })
@@ -123,7 +98,7 @@ test('ends the wait of a call when its caller leaves or after 30 s, and lets the
 })
 
 test('refuses an answer after the conversation continued without it', async () => {
-  await using world = replicas(function* ask({ resume, input }): Iterable<AgentUpdate> {
+  await using world = inThreads(function* ask({ resume, input }): Iterable<AgentUpdate> {
     const isQuestion = input.kind === 'message' && input.text === 'Order' && !resume
     if (!isQuestion) yield { type: 'done', text: 'Done' }
     else yield { type: 'asked', questions: [{ id: 'q', message: 'Which?' }], state: {} }
@@ -149,7 +124,7 @@ test('refuses an answer after the conversation continued without it', async () =
 })
 
 test('deletes an expired conversation, and the thread of its agent', async () => {
-  await using world = replicas(done)
+  await using world = inThreads(done)
   await callRuns(world.a, tool, requestOf('Hello'))
   await world.clock.advance(86_399_000)
   expect(world.source.forgottenThreads).toEqual([])
@@ -161,7 +136,7 @@ test('deletes an expired conversation, and the thread of its agent', async () =>
 })
 
 test('continues a conversation from the stored row of an earlier version', async () => {
-  await using world = replicas(done)
+  await using world = inThreads(done)
   const hash = '0fa436a121731109ff929a42103306f407faf331d248364903e534f9b652898e'
   const thread = '00000000-0000-4000-8000-000000000000'
   const runId = 'run_0123456789abcdef'

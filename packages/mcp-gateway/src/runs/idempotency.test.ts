@@ -1,4 +1,5 @@
 import { runsOptions } from '../../test/settings.ts'
+import { reasonOf, replicas } from '../../test/runs-world.ts'
 import { deferred } from '@x/mcp-testing'
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
@@ -14,38 +15,21 @@ import {
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
 import { newScopeId } from '../files/namespaces.ts'
+import { systemClock } from '../internal/clock.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'
 import type { ToolOutcome } from './order.ts'
-
-function replicas(script: Script) {
-  const store = new MemoryGatewayStore()
-  const source = new ScriptedSource(script)
-  const [a, b] = [
-    new Runs(runsOptions({ agents: source, records: store.records })),
-    new Runs(runsOptions({ agents: source, records: store.records })),
-  ]
-  return {
-    a,
-    b,
-    source,
-    store,
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([a.close(), b.close()])
-      await store.close()
-    },
-  }
-}
 
 const order = requestOf('Order', { idempotencyKey: 'k1' })
 const done: Script = () => [{ type: 'done', text: 'Ordered' }]
 
 test('lets a repeated call join the call that runs, and returns its result later, in all processes', async () => {
   const go = deferred()
-  await using world = replicas(async function* () {
+  const script: Script = async function* () {
     await go.promise
     yield { type: 'done', text: 'Ordered' }
-  })
+  }
+  await using world = replicas(script, { clock: systemClock })
   const first = callRuns(world.a, tool, order)
   const second = callRuns(world.a, tool, order)
   const third = callRuns(world.b, tool, order)
@@ -241,10 +225,6 @@ function mortals(script: Script) {
       await store.close()
     },
   }
-}
-
-function reasonOf(outcome: ToolOutcome): unknown {
-  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : outcome.type
 }
 
 test('answers `outcome_unknown` within 5 s after the process of a call died, and never makes the call again', async () => {

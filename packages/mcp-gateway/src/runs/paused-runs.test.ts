@@ -1,4 +1,4 @@
-import { runsOptions, type GivenRuns } from '../../test/settings.ts'
+import { runsOptions } from '../../test/settings.ts'
 import { isRecord } from '@x/internal'
 import { expect, test } from 'vitest'
 
@@ -8,15 +8,14 @@ import {
   callRuns,
   type CallRequest,
   requestOf,
-  ScriptedSource,
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate, JsonSchema, Question } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
-import { MemoryGatewayStore } from '../store/memory-store.ts'
+import type { MemoryGatewayStore } from '../store/memory-store.ts'
 import { deferred } from '@x/mcp-testing'
-import { NO_OWN_FILES } from '../../test/runs-world.ts'
+import { NO_OWN_FILES, reasonOf, replicas } from '../../test/runs-world.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { RunOrder, ToolOutcome } from './order.ts'
 import { Runs } from './runs.ts'
@@ -35,27 +34,6 @@ function asking(...rounds: readonly (readonly Question[])[]): Script {
 
 function heardBefore(state: unknown): readonly unknown[] {
   return (state as { heard: readonly unknown[] }).heard
-}
-
-/** Two processes with one store. */
-function replicas(script: Script, options: Partial<GivenRuns> = {}) {
-  const clock = new ManualClock()
-  const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const source = new ScriptedSource(script)
-  const make = (): Runs =>
-    new Runs(runsOptions({ agents: source, records: store.records, clock, ...options }))
-  const [a, b] = [make(), make()]
-  return {
-    a,
-    b,
-    source,
-    clock,
-    store,
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([a.close(), b.close()])
-      await store.close()
-    },
-  }
 }
 
 const asked = requestOf('Order', { canAsk: true })
@@ -81,10 +59,6 @@ function textOf(outcome: ToolOutcome): string | undefined {
 function handleIn(outcome: ToolOutcome): string {
   const structured = outcome.type === 'result' ? outcome.result.structuredContent : undefined
   return isRecord(structured) ? String(structured['run']) : ''
-}
-
-function reasonOf(outcome: ToolOutcome): unknown {
-  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : undefined
 }
 
 test('returns a question to the caller, and gives its answer to the agent in another process', async () => {

@@ -15,8 +15,7 @@ import { RUN_QUEUE, RunSlots } from './slots.ts'
 
 const forEver = new AbortController().signal
 const nobody = anonymousPrincipal()
-const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
-const bob: Principal = { ...ada, id: 'bob' }
+const [ada, bob] = [principalNamed('ada'), principalNamed('bob')]
 
 describe('a queue', () => {
   test('has 128 places, of which one owner gets half', async () => {
