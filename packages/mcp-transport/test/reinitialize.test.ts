@@ -11,8 +11,8 @@ import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectRaw, failureIn, RawClient } from './raw-client.ts'
-import { rawServer } from './raw-server.ts'
-import { openSse, scriptedServer } from './scripted-server.ts'
+import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
+import type { Seen } from './scripted-server.ts'
 
 interface Healing extends AsyncDisposable {
   readonly server: LegacyServer
@@ -58,6 +58,9 @@ async function healing(
 }
 
 const add = { name: 'counter_add', arguments: {} }
+
+const lostFirst = ({ sessionId }: Seen): Response | undefined =>
+  sessionId === 'session-1' ? new Response(null, { status: 404 }) : undefined
 
 test('sends one handshake for 100 concurrent calls on a lost session, and executes each call once', async () => {
   await using given = await healing()
@@ -181,10 +184,8 @@ const isRefusedCall = ({ rpcMethod, end, status }: Exchange): boolean =>
 
 describe('a handshake that fails', () => {
   test('fails each waiting call, and the next call tries again', async () => {
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = healingClient(proxy)
-    await client.handshake()
+    await using given = await healing()
+    const { server, proxy, client } = given
     server.forgetSessions()
     const held = deferred<CannedAnswer>()
     proxy.inject({ match: isInitialize, times: 1, action: () => held.promise })
@@ -205,10 +206,8 @@ describe('a handshake that fails', () => {
   ] as const)(
     'after the refusal %s fails the call with %s, outcome %s',
     async (form, code, outcome) => {
-      await using server = await startLegacyServer({ lossForm: form })
-      await using proxy = await startRecordingProxy(server.url)
-      await using client = healingClient(proxy)
-      await client.handshake()
+      await using given = await healing({ lossForm: form })
+      const { server, proxy, client } = given
       server.forgetSessions()
       proxy.inject({ match: isInitialize, times: 1, action: 'reset-after' })
       expect(failureIn(await client.request('tools/call', add))).toMatchObject({ code, outcome })
@@ -229,15 +228,17 @@ describe('a handshake that fails', () => {
   })
 
   test('after the answer to initialize leaves no half-open session', async () => {
-    const server = rawServer()
-    await using client = healingClient(server, { dispatcher: server.dispatcher, listen: false })
-    await client.handshake()
-    server.refuse('session-1')
-    server.refuseNext('notifications/initialized')
+    let notified = 0
+    const server = scriptedServer({
+      'POST tools/call': lostFirst,
+      'POST notifications/initialized': () =>
+        ++notified === 2 ? new Response('Later', { status: 503 }) : undefined,
+    })
+    await using client = await connectRaw(server, { listen: false, onSessionLost: 'reinitialize' })
     expect(failureIn(await client.request('tools/call', add))).toMatchObject({ status: 503 })
     await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
     expect(client.transport.sessionId).toBe('session-3')
-    expect(server.count('notifications/initialized')).toBe(3)
+    expect(notified).toBe(3)
   })
 })
 
@@ -249,11 +250,8 @@ describe('a server that stops answering during the handshake', () => {
   ] as const)(
     'at %s (era %s) fails all waiting calls, and the next call works',
     async (method, era) => {
-      await using server = await startLegacyServer()
-      await using proxy = await startRecordingProxy(server.url)
-      const timeouts = { probeMs: 200 }
-      await using client = healingClient(proxy, { timeouts, era, listen: false })
-      await client.handshake()
+      await using given = await healing({}, { timeouts: { probeMs: 200 }, era, listen: false })
+      const { server, proxy, client } = given
       server.forgetSessions()
       const isStalled = ({ rpcMethod }: Exchange): boolean => rpcMethod === method
       const before = proxy.exchanges.filter(isStalled).length
@@ -338,8 +336,7 @@ describe('a call that waits for the new session', () => {
 })
 
 test('continues in a session that another process has opened in the meantime', async () => {
-  await using given = await healing({}, {})
-  const { server } = given
+  await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   await using client = healingClient(server, { sessionInfo })
   await client.handshake()
@@ -356,8 +353,7 @@ test('continues in a session that another process has opened in the meantime', a
 })
 
 test('opens a session if the server has also lost the session of another process', async () => {
-  await using given = await healing()
-  const { server } = given
+  await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   await using client = healingClient(server, { sessionInfo })
   await client.handshake()
@@ -392,17 +388,11 @@ test('replaces a resumed session as well', async () => {
 })
 
 test('keeps onresumptiontoken for a request that is sent again', async () => {
-  const server = rawServer()
-  await using client = healingClient(server, { dispatcher: server.dispatcher, listen: false })
-  await client.handshake()
-  server.refuse('session-1')
-  server.answerNext((id) => {
-    const stream = openSse()
-    stream.push('id: cursor-1\ndata:\n\n')
-    stream.push({ jsonrpc: '2.0', id, result: {} })
-    stream.end()
-    return stream.response
+  const server = scriptedServer({
+    'POST tools/call': (seen) =>
+      lostFirst(seen) ?? sse('id: cursor-1\ndata:\n\n', resultOf(seen, {})),
   })
+  await using client = await connectRaw(server, { listen: false, onSessionLost: 'reinitialize' })
   const tokens: string[] = []
   const onresumptiontoken = (token: string): void => void tokens.push(token)
   await client.request('tools/call', add, { onresumptiontoken })
