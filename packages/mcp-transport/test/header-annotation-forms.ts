@@ -5,36 +5,6 @@ export interface HeaderAnnotationForm {
   readonly fault?: string | undefined
 }
 
-/** Names of {@link headerAnnotationForms}, which are valid tool names. */
-export type HeaderAnnotationFormName =
-  | 'string'
-  | 'integer'
-  | 'boolean'
-  | 'nested'
-  | 'plain'
-  | 'on_number'
-  | 'on_object'
-  | 'on_array'
-  | 'on_null'
-  | 'on_union'
-  | 'without_type'
-  | 'at_root'
-  | 'in_items'
-  | 'in_one_of'
-  | 'in_any_of'
-  | 'in_all_of'
-  | 'in_if'
-  | 'in_not'
-  | 'in_defs'
-  | 'in_additional'
-  | 'in_pattern'
-  | 'empty'
-  | 'not_a_string'
-  | 'not_a_token'
-  | 'with_line_break'
-  | 'twice'
-  | 'twice_nested'
-
 const region = { type: 'string', 'x-mcp-header': 'Region' }
 const holder = { type: 'object', properties: { region } }
 
@@ -49,10 +19,8 @@ const named = (name: unknown): HeaderAnnotationForm['inputSchema'] =>
 const typed = (type: unknown): HeaderAnnotationForm['inputSchema'] =>
   properties({ region: { type, 'x-mcp-header': 'Region' } })
 
-/** Places and forms of the annotation (2026-07-28, server/tools), for `tools/list` of a script. */
-export const headerAnnotationForms: Readonly<
-  Record<HeaderAnnotationFormName, HeaderAnnotationForm>
-> = {
+/** Places and forms of the annotation (2026-07-28, server/tools), by valid tool names. */
+export const headerAnnotationForms: Readonly<Record<string, HeaderAnnotationForm>> = {
   string: { inputSchema: typed('string') },
   integer: { inputSchema: typed('integer') },
   boolean: { inputSchema: typed('boolean') },
