@@ -29,29 +29,9 @@ test.each([
     { type: 'image', data: PIXEL, mimeType: 'image/png' },
   ],
   [
-    'a sound',
-    { type: 'audio', data: PIXEL, mimeType: 'audio/wav' },
-    { type: 'audio', data: PIXEL, mimeType: 'audio/wav' },
-  ],
-  [
     'an embedded text',
     { type: 'resource', resource: { uri: 'file:///a', text: 'A' } },
     { type: 'text', text: 'Resource file:///a:\nA' },
-  ],
-  [
-    'an embedded file',
-    { type: 'resource', resource: { uri: 'file:///a', mimeType: 'application/pdf', blob: PIXEL } },
-    { type: 'file', data: PIXEL, mimeType: 'application/pdf' },
-  ],
-  [
-    'a link',
-    { type: 'resource_link', uri: 'file:///a', name: 'a' },
-    { type: 'text', text: 'Resource link "a" file:///a' },
-  ],
-  [
-    'a type that no one here has heard of',
-    { type: 'hologram', data: 1 },
-    { type: 'text', text: '{"type":"hologram","data":1}' },
   ],
 ])('turns %s into a standard block', async (_, content, block) => {
   const [message] = await loadMcpPrompt(sourceOf({ role: 'user', content }), 'show')

@@ -49,18 +49,19 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
     const tools = await mcp.listTools({ config })
     const agent = createAgent({ model, tools, ...PERSISTENCE[persistence]() })
     const runs = (): number => server.executions('counter_add')
-    return { agent, asked: () => generate.mock.calls.length, runs }
+    const calls = (): number => server.count('tools/call')
+    return { agent, asked: () => generate.mock.calls.length, runs, calls }
   }
 
   test('ends with NO_RUN without runInSessionScope()', async () => {
-    const { agent, asked, runs } = await start({ session: 'run' })
+    const { agent, asked, runs, calls } = await start({ session: 'run' })
     expect(await rejectionOf(agent.invoke(say('call counter_add'), config))).toMatchObject({
       name: 'McpToolError',
       code: 'NO_RUN',
       outcome: 'not-executed',
       message: expect.stringContaining('runInSessionScope()'),
     })
-    expect([asked(), runs()]).toEqual([1, 0])
+    expect([asked(), runs(), calls()]).toEqual([1, 0, 0])
   })
 
   test("ends with the failure of a tool with onToolError: 'throw'", async () => {

@@ -13,18 +13,27 @@ test('interruptOnFrom() has the names that the model sees', () => {
   expect(Object.keys(interruptOnFrom([toolOver(new AnsweringSource())]))).toEqual(['add_item'])
 })
 
+/** Notes the names of the tools that are bound to it. */
+class SpyingModel extends ScriptedModel {
+  readonly #bound: string[][]
+
+  constructor(bound: string[][]) {
+    super()
+    this.#bound = bound
+  }
+
+  override bindTools(tools: readonly { name: string }[] = []): this {
+    this.#bound.push(namesOf(tools))
+    return this
+  }
+}
+
 describe('the middleware', () => {
   const local = langChainTool(() => 'noon', { name: 'clock', description: 'Tells the time.' })
 
   function agentOf(mcp: McpTools, bound: string[][] = []) {
-    class SpyingModel extends ScriptedModel {
-      override bindTools(tools: readonly { name: string }[] = []): this {
-        bound.push(namesOf(tools))
-        return this
-      }
-    }
     return createAgent({
-      model: new SpyingModel(),
+      model: new SpyingModel(bound),
       tools: [local],
       middleware: [mcpToolsMiddleware(mcp)],
       checkpointer: new MemorySaver(),
@@ -56,14 +65,8 @@ describe('the middleware', () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
     const bound: string[][] = []
-    class SpyingModel extends ScriptedModel {
-      override bindTools(tools: readonly { name: string }[] = []): this {
-        bound.push(namesOf(tools))
-        return this
-      }
-    }
     const agent = createAgent({
-      model: new SpyingModel(),
+      model: new SpyingModel(bound),
       tools: await mcp.listTools(),
       middleware: [mcpToolsMiddleware(mcp)],
     })

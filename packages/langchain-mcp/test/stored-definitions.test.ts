@@ -1,10 +1,10 @@
 import type { BindToolsInput } from '@langchain/core/language_models/chat_models'
 import { MemorySaver } from '@langchain/langgraph'
 import { StaticServerDirectory } from '@x/mcp-client'
-import { startLegacyServer } from '@x/mcp-testing'
+import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import * as z from 'zod'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import {
   createMcpToolsFromAgent,
   type AgentDefinition,
@@ -36,15 +36,19 @@ function agentWith(...availableTools: readonly Record<string, unknown>[]): Agent
   }
 }
 
-function toolsOver(
-  url: string,
+/** Tools of an agent, over a server of their own. */
+async function toolsOf(
   agent: AgentDefinition,
   options: CreateMcpToolsFromAgentOptions = {},
-): Promise<McpToolset> {
-  return createMcpToolsFromAgent(agent, {
-    directory: new StaticServerDirectory({ shop: url }),
-    ...options,
+): Promise<McpToolset & { readonly server: LegacyServer }> {
+  const server = await startLegacyServer()
+  onTestFinished(() => server[Symbol.asyncDispose]())
+  const directory = new StaticServerDirectory({ shop: server.url })
+  const toolset = await createMcpToolsFromAgent(agent, { directory, ...options })
+  onTestFinished(async () => {
+    await Promise.all(toolset.clients.map((client) => client.dispose()))
   })
+  return { ...toolset, server }
 }
 
 /** Records the tools that are bound to it, each time. */
@@ -58,8 +62,7 @@ class ListeningModel extends ScriptedModel {
 }
 
 test('tells the model about a changed tool, which then calls it with the new parameters', async () => {
-  await using server = await startLegacyServer()
-  const { tools, clients } = await toolsOver(server.url, agentWith(counterAsItWas))
+  const { tools, server } = await toolsOf(agentWith(counterAsItWas))
   const model = new ListeningModel()
   const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
   const thread = { configurable: { thread_id: 't1' } }
@@ -73,12 +76,10 @@ test('tells the model about a changed tool, which then calls it with the new par
   expect(model.told[0]).toEqual([counterAsItWas.inputSchema])
   expect(model.told.at(-1)).toMatchObject([{ properties: { by: { type: 'number' } } }])
   expect(server.count('tools/list')).toBe(1)
-  await Promise.all(clients.map((client) => client.dispose()))
 })
 
 test('uses one list for many calls, until the session is replaced', async () => {
-  await using server = await startLegacyServer()
-  const { tools, clients } = await toolsOver(server.url, agentWith(echo))
+  const { tools, server } = await toolsOf(agentWith(echo))
   const [tool] = tools
   await Promise.all(tools.flatMap((one) => ['a', 'b', 'c'].map((text) => one.invoke({ text }))))
   expect(server.count('tools/list')).toBe(1)
@@ -86,21 +87,17 @@ test('uses one list for many calls, until the session is replaced', async () => 
   await tool?.invoke({ text: 'd' }) // replaces the session
   await expect(tool?.invoke({ text: 'e' })).resolves.toBe('e')
   expect(server.count('tools/list')).toBe(2)
-  await Promise.all(clients.map((client) => client.dispose()))
 })
 
 test('requests no list if the agent disables it', async () => {
-  await using server = await startLegacyServer()
-  const { tools, clients } = await toolsOver(server.url, agentWith(echo), {
+  const { tools, server } = await toolsOf(agentWith(echo), {
     refreshSchemaBeforeCall: false,
   })
   await expect(tools[0]?.invoke({ text: 'a' })).resolves.toBe('a')
   expect(server.count('tools/list')).toBe(0)
-  await Promise.all(clients.map((client) => client.dispose()))
 })
 
 test('takes arguments from the state of the graph, and shows sensitive ones only to the server', async () => {
-  await using server = await startLegacyServer()
   const agent = agentWith({
     ...echo,
     argumentProperties: {
@@ -115,7 +112,7 @@ test('takes arguments from the state of the graph, and shows sensitive ones only
     },
   })
   const entries: ToolLogEntry[] = []
-  const { tools, clients } = await toolsOver(server.url, agent, {
+  const { tools, server } = await toolsOf(agent, {
     log: (entry) => void entries.push(entry),
   })
   const model = new ListeningModel()
@@ -138,21 +135,18 @@ test('takes arguments from the state of the graph, and shows sensitive ones only
   expect(seen).toHaveLength(2)
   expect(JSON.stringify([seen, model.told, entries, messages])).not.toContain('user-4711')
   expect(model.told[0]).toMatchObject([{ required: [] }])
-  await Promise.all(clients.map((client) => client.dispose()))
 })
 
 test('shows the model values from the state of its own graph', async () => {
-  await using server = await startLegacyServer()
   const agent = agentWith({
     ...echo,
     argumentProperties: { '$.text': { variant: 'argument', argumentPath: '$.userId' } },
   })
-  const { tools, clients } = await toolsOver(server.url, agent)
+  const { tools } = await toolsOf(agent)
   const model = new ListeningModel()
   const graph = createAgent({ model, tools, stateSchema: z.object({ userId: z.string() }) })
   const messages = [{ role: 'user', content: 'call echo {"text":"mine"}' }]
   const state = await graph.invoke({ messages, userId: 'ann' })
   expect(state.messages.at(-1)?.text).toBe('ann')
   expect(model.told[0]).toMatchObject([{ properties: { text: { type: 'string', enum: ['ann'] } } }])
-  await Promise.all(clients.map((client) => client.dispose()))
 })

@@ -11,9 +11,8 @@ describe('a tool that reports an error', () => {
   })
 
   test('returns a message with status error and the structured part', async () => {
-    const message: unknown = await toolOver(new AnsweringSource(failing)).invoke(
-      toolCall({ item: 'x' }),
-    )
+    const tool = toolOver(new AnsweringSource(failing))
+    const message: unknown = await tool.invoke(toolCall({ item: 'x' }))
     expect(message).toBeInstanceOf(ToolMessage)
     expect(message).toMatchObject({
       status: 'error',
@@ -25,12 +24,7 @@ describe('a tool that reports an error', () => {
         { type: 'mcp_content' },
       ],
     })
-  })
-
-  test('returns its text to a plain invoke', async () => {
-    await expect(toolOver(new AnsweringSource(failing)).invoke({ item: 'x' })).resolves.toBe(
-      'no such item',
-    )
+    await expect(tool.invoke({ item: 'x' })).resolves.toBe('no such item') // without a call
   })
 
   test('returns "Unknown error" without a text', async () => {
