@@ -4,7 +4,7 @@ import { Annotation, interrupt, StateGraph } from '@langchain/langgraph'
 import type { BaseCheckpointSaver } from '@langchain/langgraph'
 import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
-import { bearerAuth, createGateway, langGraphServerSource } from '@x/mcp-gateway'
+import { bearerAuth, createGateway, langGraphServerSource, type Clock } from '@x/mcp-gateway'
 import { a2aSource } from '../../mcp-gateway-a2a/src/index.ts'
 import { bullmqEngine, redisStore } from '../src/index.ts'
 import { countNode } from './worker-graph.ts'
@@ -22,6 +22,8 @@ export interface EngineGatewaySettings {
   readonly langGraph?: string
   /** URL of the card of an A2A agent that is offered too. */
   readonly a2a?: string
+  /** For a gateway in the process of the test. */
+  readonly clock?: Clock
 }
 
 export interface EngineGateway extends AsyncDisposable {
@@ -98,6 +100,7 @@ export async function startEngineGateway(settings: EngineGatewaySettings): Promi
     stateKey: 'a key that all processes of this test share',
     store,
     engine,
+    clock: settings.clock,
     log: false,
     http: { port: 0 },
   })
