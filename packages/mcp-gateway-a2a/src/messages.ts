@@ -88,32 +88,25 @@ export function countBytes(parts: readonly Part[]): number {
   return bytes
 }
 
-interface FoundFile {
-  readonly name: string
-  readonly mimeType: string | undefined
-  readonly data: Buffer[] | { readonly url: string }
-  readonly isRaw: boolean
-}
-
 /**
  * Finds the files in parts. Adjacent raw parts with the same name and type are one file: a chunked artifact arrives like
  * that. Data becomes a JSON file.
  */
 export function findFiles(parts: readonly Part[], fallbackName: string): readonly OutputFile[] {
-  const files: FoundFile[] = []
+  const files: (Omit<OutputFile, 'data'> & { data: Buffer[] | OutputFile['data'] })[] = []
   for (const { content, filename, mediaType } of parts) {
     const name = filename || fallbackName
     const mimeType = mediaType || undefined
     const last = files.at(-1)
     if (content?.$case === 'url') {
-      files.push({ name, mimeType, data: { url: content.value }, isRaw: false })
+      files.push({ name, mimeType, data: { url: content.value } })
     } else if (content?.$case === 'data') {
-      const data = [Buffer.from(JSON.stringify(content.value) ?? 'null')]
-      files.push({ name, mimeType: mimeType ?? 'application/json', data, isRaw: false })
+      const data = Buffer.from(JSON.stringify(content.value) ?? 'null')
+      files.push({ name, mimeType: mimeType ?? 'application/json', data })
     } else if (content?.$case === 'raw') {
-      const isMore = last?.isRaw && last.name === name && last.mimeType === mimeType
+      const isMore = last?.name === name && last.mimeType === mimeType
       if (isMore && Array.isArray(last.data)) last.data.push(content.value)
-      else files.push({ name, mimeType, data: [content.value], isRaw: true })
+      else files.push({ name, mimeType, data: [content.value] })
     }
   }
   return files.map(({ name, mimeType, data }) => {
@@ -153,11 +146,8 @@ export function toFinalUpdate(
         state: toTaskState(status, task),
       }
     }
-    case State.TASK_STATE_AUTH_REQUIRED: {
-      const url = findWebUrl(parts)
-      const reason = text || undefined
-      return { type: 'authorization', url, reason, state: toTaskState(status, task) }
-    }
+    case State.TASK_STATE_AUTH_REQUIRED:
+      return { ...signIn(parts), state: toTaskState(status, task) }
     case undefined:
     case State.TASK_STATE_UNSPECIFIED:
     case State.TASK_STATE_SUBMITTED:
@@ -172,7 +162,7 @@ export function toFinalUpdate(
  * Agents of Solace Agent Mesh ask for a sign-in with a data part while the task is working. The task does not wait: the
  * caller signs in and calls again.
  */
-function signIn(parts: readonly Part[]): FinalUpdate {
+function signIn(parts: readonly Part[]): Extract<FinalUpdate, { type: 'authorization' }> {
   return { type: 'authorization', url: findWebUrl(parts), reason: joinText(parts) || undefined }
 }
 

@@ -18,10 +18,13 @@ import {
   credentialHeaders,
   headersNow,
   readBounded,
+  setting,
   systemClock,
   type Complete,
+  type SourceSection,
 } from '@x/mcp-gateway/adapter'
 import type { JWK } from 'jose'
+import { z } from 'zod'
 import { parseCard, parseCardAddress, toAgent, UnusableCard } from './card.ts'
 import { isOver, parseTaskState, toMessage } from './messages.ts'
 import { TaskReader } from './task-reader.ts'
@@ -90,6 +93,31 @@ export function a2aSource(options: A2aSourceOptions): AgentSource {
   const { cards, trustedOrigins = [], timeoutMs = 10_000, pollMs = 1000 } = options
   const { maxBytes = 67_108_864, clock = systemClock, random = Math.random } = options
   return new A2aSource(cards, { trustedOrigins, timeoutMs, pollMs, maxBytes, clock, random })
+}
+
+const cardShape = z.strictObject({
+  url: setting.url,
+  headers: setting.headers.optional(),
+  signatureKeys: z
+    .array(z.looseObject({ kty: setting.text, kid: setting.text }), {
+      error: 'a list of public keys (JWK)',
+    })
+    .optional(),
+})
+
+const fileShape = z.strictObject({
+  cards: z.array(
+    z.union([setting.url, cardShape], { error: 'the URL of a card, or { url, headers }' }),
+    { error: 'a list of cards' },
+  ),
+  trustedOrigins: z.array(setting.url, { error: 'a list of URLs' }).optional(),
+  maxBytes: setting.bytes.optional(),
+})
+
+/** A source with `type: a2a` in the configuration file of `mcp-gateway`. */
+export const fileSection: SourceSection = {
+  schema: fileShape,
+  create: (settings) => a2aSource(fileShape.parse(settings)),
 }
 
 /** The options with their defaults. */

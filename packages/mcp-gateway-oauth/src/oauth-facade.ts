@@ -8,8 +8,11 @@ import {
   ProtectedResource,
   publicDocument,
   secureUrlFrom,
+  setting,
   subnetOf,
+  type AuthSection,
 } from '@x/mcp-gateway/adapter'
+import { z } from 'zod'
 import { Clients } from './clients.ts'
 import { authorize, callback, oauthError, register, token, tooManyAttempts } from './endpoints.ts'
 import type { Facade } from './endpoints.ts'
@@ -142,6 +145,26 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
     refuseScopes: (_request, scopes) =>
       challengeResponse({ error: 'insufficient_scope', scopes, ...extras }),
   }
+}
+
+const fileShape = z.strictObject({
+  upstreamUrl: setting.url.default('http://localhost:8050'),
+  provider: setting.text.default('azure'),
+  redirectUris: setting.texts.default([]),
+})
+
+/** `auth.facade`, for `auth.mode: facade` in the configuration file of `mcp-gateway`. */
+export const fileSection: AuthSection = {
+  schema: fileShape,
+  create: (settings, { store, resource, principalClaim, scopesSupported, onWarning }) =>
+    oauthFacade({
+      ...fileShape.parse(settings),
+      store,
+      resource,
+      principalClaim,
+      scopesSupported,
+      onError: (error) => onWarning('A sign-in failed', error),
+    }),
 }
 
 /** Authorization server metadata (RFC 8414). */

@@ -69,7 +69,7 @@ class Engine implements BullmqEngine {
   readonly #concurrency: number
   readonly #onWarning: (error: unknown) => void
   readonly #attempts = new Set<Attempt>()
-  readonly #clients: Client[] = []
+  readonly #clients = new Set<Client>()
   #opened: Promise<Opened> | undefined
   #isClosed = false
 
@@ -128,7 +128,8 @@ class Engine implements BullmqEngine {
       const closing = worker.close()
       this.#stop(() => true, 'stopping')
       await closing
-      await Promise.all([this.#disconnect(connection), this.#disconnect(subscriber)])
+      this.#disconnect(connection)
+      this.#disconnect(subscriber)
     }
   }
 
@@ -136,7 +137,7 @@ class Engine implements BullmqEngine {
     this.#isClosed = true
     const opened = await this.#opened?.catch(() => undefined)
     await opened?.queue.close()
-    await Promise.all([...this.#clients].map((client) => this.#disconnect(client)))
+    for (const client of this.#clients) this.#disconnect(client)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -194,13 +195,12 @@ class Engine implements BullmqEngine {
       throw new GatewayError('UNAVAILABLE', 'The engine cannot connect to Redis', { cause })
     }
     isConnected = true
-    this.#clients.push(client)
+    this.#clients.add(client)
     return client
   }
 
-  async #disconnect(client: Client): Promise<void> {
-    const index = this.#clients.indexOf(client)
-    if (index >= 0) this.#clients.splice(index, 1)
+  #disconnect(client: Client): void {
+    this.#clients.delete(client)
     if (client.isOpen) client.destroy()
   }
 }

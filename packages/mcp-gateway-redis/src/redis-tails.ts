@@ -95,8 +95,11 @@ export class RedisTails {
   }
 
   async #readWhileConnected(onConnected: () => void): Promise<void> {
-    const client = await this.#connect()
+    const client = this.#commands.createReader()
+    this.#current = client
+    client.on('error', () => {}) // without a listener it would end the process; commands reject, too
     try {
+      await this.#bounded(client.connect())
       onConnected()
       let woken = BEGINNING
       while (this.#tails.size > 0 && !this.#closing.signal.aborted) {
@@ -111,20 +114,6 @@ export class RedisTails {
     } finally {
       this.#current = undefined
       destroy(client)
-    }
-  }
-
-  async #connect(): Promise<RedisConnection> {
-    const client = this.#commands.createReader()
-    this.#current = client
-    client.on('error', () => {}) // without a listener it would end the process; commands reject, too
-    try {
-      await this.#bounded(client.connect())
-      return client
-    } catch (error) {
-      this.#current = undefined
-      destroy(client)
-      throw error
     }
   }
 
