@@ -17,7 +17,8 @@ test('shows in the README the example that the next test runs', async () => {
   expect(await readme()).toContain(`\`\`\`ts\n${await readFile(example, 'utf8')}\`\`\``)
 })
 
-test('continues the session of the last run in the example', async () => {
+// A busy machine needs long to start two processes.
+test('continues the session of the last run in the example', { timeout: 60_000 }, async () => {
   await using server = await startLegacyServer()
   const cwd = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
   const env = { ...process.env, SHOP_URL: server.url }

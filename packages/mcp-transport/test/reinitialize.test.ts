@@ -191,9 +191,10 @@ describe('a handshake that fails', () => {
     proxy.inject({ match: isInitialize, times: 1, action: () => held.promise })
     const calls = Array.from({ length: 5 }, () => client.request('tools/call', add))
     await proxy.waitFor(() => proxy.exchanges.filter(isRefusedCall).length === 5)
-    held.resolve({ status: 503, body: 'Starting' })
+    held.resolve({ status: 404, body: 'Starting' })
+    const message = expect.stringContaining('HTTP 404: Starting') // the URL was right before
     for (const answer of await Promise.all(calls)) {
-      expect(failureIn(answer)).toMatchObject({ code: 'REJECTED', status: 503 })
+      expect(failureIn(answer)).toMatchObject({ code: 'REJECTED', message })
     }
     expect([proxy.exchanges.filter(isInitialize).length, client.replaced]).toEqual([2, []])
     await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')

@@ -56,7 +56,9 @@ async function temporaryFile(): Promise<{ path: string } & AsyncDisposable> {
   }
 }
 
-describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
+const timeout = 60_000 // a busy machine needs long to start three processes
+
+describe.each(['v1', 'v2'])('the client of SDK %s', { timeout }, (sdk) => {
   test('continues after SIGKILL, and after the server has lost its session', async () => {
     await using server = await startLegacyServer()
     await using file = await temporaryFile()

@@ -6,7 +6,8 @@ import { isAnswerTo, isResponse, METHOD_NOT_FOUND } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
-import { errorAnswer, TransportError } from '../transport-error.ts'
+import { errorAnswer } from '../transport-error.ts'
+import type { TransportError } from '../transport-error.ts'
 import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import { LegacySession, sessionHeaders } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
@@ -63,11 +64,11 @@ export function initialize(
   stored: StoredId | undefined,
   onAssigned: (sessionId: string, isOpen: boolean) => void,
 ): Promise<Initialized> {
-  const { request, http } = opening
+  const { request } = opening
   const { sessionId, protocolVersion } = stored ?? {}
   const headers = POST_HEADERS.concat(sessionHeaders(sessionId, protocolVersion))
   return post(opening, { message: request, sessionId, headers, idleMs: 0 }, (reply) => {
-    const initialized = toInitialized(reply, request, http.url.display)
+    const initialized = toInitialized(reply, opening)
     const { assigned } = reply
     if (assigned !== undefined && assigned !== sessionId && isSessionId(assigned)) {
       onAssigned(assigned, initialized.kind === 'opened')
@@ -76,11 +77,16 @@ export function initialize(
   })
 }
 
-function toInitialized(reply: Reply, { id }: JsonRpcRequest, url: string): Initialized {
+function toInitialized(reply: Reply, { request, http, isReplacement }: Opening): Initialized {
+  const { id } = request
   if (reply.kind === 'failed') {
     const { error, refusal } = reply
     const verdict = refusal === undefined ? 'unknown' : initializeVerdict(refusal)
-    return { kind: 'failed', answer: errorAnswer(id, explained(error)), verdict }
+    return {
+      kind: 'failed',
+      answer: errorAnswer(id, isReplacement ? error : explained(error)),
+      verdict,
+    }
   }
   const { answer, assigned: sessionId } = reply
   if (!('result' in answer)) {
@@ -89,10 +95,10 @@ function toInitialized(reply: Reply, { id }: JsonRpcRequest, url: string): Initi
   const { result } = answer
   const isUsable = sessionId === undefined || isSessionId(sessionId)
   if (isUsable && isInitializeResult(result)) return { kind: 'opened', sessionId, result }
-  const message = isUsable
-    ? `${url} answered initialize without protocolVersion, capabilities or serverInfo`
-    : `${url} assigned a session id that is not visible ASCII of at most 1 KiB`
-  const error = new TransportError('UNEXPECTED_RESPONSE', message, { url })
+  const what = isUsable
+    ? 'answered initialize without protocolVersion, capabilities or serverInfo'
+    : 'assigned a session id that is not visible ASCII of at most 1 KiB'
+  const error = http.error('UNEXPECTED_RESPONSE', `${http.url.display} ${what}`)
   return { kind: 'failed', answer: errorAnswer(id, error), verdict: 'unknown' }
 }
 

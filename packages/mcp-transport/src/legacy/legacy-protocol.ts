@@ -136,7 +136,8 @@ export class LegacyProtocol {
     if (isRequest(message)) return this.start(message, options)
     if (isResponse(message)) return this.#reply(message)
     if (message.method === 'notifications/initialized') return this.#initialized(message)
-    return this.#notify(message, this.#current())
+    const session = this.#current()
+    if (session.lost === undefined) return this.#post(message, session)
   }
 
   /**
@@ -433,7 +434,8 @@ export class LegacyProtocol {
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
     try {
-      await call.inContext(() => this.#notify({ ...message, params }, session, CANCEL_MS))
+      if (session.lost !== undefined) return
+      await call.inContext(() => this.#post({ ...message, params }, session, CANCEL_MS))
     } finally {
       call.closeStreams(this.#closed('The client cancelled the request'))
     }
@@ -458,15 +460,6 @@ export class LegacyProtocol {
       call?.failUnanswered(error)
       throw error
     }
-  }
-
-  async #notify(
-    message: JsonRpcNotification,
-    session: LegacySession,
-    limitMs?: number,
-  ): Promise<void> {
-    if (session.lost !== undefined) return
-    await this.#post(message, session, limitMs)
   }
 
   async #post(
