@@ -17,6 +17,7 @@ import {
   assertGatewayOptions,
   credentialHeaders,
   headersNow,
+  originsCheck,
   readBounded,
   setting,
   systemClock,
@@ -75,7 +76,7 @@ const cardChecks: Checks<A2aCard> = {
 
 const optionChecks: Checks<A2aSourceOptions> = {
   cards: check.required(check.listOf(check.or(check.string, check.section(cardChecks)))),
-  trustedOrigins: check.listOf(check.string),
+  trustedOrigins: originsCheck,
   timeoutMs: check.number(),
   pollMs: check.number(),
   maxBytes: check.number(1),
@@ -131,9 +132,6 @@ class A2aSource implements AgentSource {
 
   /** @throws GatewayError `CONFIG` */
   constructor(cards: A2aSourceOptions['cards'], settings: Settings) {
-    if (settings.trustedOrigins.some((origin) => !URL.canParse(origin))) {
-      throw new GatewayError('CONFIG', 'An item of "trustedOrigins" is not a URL')
-    }
     this.#settings = settings
     const { trustedOrigins, timeoutMs, maxBytes } = settings
     const fetchWithin = (ms: number, bytes: number): GuardedFetch =>

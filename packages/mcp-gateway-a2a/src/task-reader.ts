@@ -8,7 +8,7 @@ import type { TaskState } from './messages.ts'
  * ended or waits.
  */
 export class TaskReader {
-  readonly #artifacts: TaskArtifacts
+  readonly artifacts: TaskArtifacts
   /** Id of the message with which the continued task had stopped. */
   readonly #stoppedAt: string | undefined
   /** Ids of messages that were read. Texts of messages without an id. */
@@ -28,7 +28,7 @@ export class TaskReader {
 
   /** @param maxBytes limit for all artifacts together */
   constructor(task: TaskState | undefined, maxBytes: number) {
-    this.#artifacts = new TaskArtifacts(maxBytes)
+    this.artifacts = new TaskArtifacts(maxBytes)
     this.task = task
     this.#stoppedAt = task?.messageId
   }
@@ -40,11 +40,6 @@ export class TaskReader {
     } else if (payload?.$case === 'statusUpdate' || payload?.$case === 'artifactUpdate') {
       this.#name(payload.value)
     }
-  }
-
-  /** Call it when events may have been missed. */
-  noteGap(): void {
-    this.#artifacts.noteGap()
   }
 
   /** @throws GatewayError `LIMIT` */
@@ -66,7 +61,7 @@ export class TaskReader {
       case 'artifactUpdate': {
         const { artifact, append, lastChunk } = payload.value
         this.#name(payload.value)
-        if (artifact) yield* this.#artifacts.take(artifact, { append, lastChunk })
+        if (artifact) yield* this.artifacts.take(artifact, { append, lastChunk })
         break
       }
       case 'statusUpdate':
@@ -81,12 +76,12 @@ export class TaskReader {
   /** Yields the rest and the end. Call it once, when `end` is set. */
   *finish(): Generator<AgentUpdate> {
     if (this.end === undefined) return
-    yield* this.#artifacts.finish()
+    yield* this.artifacts.finish()
     if (this.end.type !== 'done') {
       yield this.end
       return
     }
-    const whole = wholeText(this.#artifacts.text, this.#lastWords) || this.#notes
+    const whole = wholeText(this.artifacts.text, this.#lastWords) || this.#notes
     const isContinued = whole.startsWith(this.#yielded)
     if (isContinued && whole !== this.#yielded) {
       yield { type: 'text', text: whole.slice(this.#yielded.length) }
@@ -96,7 +91,7 @@ export class TaskReader {
 
   *#snapshot({ id, contextId, artifacts, status }: Task): Generator<AgentUpdate> {
     this.#name({ taskId: id, contextId })
-    yield* this.#artifacts.reconcile(artifacts)
+    yield* this.artifacts.reconcile(artifacts)
     yield* this.#status(status)
   }
 
@@ -175,7 +170,8 @@ export class TaskArtifacts {
   readonly #artifacts = new Map<string, JoinedArtifact>()
   readonly #maxBytes: number
   #bytes = 0
-  #isGapped = false
+  /** Chunks may have been missed. Then files are yielded at the end only. */
+  isGapped = false
 
   /** @param maxBytes limit for all artifacts together */
   constructor(maxBytes: number) {
@@ -185,11 +181,6 @@ export class TaskArtifacts {
   /** Text of all artifacts, in the order in which they arrived. */
   get text(): string {
     return [...this.#artifacts.values()].map(({ text }) => text).join('')
-  }
-
-  /** Call it when chunks may have been missed. Then files are yielded at the end only. */
-  noteGap(): void {
-    this.#isGapped = true
   }
 
   /**
@@ -203,7 +194,7 @@ export class TaskArtifacts {
   ): Generator<AgentUpdate> {
     const joined = this.#artifacts.get(artifact.artifactId) ?? this.#add(artifact)
     yield* append ? this.#append(joined, artifact.parts) : this.#replace(joined, artifact.parts)
-    if (lastChunk && !this.#isGapped) yield* yieldFiles(joined)
+    if (lastChunk && !this.isGapped) yield* yieldFiles(joined)
   }
 
   /**

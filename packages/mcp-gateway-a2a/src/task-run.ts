@@ -37,7 +37,6 @@ export class TaskRun {
   #isOpened = false
   #onOpened: (() => void) | undefined
   #leaving: Promise<void> | undefined
-  #hasGap = false
   /** Error of the stream that the message opened. */
   #failure: unknown
 
@@ -63,7 +62,7 @@ export class TaskRun {
       if (!readsFirst || reader.isStillWaiting) yield* this.#read(this.#opened(message))
       if (reader.end === undefined) yield* this.#follow()
       // The task has the parts of the answer that were lost with a stream.
-      if (this.#hasGap && reader.end?.type === 'done') yield* this.#poll()
+      if (reader.artifacts.isGapped && reader.end?.type === 'done') yield* this.#poll()
       signal.throwIfAborted()
       yield* reader.finish()
     } catch (error) {
@@ -107,10 +106,10 @@ export class TaskRun {
     let failures = 0
     for (let rounds = 0; reader.end === undefined; rounds++) {
       const waitMs = isStreaming
-        ? backoffMs(rounds) * (0.5 + random() / 2)
+        ? delayMs(rounds) * (0.5 + random() / 2)
         : failures > 0 // time to recover
           ? pollMs
-          : Math.min(pollMs, pollDelayMs(rounds))
+          : delayMs(rounds, FIRST_POLL_MS, pollMs)
       if (waitMs > 0) await pause(waitMs, clock, signal)
       try {
         yield* isStreaming ? this.#resubscribe() : this.#poll()
@@ -136,15 +135,14 @@ export class TaskRun {
         signal.throwIfAborted()
         if (isForgotten(error) || isOurs(error) || ++failures >= MAX_FAILURES) throw error
       }
-      await pause(backoffMs(failures), clock, signal)
+      await pause(delayMs(failures), clock, signal)
     }
   }
 
   /** Subscribes before it reads the task, so that no event between the two is missed (a2a-js #542). */
   async *#resubscribe(): AsyncGenerator<AgentUpdate> {
     const { client, reader } = this.#options
-    this.#hasGap = true
-    reader.noteGap()
+    reader.artifacts.isGapped = true
     const events = client.resubscribeTask({ tenant: '', id: this.#taskId() }, this.#request())
     const first = events.next()
     first.catch(() => undefined)
@@ -280,14 +278,12 @@ function isForgotten(error: unknown): boolean {
 const FORGOTTEN =
   'The agent does not know the task of this call any more. It may have worked on it, so the message is not sent again. Check what it did before you call again.'
 
-/** No wait before the first attempt: most streams break for a short time only. */
-function backoffMs(rounds: number): number {
-  return rounds === 0 ? 0 : Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (rounds - 1))
-}
-
-/** Doubles each time, so that the wait is never longer than the task has taken so far. */
-function pollDelayMs(rounds: number): number {
-  return rounds === 0 ? 0 : FIRST_POLL_MS * 2 ** (rounds - 1)
+/**
+ * Returns the wait before an attempt. None before the first one: most streams break for a short time only. Then it doubles
+ * each time, so that a poll never waits longer than the task has taken so far.
+ */
+function delayMs(rounds: number, firstMs = FIRST_BACKOFF_MS, maxMs = MAX_BACKOFF_MS): number {
+  return rounds === 0 ? 0 : Math.min(maxMs, firstMs * 2 ** (rounds - 1))
 }
 
 /** Returns whether the gateway refused, for a limit or a forbidden address. Another attempt would fail too. */

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { readWebBody } from '@x/mcp-gateway/adapter'
+import { readWebBody, valueFromJson } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import type { Clients } from './clients.ts'
 import type { Grant, Grants, IssuedTokens } from './grants.ts'
@@ -46,7 +46,7 @@ const registrationShape = z.object({
 /** `POST /oauth/register` (RFC 7591). Clients have no secret: PKCE binds their codes to them. */
 export async function register({ clients }: Facade, request: Request): Promise<Response> {
   const body = await readWebBody(request, MAX_BODY_BYTES)
-  const read = registrationShape.safeParse(body.ok ? parseJson(body.text) : undefined)
+  const read = registrationShape.safeParse(body.ok ? valueFromJson(body.text) : undefined)
   if (!read.success) return oauthError('invalid_client_metadata')
   const { redirect_uris, client_name, grant_types, response_types } = read.data
   if (!grant_types.includes('authorization_code') || !response_types.includes('code')) {
@@ -275,12 +275,4 @@ function singleValues(all: URLSearchParams): Form | undefined {
     if (value !== '') values.set(name, value)
   }
   return Object.fromEntries(values)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -35,6 +35,7 @@ test('exports exactly this', () => {
     'formatEventId',
     'headersNow',
     'isRandomId',
+    'originsCheck',
     'parseEventId',
     'parseFoundLog',
     'pause',
@@ -48,6 +49,7 @@ test('exports exactly this', () => {
     'systemClock',
     'toJsonText',
     'toLogTag',
+    'valueFromJson',
     'warnAboutListener',
   ])
 })

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
-import { check, readAtMost, untilAborted, type Checks } from '@x/internal'
+import { check, readAtMost, untilAborted, type Check, type Checks } from '@x/internal'
 import ipaddr from 'ipaddr.js'
 import type { Agent, Dispatcher, request as SendRequest } from 'undici'
 import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
@@ -25,11 +25,13 @@ export interface GuardedFetchOptions {
   readonly resolve?: ((hostname: string) => Promise<readonly ResolvedAddress[]>) | undefined
 }
 
+export const originsCheck: Check = check.listOf({
+  takes: 'an origin such as http://10.0.0.7:8080',
+  accepts: (value) => typeof value === 'string' && URL.canParse(value),
+})
+
 const optionChecks: Checks<GuardedFetchOptions> = {
-  trustedOrigins: check.listOf({
-    takes: 'an origin such as http://10.0.0.7:8080',
-    accepts: (value) => typeof value === 'string' && URL.canParse(value),
-  }),
+  trustedOrigins: originsCheck,
   maxBytes: check.number(1),
   headersTimeoutMs: check.number(1),
   idleTimeoutMs: check.number(1),
