@@ -1,4 +1,5 @@
-import type { Part } from '@a2a-js/sdk'
+import { TaskState, type Message, type Part } from '@a2a-js/sdk'
+import type { Client } from '@a2a-js/sdk/client'
 import { buffer } from 'node:stream/consumers'
 
 import { deferred } from '@x/mcp-testing'
@@ -13,7 +14,9 @@ import {
   urlPart,
 } from '../test/a2a-agent.ts'
 import { started, callOf, all, textIn } from '../test/a2a-world.ts'
-import { TaskArtifacts } from './task-reader.ts'
+import { systemClock } from '@x/mcp-gateway/adapter'
+import { TaskArtifacts, TaskReader } from './task-reader.ts'
+import { TaskRun } from './task-run.ts'
 
 test.for([
   ['said at the end only', (turn: AgentTurn) => turn.status(3, 'Rain.'), 'Rain.'],
@@ -215,4 +218,53 @@ test('yields a file without a last chunk at the end; data and URLs are files too
       file: { name: 'c.json', mimeType: 'application/json', data: Buffer.from('{"a":1}') },
     },
   ])
+})
+
+test('yields a file once and whole if a chunk of it was lost with a stream', async () => {
+  const ids = { taskId: 't', contextId: 'c' }
+  const chunk = (value: string, flags: object) => {
+    const event = { ...ids, artifact: artifact('1', raw(value)), ...flags, metadata: undefined }
+    return { payload: { $case: 'artifactUpdate', value: event } }
+  }
+  const statusOf = (state: TaskState) => ({ state, message: undefined, timestamp: undefined })
+  const task = (state: TaskState, value: string) => {
+    return {
+      id: 't',
+      contextId: 'c',
+      status: statusOf(state),
+      artifacts: [artifact('1', raw(value))],
+    }
+  }
+  // The first snapshot is older than the stream, as from a replica of the agent.
+  const snapshots = [
+    task(TaskState.TASK_STATE_WORKING, 'ab'),
+    task(TaskState.TASK_STATE_COMPLETED, 'abcdef'),
+  ]
+  const client = {
+    async *sendMessageStream() {
+      yield chunk('ab', { append: false, lastChunk: false })
+      throw new Error('The stream broke')
+    },
+    async *resubscribeTask() {
+      yield chunk('ef', LAST)
+      const value = { ...ids, status: statusOf(TaskState.TASK_STATE_COMPLETED) }
+      yield { payload: { $case: 'statusUpdate', value } }
+    },
+    getTask: async () => snapshots.shift(),
+  }
+  const times = { timeoutMs: 1000, pollMs: 1, clock: systemClock, random: () => 0 }
+  const run = new TaskRun({
+    client: client as unknown as Client,
+    isStreaming: true,
+    reader: new TaskReader(undefined, 1000),
+    settings: { ...times, trustedOrigins: [], maxBytes: 1000 },
+    headers: {},
+    signal: new AbortController().signal,
+    remote: undefined,
+    onWarning: () => undefined,
+  })
+  const updates = await all(run.updates({} as Message, false))
+  const file = { name: 'a.bin', mimeType: undefined, data: Buffer.from('abcdef') }
+  expect(updates).toEqual([{ type: 'file', file }, { type: 'done' }])
+  expect(snapshots).toEqual([])
 })
