@@ -86,7 +86,7 @@ export async function begunTask({ fetch }: MortalGateway, tool: string): Promise
   for (;;) {
     const { result } = await call(fetch, tool)
     if (result?.['resultType'] === 'task') return result['taskId']
-    await sleep(5)
+    await sleep(25)
   }
 }
 
@@ -98,6 +98,6 @@ export async function settledTask(
   for (;;) {
     const { result, error } = await get(fetch, taskId)
     if (error || result?.['status'] !== 'working') return result ?? error
-    await sleep(5)
+    await sleep(25)
   }
 }

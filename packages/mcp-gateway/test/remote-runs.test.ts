@@ -48,8 +48,12 @@ async function newWorld() {
 
 type World = Awaited<ReturnType<typeof newWorld>>
 
+/** Nine tests run at once: on a busy machine, each of them takes long. */
+const SLOW_MS = 60_000
+
 /** `expect.poll()` does not know which of several concurrent tests calls it. */
-const until = (isTrue: () => boolean): Promise<unknown> => vi.waitUntil(isTrue, { timeout: 15_000 })
+const until = (isTrue: () => boolean): Promise<unknown> =>
+  vi.waitUntil(isTrue, { timeout: SLOW_MS })
 
 /** Begins a task, and waits until the server has its run. */
 async function taskOf({ server }: World, process: Process): Promise<unknown> {
@@ -63,7 +67,7 @@ async function untilJoined({ server }: World, { fetch }: Process, taskId: unknow
   const isJoined = (): boolean => server.lines.some((line) => /GET .*\/r1\/stream$/.test(line))
   while (!isJoined()) {
     await get(fetch, taskId)
-    await sleep(5)
+    await sleep(25)
   }
 }
 
@@ -72,7 +76,7 @@ const text = (content: string): Json => ({
   result: { content: [{ type: 'text', text: content }] },
 })
 
-describe.concurrent('a task whose agent is on a LangGraph server', () => {
+describe.concurrent('a task whose agent is on a LangGraph server', { timeout: SLOW_MS }, () => {
   test('is joined by another process when its process dies', async () => {
     await using world = await newWorld()
     const [a, b] = [world.startProcess(), world.startProcess()]
@@ -184,7 +188,7 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     while (!world.server.lines.some((line) => line.endsWith('/r1/stream'))) {
       await a.endLease()
       await get(b.fetch, taskId)
-      await sleep(5)
+      await sleep(25)
     }
     world.server.end('interrupted', asking('Which size?'))
     expect(await settledTask(b, taskId)).toMatchObject({ status: 'input_required' })
