@@ -212,14 +212,14 @@ describe('writing', () => {
       response.writeHead(204).end()
     })
     await using agent = startAgent(service)
-    await agent.info.setSessionId('session-1')
+    await agent.info.setRecord(shopRecord()) // does not wait for the service
     await began.opened
     for (let n = 2; n <= 50; n++) await agent.info.setSessionId(`session-${n}`)
     gate.open()
     await agent.info.flush()
     expect(service.requests.map(({ method, body }) => `${method} ${body}`)).toEqual([
       'GET ',
-      'PUT session-1',
+      `PUT ${JSON.stringify(shopRecord())}`,
       'PUT session-50',
     ])
   })
