@@ -45,11 +45,6 @@ describe('readConfig', () => {
     expect((await readConfig({ http })).config.http).toMatchObject(http)
   })
 
-  test('reads an object like the same YAML', async () => {
-    const { config } = await readConfig({ http: { port: 1 } })
-    expect(config.http.port).toBe(1)
-  })
-
   test.each([
     ['http:\n  prot: 1', 'g.yaml:2: there is no setting "http.prot". Did you mean "http.port"?'],
     [

@@ -176,11 +176,7 @@ describe('check of mistakes that only matter when clients are served', () => {
 describe('a store in a folder', () => {
   test('is left alone by check while a gateway uses it', async () => {
     await using store = new DiskGatewayStore(join(folder.path, 'data'))
-    const path = await file(
-      'g.yaml',
-      `${YAML}store: { type: disk, dir: ./data }
-`,
-    )
+    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./data }\n`)
     expect(await store.isReady()).toBe(true)
     expect(await run(['check', path])).toMatchObject({ code: 0, err: '' })
   })
@@ -253,10 +249,8 @@ describe('serve', () => {
     'fails to start with %s if a source can never work',
     async (how) => {
       const broken = YAML.replace('langgraph.json', 'nowhere.json')
-      const path = await file(
-        'g.yaml',
-        `${broken}  - { type: langgraph, config: ./langgraph.json }\n`,
-      )
+      const good = '  - { type: langgraph, config: ./langgraph.json }\n'
+      const path = await file('g.yaml', broken + good)
       const { code, err } = await run([path, how, '--log-level', 'silent'])
       expect(code).toBe(1)
       expect(err).toMatch(
@@ -319,15 +313,8 @@ describe('serve', () => {
 
   test('refuses a public address without auth, with the place of the setting', async () => {
     const path = await file('g.yaml', YAML)
-    const { code, err } = await run([
-      path,
-      '--host',
-      '0.0.0.0',
-      '--port',
-      '0',
-      '--log-level',
-      'silent',
-    ])
+    const flags = '--host 0.0.0.0 --port 0 --log-level silent'.split(' ')
+    const { code, err } = await run([path, ...flags])
     expect(code).toBe(1)
     expect(err).toMatch(/^mcp-gateway: --host: Without auth, .*--insecure\n$/)
   })

@@ -31,13 +31,6 @@ describe('requests that are refused before they are read', () => {
     await response.text()
   })
 
-  test('serves a page of this machine', async () => {
-    await using gateway = gatewayOf()
-    const response = await gateway.fetch(initialize({ origin: 'http://localhost:6274' }))
-    expect(response.status).toBe(200)
-    await response.text()
-  })
-
   test.each([
     ['http://localhost/mcp', 200],
     ['http://evil.example/mcp', 403],

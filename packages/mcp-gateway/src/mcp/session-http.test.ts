@@ -28,155 +28,126 @@ function ending(id: string, headers: Readonly<Record<string, string>> = {}): Req
   return new Request(URL_OF_TESTS, { method: 'DELETE', headers: inSession(id, headers) })
 }
 
-interface Rule {
-  readonly request: (session: string) => Request
-  readonly status: number
-  readonly code?: number
-  readonly headers?: Readonly<Record<string, string>>
-}
+type Rule = [
+  title: string,
+  request: (session: string) => Request,
+  status: number,
+  code?: number,
+  headers?: Readonly<Record<string, string>>,
+]
 
 describe('answers by the table of rules', () => {
-  const rules: readonly (readonly [string, Rule])[] = [
-    ['no session id', { request: () => post(list), status: 400, code: -32_000 }],
-    ['GET without a session id', { request: () => get({}), status: 400, code: -32_000 }],
-    [
-      'an unknown session',
-      { request: () => post(list, inSession('unknown')), status: 404, code: -32_001 },
-    ],
-    [
-      'GET of an unknown session',
-      { request: () => get(inSession('unknown')), status: 404, code: -32_001 },
-    ],
-    [
-      'DELETE of an unknown session',
-      { request: () => ending('unknown'), status: 404, code: -32_001 },
-    ],
+  const rules: Rule[] = [
+    ['no session id', () => post(list), 400, -32_000],
+    ['GET without a session id', () => get({}), 400, -32_000],
+    ['an unknown session', () => post(list, inSession('unknown')), 404, -32_001],
+    ['GET of an unknown session', () => get(inSession('unknown')), 404, -32_001],
+    ['DELETE of an unknown session', () => ending('unknown'), 404, -32_001],
     [
       'a session of another principal',
-      {
-        request: (id) => post(list, inSession(id, { authorization: 'bob' })),
-        status: 404,
-        code: -32_001,
-      },
+      (id) => post(list, inSession(id, { authorization: 'bob' })),
+      404,
+      -32_001,
     ],
     [
       'DELETE of a session of another principal',
-      { request: (id) => ending(id, { authorization: 'bob' }), status: 404, code: -32_001 },
+      (id) => ending(id, { authorization: 'bob' }),
+      404,
+      -32_001,
     ],
-    [
-      'initialize in a session',
-      { request: (id) => initialize(inSession(id)), status: 400, code: -32_600 },
-    ],
+    ['initialize in a session', (id) => initialize(inSession(id)), 400, -32_600],
     [
       'initialize in an unknown session',
-      { request: () => initialize(inSession('chosen-by-a-client')), status: 404, code: -32_001 },
+      () => initialize(inSession('chosen-by-a-client')),
+      404,
+      -32_001,
     ],
     [
       'a malformed initialize',
-      {
-        request: () => post({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }),
-        status: 400,
-        code: -32_600,
-      },
+      () => post({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }),
+      400,
+      -32_600,
     ],
     [
       'a long initialize',
-      {
-        request: () => {
-          const clientInfo = { name: 'x'.repeat(32_768), version: '1' }
-          return post({ ...OPENING[0], params: { ...HANDSHAKE, clientInfo } })
-        },
-        status: 413,
-        code: -32_000,
+      () => {
+        const clientInfo = { name: 'x'.repeat(32_768), version: '1' }
+        return post({ ...OPENING[0], params: { ...HANDSHAKE, clientInfo } })
       },
+      413,
+      -32_000,
     ],
     [
       'POST that accepts JSON only',
-      {
-        request: (id) => post(list, inSession(id, { accept: 'application/json' })),
-        status: 406,
-        code: -32_000,
-      },
+      (id) => post(list, inSession(id, { accept: 'application/json' })),
+      406,
+      -32_000,
     ],
     [
       'initialize that accepts JSON only',
-      { request: () => initialize({ accept: 'application/json' }), status: 406, code: -32_000 },
+      () => initialize({ accept: 'application/json' }),
+      406,
+      -32_000,
     ],
     [
       'GET that accepts JSON only',
-      {
-        request: (id) => get(inSession(id, { accept: 'application/json' })),
-        status: 406,
-        code: -32_000,
-      },
+      (id) => get(inSession(id, { accept: 'application/json' })),
+      406,
+      -32_000,
     ],
     [
       'an unsupported revision',
-      {
-        request: (id) => post(list, inSession(id, { 'mcp-protocol-version': '1999-01-01' })),
-        status: 400,
-        code: -32_000,
-      },
+      (id) => post(list, inSession(id, { 'mcp-protocol-version': '1999-01-01' })),
+      400,
+      -32_000,
     ],
     [
       'a body that is not JSON-RPC',
-      {
-        request: (id) => post({ method: 'ping', id: 1 }, inSession(id)),
-        status: 400,
-        code: -32_700,
-      },
+      (id) => post({ method: 'ping', id: 1 }, inSession(id)),
+      400,
+      -32_700,
     ],
     [
       'an id that is not an id',
-      {
-        request: (id) => post({ jsonrpc: '2.0', method: 'ping', id: { a: 1 } }, inSession(id)),
-        status: 400,
-        code: -32_700,
-      },
+      (id) => post({ jsonrpc: '2.0', method: 'ping', id: { a: 1 } }, inSession(id)),
+      400,
+      -32_700,
     ],
     [
       'a notification',
-      {
-        request: (id) =>
-          post({ jsonrpc: '2.0', method: 'notifications/initialized' }, inSession(id)),
-        status: 202,
-      },
+      (id) => post({ jsonrpc: '2.0', method: 'notifications/initialized' }, inSession(id)),
+      202,
     ],
     [
       'a response that nobody waits for',
-      { request: (id) => post({ jsonrpc: '2.0', id: 7, result: {} }, inSession(id)), status: 202 },
+      (id) => post({ jsonrpc: '2.0', id: 7, result: {} }, inSession(id)),
+      202,
     ],
     [
       'a response to a question of a process that has ended',
-      {
-        request: (id) =>
-          post({ jsonrpc: '2.0', id: '0123456789abcdef.1', result: {} }, inSession(id)),
-        status: 400,
-        code: -32_000,
-      },
+      (id) => post({ jsonrpc: '2.0', id: '0123456789abcdef.1', result: {} }, inSession(id)),
+      400,
+      -32_000,
     ],
-    ['a request', { request: (id) => post(list, inSession(id)), status: 200 }],
+    ['a request', (id) => post(list, inSession(id)), 200],
     [
       'GET with an unknown Last-Event-ID',
-      {
-        request: (id) => get(inSession(id, { 'last-event-id': 'unknown' })),
-        status: 400,
-        code: -32_000,
-      },
+      (id) => get(inSession(id, { 'last-event-id': 'unknown' })),
+      400,
+      -32_000,
     ],
-    ['DELETE', { request: (id) => ending(id), status: 200 }],
+    ['DELETE', (id) => ending(id), 200],
     [
       'another method',
-      {
-        request: (id) => new Request(URL_OF_TESTS, { method: 'PUT', headers: inSession(id) }),
-        status: 405,
-        code: -32_000,
-        headers: { allow: 'GET, POST, DELETE' },
-      },
+      (id) => new Request(URL_OF_TESTS, { method: 'PUT', headers: inSession(id) }),
+      405,
+      -32_000,
+      { allow: 'GET, POST, DELETE' },
     ],
   ]
 
-  test.each(rules)('%s', async (_, { request, status, code, headers = {} }) => {
+  test.each<Rule>(rules)('%s', async (...rule) => {
+    const [, request, status, code, headers = {}] = rule
     await using w = sessionWorld()
     const id = await openSession(w.a)
     const response = await w.a(request(id))

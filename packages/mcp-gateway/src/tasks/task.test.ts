@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { newRunId } from '../runs/order.ts'
+import { requestOf } from '../../test/scripted-source.ts'
 import {
   newTask,
   nextTask,
@@ -12,19 +12,15 @@ import {
   type TaskEvent,
 } from './task.ts'
 
-const order: Task['order'] = {
-  runId: newRunId(),
-  arguments: { message: 'Hi' },
-  input: { kind: 'message', text: 'Hi' },
-  files: [],
-  principal: { id: 'ada', scopes: [], isAnonymous: false, claims: {} },
-  scope: undefined,
-  address: undefined,
-  client: { canAsk: true, canVisit: false, knowsChoices: true },
-  idempotencyKey: undefined,
-  resume: undefined,
-  trace: undefined,
-}
+const {
+  canAsk,
+  canVisit,
+  knowsChoices,
+  signal: _signal,
+  progress: _progress,
+  ...rest
+} = requestOf('Hi')
+const order: Task['order'] = { ...rest, client: { canAsk, canVisit, knowsChoices } }
 const facts = { taskId: 'task_1', tool: 'echo', order, process: 'a', expiresAt: 9000 }
 const question = {
   method: 'elicitation/create',
