@@ -4,20 +4,12 @@ import type { FailedAttempt, RetryRules } from './retry.ts'
 
 describe('an overloaded server', () => {
   const overloaded = { code: 'REJECTED', status: 429, retryAfterMs: 1000 } as const
+  const policy = 'session-loss'
+  const strict = { policy, isAllowed: false, mayRunTwice: false, hasKey: false } as const
   const delayMs = (
     error: Partial<FailedAttempt>,
     rules: Partial<RetryRules> = {},
-  ): number | undefined =>
-    overloadDelayMs(
-      { ...overloaded, ...error },
-      {
-        policy: 'session-loss',
-        isAllowed: false,
-        mayRunTwice: false,
-        hasKey: false,
-        ...rules,
-      },
-    )
+  ): number | undefined => overloadDelayMs({ ...overloaded, ...error }, { ...strict, ...rules })
 
   test('gets no request again if it named no delay', () => {
     expect(delayMs({ retryAfterMs: undefined })).toBeUndefined()

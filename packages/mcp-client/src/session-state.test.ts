@@ -1,6 +1,7 @@
+import { TransportError } from '@x/mcp-transport'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Generation } from './generation.ts'
-import { nextState, RecoveryGate } from './session-state.ts'
+import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
 import type { SessionEvent, SessionState } from './session-state.ts'
 
 const first = { number: 1 } as Generation
@@ -53,14 +54,22 @@ describe.each(stateNames)('%s', (from) => {
   })
 })
 
-test('ignores a late end of an older generation', () => {
-  const lost = nextState(
-    { phase: 'active', generation: first },
-    { type: 'ended', generation: first },
-  )
-  const recovering = nextState(lost, { type: 'needed' })
-  const active = nextState(recovering, { type: 'opened', generation: second })
-  expect(nextState(active, { type: 'ended', generation: first })).toBe(active)
+test('a certain loss proves nothing in a session that replaced a lost one, unless the request was not sent', () => {
+  const history = new RecoveryHistory()
+  const unproven = { number: 2, isUnproven: true } as Generation
+  const unsent = new TransportError('SESSION_LOST', 'Gone', { certain: true })
+  expect(history.assess(unproven, unsent)).toBe(unsent)
+  expect(history.assess(unproven, unsent.with({ status: 404 }))).toMatchObject({ certain: false })
+})
+
+test('waits before the second recovery in a row of a child process', () => {
+  const history = new RecoveryHistory()
+  const timing = { wait: () => Promise.resolve(), random: () => 1 }
+  const delays = [1, 2].map(() => {
+    history.addDisconnect('its process ended with exit code 1')
+    return history.delayMs(timing)
+  })
+  expect(delays).toEqual([0, 100])
 })
 
 describe('RecoveryGate', () => {

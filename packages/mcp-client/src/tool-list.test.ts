@@ -64,20 +64,6 @@ describe('the list', () => {
     expect(count()).toBe(2)
   })
 
-  test('is never returned outdated while a new one is requested', async () => {
-    const { read, answer } = startFetches()
-    const list = new ToolList(new ClientEvents())
-    const first = list.get(read, cached)
-    await settle()
-    answer(1, 'old')
-    await first
-    list.invalidate()
-    const asked = [list.get(read, cached), list.get(read, cached)]
-    await settle()
-    answer(2, 'new')
-    expect((await Promise.all(asked)).map(names)).toEqual([['new'], ['new']])
-  })
-
   test('is requested again by forceRefresh, and later callers share that request', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())

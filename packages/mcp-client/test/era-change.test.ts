@@ -1,5 +1,5 @@
 // A server with sessions is replaced by a stateless one behind the same URL, and the other way round.
-import { startReplaceableServer } from '@x/mcp-testing'
+import { lossForms, startRecordingProxy, startReplaceableServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
@@ -70,4 +70,20 @@ describe.each([
     expect(await echo(client, 'c')).toBe('c')
     expect(server.ledger.executions('echo')).toBe(2)
   })
+})
+
+test('a session that replaced a stateless server proves nothing with its first refusal', async () => {
+  await using server = await startReplaceableServer('modern')
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url })
+  await echo(client, 'a')
+  server.kind = 'legacy'
+  const answer = lossForms['404-empty']
+  proxy.inject({
+    match: ({ toolName, sessionId }) => toolName === 'echo' && sessionId !== undefined,
+    action: { type: 'answer', answer, when: 'after-execution' },
+  })
+  const error = await rejectionOf(echo(client, 'b'))
+  expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+  expect(server.ledger.executions('echo')).toBe(2)
 })
