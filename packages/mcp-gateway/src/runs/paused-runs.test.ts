@@ -280,7 +280,7 @@ test('answers `unavailable` while the store is down, and takes the same answer l
   await using world = replicas(asking([question]))
   const outcome = await callRuns(world.a, tool, asked)
   const get = world.store.records.get.bind(world.store.records)
-  world.store.records.get = () => Promise.reject(new Error('connection refused'))
+  world.store.records.get = () => Promise.reject(new GatewayError('UNAVAILABLE', 'Redis is down'))
   expect(reasonOf(await callRuns(world.a, tool, answering(outcome, large)))).toBe('unavailable')
   world.store.records.get = get
   expect(textOf(await callRuns(world.a, tool, answering(outcome, large)))).toContain('large')
