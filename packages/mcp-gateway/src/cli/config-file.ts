@@ -171,17 +171,11 @@ function isWithin(path: SettingPath, section: SettingPath): boolean {
 
 // ---- YAML ----------------------------------------------------------------------------------------------------------
 
-interface Yaml {
-  readonly value: unknown
-  /** Returns the line of a place, from 1. For a place without a line of its own: the line of the nearest section. */
-  lineOf(path: SettingPath): number | undefined
-}
-
 /** A file whose aliases refer to aliases could expand to gigabytes. */
 const MAX_ALIASES = 100
 
 /** Reads YAML or JSON. @throws GatewayError `CONFIG` with name and line */
-function parseYaml(text: string, name: string): Yaml {
+function parseYaml(text: string, name: string) {
   const counter = new LineCounter()
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false })
   const [error] = document.errors
@@ -189,6 +183,7 @@ function parseYaml(text: string, name: string): Yaml {
     const { line } = counter.linePos(error.pos[0])
     throw new GatewayError('CONFIG', `${name}:${line}: ${error.message}`, { cause: error })
   }
+  // From 1. For a place without a line of its own: the line of the nearest section.
   const lineOf = (path: SettingPath): number | undefined => {
     for (let length = path.length; length > 0; length--) {
       const at = startOf(document, path.slice(0, length))
@@ -197,7 +192,8 @@ function parseYaml(text: string, name: string): Yaml {
     return undefined
   }
   try {
-    return { value: document.toJS({ maxAliasCount: MAX_ALIASES }), lineOf }
+    const value: unknown = document.toJS({ maxAliasCount: MAX_ALIASES })
+    return { value, lineOf }
   } catch (cause) {
     throw new GatewayError('CONFIG', `${name}: it cannot be read as YAML`, { cause })
   }

@@ -14,16 +14,14 @@ export function mediaTypeFrom(text: string | undefined): string | undefined {
 /** How a file is shown in a result. */
 export type FileKind = 'image' | 'audio' | 'text' | 'binary'
 
-export interface FileType {
-  readonly kind: FileKind
-  readonly mimeType: string
-}
-
 /**
  * Returns the declared type of a file. A file without one is text or binary by its first 1,024 bytes. SVG counts as text,
  * because model providers refuse it as an image.
  */
-export function fileTypeOf(declared: string | undefined, head: Uint8Array): FileType {
+export function fileTypeOf(
+  declared: string | undefined,
+  head: Uint8Array,
+): { readonly kind: FileKind; readonly mimeType: string } {
   const named = declared === undefined ? '' : bareType(declared)
   if (declared === undefined || named === '' || named === 'application/octet-stream') {
     return looksLikeText(head)

@@ -114,15 +114,13 @@ async function exchange(
   }
 }
 
-interface Follower {
-  readonly send: typeof SendRequest
-  readonly dispatcher: Agent
-  readonly signal: AbortSignal
-}
-
 /** Sends a request, and follows redirects within its origin. The connections stay pinned to the checked addresses. */
 async function follow(
-  { send, dispatcher, signal }: Follower,
+  {
+    send,
+    dispatcher,
+    signal,
+  }: { send: typeof SendRequest; dispatcher: Agent; signal: AbortSignal },
   request: Request,
   replayable: Buffer | undefined,
 ): Promise<Dispatcher.ResponseData> {
@@ -219,15 +217,10 @@ function pinnedTo(addresses: readonly ResolvedAddress[]): LookupFunction {
   }
 }
 
-interface ResponseRules {
-  readonly maxBytes: number
-  readonly explain: (error: unknown) => unknown
-}
-
 function toResponse(
   answer: Dispatcher.ResponseData,
   agent: Agent,
-  { maxBytes, explain }: ResponseRules,
+  { maxBytes, explain }: { maxBytes: number; explain: (error: unknown) => unknown },
 ): Response {
   const { statusCode: status } = answer
   const headers = new Headers()

@@ -285,13 +285,8 @@ function toItems(items: unknown): JsonSchema | undefined {
   return titled && { anyOf: titled }
 }
 
-interface TitledChoice extends JsonSchema {
-  readonly const: string
-  readonly title: string
-}
-
 /** Choices with titles. The title of a choice without one is its value. */
-function toTitled(value: unknown): readonly TitledChoice[] | undefined {
+function toTitled(value: unknown) {
   if (!Array.isArray(value) || value.length === 0) return undefined
   const titled = value.flatMap((choice: unknown) => {
     if (!isRecord(choice) || typeof choice['const'] !== 'string') return []

@@ -6,7 +6,7 @@ const MANY = 10_000
 /** Token buckets of this process. */
 export class TokenBuckets implements Rates {
   readonly #now: () => number
-  readonly #buckets = new Map<string, Bucket>()
+  readonly #buckets = new Map<string, { tokens: number; at: number; fullAt: number }>()
   #many = MANY
 
   constructor(now: () => number = Date.now) {
@@ -31,10 +31,4 @@ export class TokenBuckets implements Rates {
     // Twice the number that is left, so that the cost of a search is constant for each bucket.
     this.#many = Math.max(MANY, this.#buckets.size * 2)
   }
-}
-
-interface Bucket {
-  readonly tokens: number
-  readonly at: number
-  readonly fullAt: number
 }
