@@ -116,20 +116,6 @@ function commandOf(
   return checkServer(owner.server, () => parseServerCommand({ command, args, env, cwd }))
 }
 
-/**
- * Returns the URL of a server. Also checks the headers of a directory entry, because an error of the transport would
- * not name the server.
- *
- * @throws McpClientError `CONFIG`
- */
-function urlOf(server: McpServer, { owner }: ConnectOptions): string {
-  const { mcpUrl: url, headers } = server
-  if (url === undefined || url === null || url === '') {
-    throw configError(owner.server, 'has no URL in the directory: add one')
-  }
-  return checkServer(owner.server, () => parseServerUrl({ url, headers }))
-}
-
 /** The session of a child process ends with the process, so no store keeps it. */
 function connectToChild(
   setup: ConnectOptions,
@@ -168,12 +154,17 @@ async function connectToUrl(
 ): Promise<Connection> {
   const { config, options, era, owner } = setup
   const { scope } = owner
-  const url = urlOf(server, setup)
+  const { mcpUrl, headers: found } = server
+  if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
+    throw configError(owner.server, 'has no URL in the directory: add one')
+  }
+  // Also the headers of a directory, because an error of the transport would not name the server.
+  const url = checkServer(owner.server, () => parseServerUrl({ url: mcpUrl, headers: found }))
   const { timeouts, limits, reconnect } = options
   const sessionInfo = await sessionInfoFor(server, setup, signal)
   const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
   const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
-  const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
+  const given = ('url' in config ? config.headers : undefined) ?? found ?? {}
   const headers: HeadersOption =
     typeof given === 'function' ? (request) => given({ ...request, scope }) : given
   const transportOptions = new ObservedOptions(

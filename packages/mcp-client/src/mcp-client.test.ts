@@ -19,6 +19,7 @@ describe('the two phases', () => {
     await using setting = await startSetting()
     const { client, proxy, observed } = setting
     expect(client.isClientInitialized).toBe(false)
+    expect(client.serverSlug).toBe(undefined)
     expect(await client.getSessionId()).toBe(undefined)
     expect(proxy.exchanges).toEqual([])
 
@@ -51,6 +52,7 @@ describe('the two phases', () => {
       { slug: 'shop' },
       { directory, sessionInfoFactory, dispatcher: dispatcher.dispatcher },
     )
+    expect(client.serverSlug).toBe('shop')
     await client.callTool('counter_add', { by: 5 })
     const [lost] = server.sessions
 

@@ -416,15 +416,13 @@ export class Session {
       this.#dispatch({ type: 'connected' }, 'server found')
       await this.#backOff(signal)
       const generation = await this.observer.handshake(
-        {
-          isReplacement: this.#history.last !== undefined,
-          describe: (opened) => ({
-            ...this.#endpoint(opened),
-            isResumed: opened.isResumed,
-            era: this.#link?.transport.era,
-          }),
-        },
+        this.#history.last !== undefined,
         () => this.#handshake.run(() => outsideCalls(() => this.#initialize(connection, signal))),
+        (opened) => ({
+          ...this.#endpoint(opened),
+          isResumed: opened.isResumed,
+          era: this.#link?.transport.era,
+        }),
       )
       if (!generation.isResumed) this.#ownSessionId = generation.sessionId
       signal.throwIfAborted()

@@ -181,17 +181,13 @@ export class SessionObserver {
   /**
    * Opens a session as a part of an operation, and reports it afterwards: only then is it known whether there
    * was a handshake, and which one. `describe` is called for a session that was opened.
+   *
+   * @param isReplacement an earlier session was lost
    */
   async handshake<S>(
-    {
-      isReplacement,
-      describe,
-    }: {
-      /** An earlier session was lost. */
-      readonly isReplacement: boolean
-      readonly describe: (session: S) => OpenedSession
-    },
+    isReplacement: boolean,
     run: () => Promise<S>,
+    describe: (session: S) => OpenedSession,
   ): Promise<S> {
     const api = this.#api ?? undefined
     if (api === undefined) return run()

@@ -117,7 +117,7 @@ test('applies the overrides of the first call, not of the constructor', async ()
   expect(observed.filter(({ event }) => event === 'log')).toEqual([])
 })
 
-test('passes the folder and the dispatcher of the client to the directory', async () => {
+test('passes the folder, the dispatcher and a signal to the directory', async () => {
   await using server = await startLegacyServer()
   const dispatcher = createDispatcher()
   const asked: McpServerQuery[] = []
@@ -136,6 +136,7 @@ test('passes the folder and the dispatcher of the client to the directory', asyn
   await dispatcher.destroy()
   expect(asked).toMatchObject([{ name: 'The shop', folderPath: 'Shared' }])
   expect(asked[0]?.dispatcher).toBe(dispatcher)
+  expect(asked[0]?.signal).toBeInstanceOf(AbortSignal)
 })
 
 test('logs that no override matched, with the keys that were tried', async () => {
