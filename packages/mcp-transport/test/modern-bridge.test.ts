@@ -5,8 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import { headerAnnotationForms } from './header-annotation-forms.ts'
-import { regionTool } from './region-tool.ts'
-import type { ScriptedServer } from '@x/mcp-testing'
+import type { ScriptedServer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, RawClient, rawClient } from './raw-client.ts'
@@ -283,6 +282,27 @@ describe('an answer', () => {
     expect(answer).toEqual({ jsonrpc: '2.0', id: 1, result: listed })
   })
 })
+
+/** A tool with arguments that are repeated in `Mcp-Param-*` headers. */
+function regionTool(regionHeader = 'Region'): TestTool {
+  const inHeader = (type: string, name: string): unknown => ({ type, 'x-mcp-header': name })
+  const target = { type: 'object', properties: { zone: inHeader('string', 'Zone') } }
+  return {
+    name: 'region',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        region: inHeader('string', regionHeader),
+        count: inHeader('integer', 'Count'),
+        target,
+        note: { type: 'string' },
+      },
+      required: ['region'],
+    },
+    annotations: { readOnlyHint: false, idempotentHint: true },
+    run: () => 'done',
+  }
+}
 
 describe('tools', () => {
   test('with an invalid header annotation are left out and reported once', async () => {

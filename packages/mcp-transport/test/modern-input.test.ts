@@ -6,10 +6,10 @@ import {
   ElicitRequestSchema,
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo } from '../src/index.ts'
+import { INPUT_META_KEY as INPUT, SessionInfo } from '../src/index.ts'
 import { isRequest } from '../src/json-rpc.ts'
 import { rawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
@@ -285,8 +285,6 @@ describe('the call fails, and nothing more is sent,', () => {
   })
 })
 
-const INPUT = 'mcp-transport/input'
-
 const askTwice = (instructions: object): { method: string; params: Record<string, unknown> } => ({
   method: 'tools/call',
   params: { name: 'ask_twice', arguments: {}, _meta: { [INPUT]: instructions } },
@@ -362,4 +360,20 @@ describe('an input request for the caller', () => {
     expect(calls[1]?.params).toMatchObject({ inputResponses: { b: { action: 'accept' } } })
     expect(calls[1]?.params).not.toHaveProperty('requestState')
   })
+})
+
+test('instructions for the caller are not sent to a server with sessions', async () => {
+  await using server = await startLegacyServer()
+  await using stock = await connectStock(server.url)
+  const surface = { [INPUT]: { surface: true }, mine: 1 }
+  await stock.client.callTool({ name: 'counter_add', _meta: surface })
+  const call = server.received.find(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(call?.params).toEqual({ name: 'counter_add', _meta: { mine: 1 } })
+  const answers = { [INPUT]: { answers: { requestState: 'state' } } }
+  const continued = stock.client.callTool({ name: 'counter_add', _meta: answers })
+  await expect(continued).rejects.toMatchObject({
+    code: -32602,
+    message: expect.stringContaining('2026-07-28'),
+  })
+  expect(server.executions('counter_add')).toBe(1)
 })
