@@ -11,6 +11,7 @@ import { TransportError } from '../transport-error.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientProvider, OAuthTokens } from './auth-provider.ts'
 import { Authorizer } from './authorizer.ts'
+import type { Renewal } from './authorizer.ts'
 import { callbackParameters, secureUrl } from './oauth-flow.ts'
 import { clientCredentials, createAuthProvider } from './providers.ts'
 import type { AuthProviderOptions } from './providers.ts'
@@ -43,6 +44,13 @@ function userWhoAgrees(options: Partial<AuthProviderOptions> = {}): OAuthClientP
   })
 }
 
+function renewal(challenge = ''): Renewal {
+  const isStepUp = challenge.includes('insufficient_scope')
+  const headers = { 'www-authenticate': challenge }
+  const refusal = { status: isStepUp ? 403 : 401, headers, text: '' }
+  return { signal: new AbortController().signal, refused: undefined, isStepUp, refusal }
+}
+
 /** Handles a refusal in the same way as a transport. */
 async function refuse(
   server: ProtectedServer,
@@ -50,17 +58,8 @@ async function refuse(
   challenge = `Bearer resource_metadata="${server.origin}${RESOURCE}"`,
 ): Promise<string | undefined> {
   const authorizer = new Authorizer(provider, new URL(server.url), oauthFetch)
-  const isStepUp = challenge.includes('insufficient_scope')
-  await authorizer.renew({
-    signal: new AbortController().signal,
-    refused: (await authorizer.credential('POST'))?.token,
-    isStepUp,
-    refusal: {
-      status: isStepUp ? 403 : 401,
-      headers: { 'www-authenticate': challenge },
-      text: '',
-    },
-  })
+  const refused = (await authorizer.credential('POST'))?.token
+  await authorizer.renew({ ...renewal(challenge), refused })
   return (await authorizer.credential('POST'))?.token
 }
 
@@ -407,28 +406,16 @@ describe('metadata', () => {
     const fetch = (): never => {
       throw new TransportError('CLOSED', 'The dispatcher of this transport was closed')
     }
-    const renewed = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), fetch).renew({
-      signal: new AbortController().signal,
-      refused: undefined,
-      isStepUp: false,
-      refusal: { status: 401, headers: {}, text: '' },
-    })
-    await expect(renewed).rejects.toMatchObject({ code: 'CLOSED' })
+    const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), fetch)
+    await expect(authorizer.renew(renewal())).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
   test('is never read from this machine for a remote server', async () => {
     await using server = await startProtectedServer()
     const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), oauthFetch)
-    const renewed = authorizer.renew({
-      signal: new AbortController().signal,
-      refused: undefined,
-      isStepUp: false,
-      refusal: {
-        status: 401,
-        headers: { 'www-authenticate': `Bearer resource_metadata="${server.origin}${RESOURCE}"` },
-        text: '',
-      },
-    })
+    const renewed = authorizer.renew(
+      renewal(`Bearer resource_metadata="${server.origin}${RESOURCE}"`),
+    )
     await expect(renewed).rejects.toMatchObject({ code: 'INSECURE_URL' })
     expect(server.seen).toEqual([])
   })
