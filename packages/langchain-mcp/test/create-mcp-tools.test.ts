@@ -6,7 +6,6 @@ import {
   startRecordingProxy,
   startTestServer,
 } from '@x/mcp-testing'
-import type { LegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -19,6 +18,7 @@ import {
   type ToolLogEntry,
 } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
+import { startShop } from './shop.ts'
 
 const DOWN = 'http://127.0.0.1:9/mcp'
 
@@ -26,17 +26,6 @@ function named(tools: readonly McpTool[], name: string): McpTool {
   const found = tools.find((one) => one.name === name)
   if (found === undefined) throw new Error(`There is no tool ${name}`)
   return found
-}
-
-/** Tools of a server with sessions, which end with the test. */
-async function shop(
-  options: Omit<CreateMcpToolsOptions, 'servers'> = {},
-): Promise<{ readonly server: LegacyServer; readonly mcp: McpTools }> {
-  const server = await startLegacyServer()
-  onTestFinished(() => server[Symbol.asyncDispose]())
-  const mcp = createMcpTools({ servers: { shop: { url: server.url } }, ...options })
-  onTestFinished(() => mcp.close())
-  return { server, mcp }
 }
 
 async function counterOf(mcp: McpTools): Promise<McpTool> {
@@ -78,7 +67,7 @@ function logged(): {
 }
 
 test('opens nothing before the first use', async () => {
-  const { server, mcp } = await shop()
+  const { server, mcp } = await startShop()
   expect(mcp.status()).toEqual([{ name: 'shop', state: 'untried' }])
   await mcp.close()
   expect(server.connections).toBe(0)
@@ -232,7 +221,7 @@ describe('several servers', () => {
   })
 
   test('names the unusable tools of the last list in the status of a server', async () => {
-    const { server, mcp } = await shop({ log: () => {} })
+    const { server, mcp } = await startShop({ log: () => {} })
     const broken = { properties: { a: { $ref: '#/nowhere' } } }
     server.tools = [
       { name: 'good', run: () => 'done' },
@@ -258,7 +247,7 @@ describe('several servers', () => {
 
 describe("session: 'shared'", () => {
   test('shares one session between all threads, and ends it with the tools', async () => {
-    const { server, mcp } = await shop()
+    const { server, mcp } = await startShop()
     const agent = await agentOf(mcp)
     expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
     expect(await agent.say('call counter_add', 't2')).toContain('counter is 2')
@@ -320,7 +309,7 @@ describe("session: 'thread'", () => {
   })
 
   test('opens one session for parallel calls of a thread', async () => {
-    const { server, mcp } = await shop({ session: 'thread' })
+    const { server, mcp } = await startShop({ session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     await agent.say('call counter_add\ncall counter_add\ncall cart_add {"item":"apples"}', 't1')
     expect(server.sessions).toHaveLength(1)
@@ -329,7 +318,7 @@ describe("session: 'thread'", () => {
 
   test('keeps sessions of threads in memory without a store, with one log entry', async () => {
     const { log, entries } = logged()
-    const { server, mcp } = await shop({ session: 'thread', log })
+    const { server, mcp } = await startShop({ session: 'thread', log })
     const agent = await agentOf(mcp)
     await agent.say('call counter_add', 't1')
     await agent.say('call counter_add', 't2')
@@ -344,7 +333,7 @@ describe("session: 'thread'", () => {
   })
 
   test('closes idle sessions over the limit, and continues stored ones', async () => {
-    const { server, mcp } = await shop({ session: 'thread', idleScopes: { max: 2 } })
+    const { server, mcp } = await startShop({ session: 'thread', idleScopes: { max: 2 } })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     for (const thread of ['t1', 't2', 't3', 't4', 't5']) await agent.say('call counter_add', thread)
     await expect.poll(() => server.openStreams).toBe(2)
@@ -352,7 +341,7 @@ describe("session: 'thread'", () => {
   })
 
   test('reads only the list that a server reported as changed again', async () => {
-    const { server, mcp } = await shop({ session: 'thread' })
+    const { server, mcp } = await startShop({ session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     await agent.say('call counter_add', 't1')
     await mcp.listTools()
@@ -372,7 +361,7 @@ describe("session: 'thread'", () => {
   })
 
   test('reads a list again after five minutes', async () => {
-    const { server, mcp } = await shop({ session: 'thread' })
+    const { server, mcp } = await startShop({ session: 'thread' })
     await mcp.listTools()
     const later = performance.now() + 300_001
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => later)
@@ -394,7 +383,7 @@ describe("session: 'thread'", () => {
 
 describe("session: 'run'", () => {
   test('opens one session for all agents of a run, and ends it with the run', async () => {
-    const { server, mcp } = await shop({ session: 'run' })
+    const { server, mcp } = await startShop({ session: 'run' })
     const agent = await agentOf(mcp)
     const before = server.count('initialize')
     await runInSessionScope(async () => {
@@ -415,7 +404,7 @@ describe('close()', () => {
   test.each(['shared', 'thread', 'run'] as const)(
     "with '%s', calls and lists are refused after it, and nothing is sent",
     async (session) => {
-      const { server, mcp } = await shop({ session })
+      const { server, mcp } = await startShop({ session })
       const counter = await counterOf(mcp)
       await Promise.all([mcp.close(), mcp.close()])
       const sent = server.received.length
@@ -428,7 +417,7 @@ describe('close()', () => {
   )
 
   test('rejects a call in progress', async () => {
-    const { server, mcp } = await shop()
+    const { server, mcp } = await startShop()
     const call = named(await mcp.listTools(), 'slow').invoke({})
     await server.waitFor(({ toolName }) => toolName === 'slow')
     const [outcome] = await Promise.allSettled([call, mcp.close()])

@@ -1,17 +1,16 @@
 import { isToolMessage } from '@langchain/core/messages'
 import { tool as toolFrom } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent, createMiddleware } from 'langchain'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
-  createMcpTools,
   McpToolError,
   runInSessionScope,
   type CreateMcpToolsOptions,
   type ToolInterceptor,
 } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
+import { startShop } from './shop.ts'
 
 type Persistence = keyof typeof PERSISTENCE
 const PERSISTENCE = {
@@ -39,11 +38,7 @@ async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
 describe.each(KINDS)('an agent with %s', (persistence) => {
   /** Counts the calls of the model: an error that reaches it causes a second one. */
   async function start(options: Partial<CreateMcpToolsOptions> = {}) {
-    const server = await startLegacyServer()
-    onTestFinished(() => server[Symbol.asyncDispose]())
-    const servers = { shop: { url: server.url } }
-    const mcp = createMcpTools({ servers, log: () => {}, ...options })
-    onTestFinished(() => mcp[Symbol.asyncDispose]())
+    const { server, mcp } = await startShop({ log: () => {}, ...options })
     const model = new ScriptedModel()
     const generate = vi.spyOn(model, '_generate')
     const tools = await mcp.listTools({ config })
@@ -127,9 +122,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
 })
 
 test('lets a middleware handle the error of an onToolError function', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = createMcpTools({
-    servers: { shop: { url: server.url } },
+  const { mcp } = await startShop({
     onToolError(error) {
       throw error
     },
@@ -159,11 +152,7 @@ test('lets a middleware handle the error of an onToolError function', async () =
 })
 
 test('throws errors outside a graph, and if a tool calls another tool', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = createMcpTools({
-    servers: { shop: { url: server.url } },
-    onToolError: 'throw',
-  })
+  const { mcp } = await startShop({ onToolError: 'throw' })
   const fail = (await mcp.listTools()).find(({ name }) => name === 'fail')
   expect(await rejectionOf(fail?.invoke({}) ?? Promise.resolve())).toMatchObject({
     code: 'TOOL_FAILED',

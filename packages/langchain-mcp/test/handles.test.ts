@@ -1,8 +1,9 @@
-import { deferred, startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { deferred, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type ToolsChanged } from '../src/index.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolOf } from './listed-tools.ts'
+import { startShop } from './shop.ts'
 
 test('names the servers for the name of another one', async () => {
   await using mcp = createMcpTools({ servers: { calc: { url: 'http://127.0.0.1:9/mcp' } } })
@@ -63,9 +64,7 @@ test('has prompts, completion, subscriptions and other requests on a server hand
 })
 
 test('uses the session of the given config: log levels and logs of one user do not reach another', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = createMcpTools({
-    servers: { shop: { url: server.url } },
+  const { server, mcp } = await startShop({
     principal: ({ configurable }) => String(configurable?.['user']),
   })
   const shop = mcp.server('shop')

@@ -9,10 +9,10 @@ import {
   type ToolInterceptor,
 } from '../src/index.ts'
 import { toolCall, toolOf } from './listed-tools.ts'
+import { startShop } from './shop.ts'
 
 describe('interceptors', () => {
   test('run in order: the first one sees a request first, and a result last', async () => {
-    await using server = await startLegacyServer()
     const seen: string[] = []
     const tracing =
       (name: string): ToolInterceptor =>
@@ -22,10 +22,7 @@ describe('interceptors', () => {
         seen.push(`${name} <`)
         return answer
       }
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      interceptors: [tracing('a'), tracing('b')],
-    })
+    const { mcp } = await startShop({ interceptors: [tracing('a'), tracing('b')] })
     expect(await (await toolOf(mcp, 'counter_add')).invoke({ by: 2 })).toBe('counter is 2')
     expect(seen).toEqual(['a > counter_add {"by":2}', 'b > counter_add {"by":2}', 'b <', 'a <'])
   })
@@ -63,9 +60,7 @@ describe('interceptors', () => {
   )
 
   test('send nothing if one answers without next()', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
+    const { server, mcp } = await startShop({
       interceptors: [() => ({ content: [{ type: 'text', text: 'from the cache' }] })],
     })
     expect(await (await toolOf(mcp, 'counter_add')).invoke({})).toBe('from the cache')
@@ -73,9 +68,7 @@ describe('interceptors', () => {
   })
 
   test('can replace a result, also by a message that the graph receives unchanged', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
+    const { server, mcp } = await startShop({
       interceptors: [
         async (request, next) => {
           await next()
@@ -141,20 +134,14 @@ describe('interceptors', () => {
     ],
     ['later', () => Promise.reject(new Error('no budget left'))],
   ] as const)('pass the error that one throws %s unchanged, and send nothing', async (_, fail) => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      interceptors: [fail],
-    })
+    const { server, mcp } = await startShop({ interceptors: [fail] })
     const counter = await toolOf(mcp, 'counter_add')
     await expect(counter.invoke(toolCall('counter_add'))).rejects.toThrow('no budget left')
     expect(server.count('tools/call')).toBe(0)
   })
 
   test('can repeat the call', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
+    const { mcp } = await startShop({
       interceptors: [
         async (_request, next) => {
           await next({ args: { by: 1 } })

@@ -5,7 +5,7 @@ import { interrupt, MemorySaver, MessagesAnnotation, StateGraph } from '@langcha
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { McpClient, runInSessionScope } from '@x/mcp-client'
 import { startEverythingServer } from '@x/internal/testing'
-import { startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { startModernServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import {
   createMcpTools,
@@ -16,6 +16,7 @@ import {
 import { fanOutToolCalls } from '../src/langgraph.ts'
 import { askingGraph } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
+import { startShop } from './shop.ts'
 
 type Tools = ConstructorParameters<typeof ToolNode>[0]
 
@@ -176,8 +177,7 @@ test.each(['legacy', 'modern'] as const)(
 )
 
 test('shares the session of the run between sub-graphs', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+  const { server, mcp } = await startShop({ session: 'run' })
   const tools = await runInSessionScope(() => mcp.listTools())
   const initialized = server.count('initialize')
   const sub = graphOf(tools, 'counter_add', 'counter_add')

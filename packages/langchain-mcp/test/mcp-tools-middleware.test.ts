@@ -1,5 +1,4 @@
 import { MemorySaver } from '@langchain/langgraph'
-import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent, tool as langChainTool } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type McpTools, type ToolLogEntry } from '../src/index.ts'
@@ -8,6 +7,7 @@ import { AnsweringSource, toolOver } from './answering-source.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'
+import { startShop } from './shop.ts'
 
 test('interruptOnFrom() has the names that the model sees', () => {
   expect(Object.keys(interruptOnFrom([toolOver(new AnsweringSource())]))).toEqual(['add_item'])
@@ -90,9 +90,7 @@ describe('the middleware', () => {
   })
 
   test('gives each user their own tools', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
+    const { mcp } = await startShop({
       principal: ({ configurable }) => String(configurable?.['user']),
     })
     const agent = agentOf(mcp)

@@ -4,6 +4,7 @@ import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type CreateMcpToolsOptions, type McpTools } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
+import { startShop } from './shop.ts'
 
 async function call(
   mcp: McpTools,
@@ -24,8 +25,7 @@ const session = (artifact: unknown): unknown =>
 
 describe('a session that the server lost', () => {
   test('adds a note for the model to the first result of the new session, with tellSessionReplaced', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = shopOf(server, { tellSessionReplaced: true })
+    const { server, mcp } = await startShop({ tellSessionReplaced: true })
     expect(session((await call(mcp, 'counter_add')).artifact)).toBeUndefined()
     server.forgetSessions()
     const healed = await call(mcp, 'counter_add')
@@ -41,8 +41,7 @@ describe('a session that the server lost', () => {
   })
 
   test('is only in the artifact without that option', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = shopOf(server)
+    const { server, mcp } = await startShop()
     await call(mcp, 'counter_add')
     server.forgetSessions()
     const healed = await call(mcp, 'counter_add')
@@ -51,8 +50,7 @@ describe('a session that the server lost', () => {
   })
 
   test('is reported with a failure too', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = shopOf(server, { tellSessionReplaced: true })
+    const { server, mcp } = await startShop({ tellSessionReplaced: true })
     await call(mcp, 'counter_add')
     server.forgetSessions()
     const failed = await call(mcp, 'fail')
@@ -62,8 +60,7 @@ describe('a session that the server lost', () => {
   })
 
   test('is reported to each thread that shared it, and not to later threads', async () => {
-    await using server = await startLegacyServer()
-    await using mcp = shopOf(server)
+    const { server, mcp } = await startShop()
     const of = (thread_id: string) => ({ configurable: { thread_id } })
     await call(mcp, 'counter_add', of('t1'))
     await call(mcp, 'counter_add', of('t2'))
@@ -98,8 +95,7 @@ describe('a session that the server lost', () => {
 })
 
 test('a call over its limit is a TIMEOUT, and is cancelled on the server', async () => {
-  await using server = await startLegacyServer()
-  await using mcp = shopOf(server, { timeoutMs: 300, onToolError: 'throw' })
+  const { server, mcp } = await startShop({ timeoutMs: 300, onToolError: 'throw' })
   await expect(call(mcp, 'slow')).rejects.toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
   await expect.poll(() => server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
 })
