@@ -2,15 +2,13 @@ import { expect, test } from 'vitest'
 import type { ToolLog, ToolLogEntry } from '../base/log.ts'
 import { nameTools } from './tool-names.ts'
 
-const shop = { slug: 'shop', folderPath: 'Shared' }
-const bank = { slug: 'bank', folderPath: 'Shared' }
-
-function names(
-  tools: readonly (readonly [server: { slug: string; folderPath?: string }, toolName: string])[],
-  hasPrefix = false,
-  log: ToolLog = () => {},
-): string[] {
-  const origins = tools.map(([server, toolName]) => ({ server, toolName }))
+/** Names tools that are given as `server tool`. */
+function names(tools: readonly string[], hasPrefix = false, log: ToolLog = () => {}): string[] {
+  const origins = tools.map((tool) => {
+    const [, folderPath = 'Shared', slug = '', toolName = ''] =
+      /^(?:(\w+)\/)?(\w+) (.*)$/s.exec(tool) ?? []
+    return { server: { slug, folderPath }, toolName }
+  })
   return nameTools(origins, hasPrefix, log)
 }
 
@@ -22,52 +20,39 @@ test.each([
   ['files/read.v2', 'filesreadv2'],
   ['größe', 'gre'],
 ])('names the tool %j for the model %j', (raw, shown) => {
-  expect(names([[shop, raw]])).toEqual([shown])
+  expect(names([`shop ${raw}`])).toEqual([shown])
 })
 
 test('keeps 64 characters, and cuts 65 with a hash at the end', () => {
-  const [exact] = names([[shop, 'a'.repeat(64)]])
-  const [cut] = names([[shop, 'a'.repeat(65)]])
+  const [exact] = names([`shop ${'a'.repeat(64)}`])
+  const [cut] = names([`shop ${'a'.repeat(65)}`])
   expect(exact).toBe('a'.repeat(64))
   expect(cut).toMatch(/^a{55}_[0-9a-f]{8}$/)
 })
 
 test('keeps long names apart that differ only at the end', () => {
   const long = 'x'.repeat(80)
-  const [one, two] = names([
-    [shop, `${long}1`],
-    [shop, `${long}2`],
-  ])
+  const [one, two] = names([`shop ${long}1`, `shop ${long}2`])
   expect(one).not.toBe(two)
 })
 
 test.each(['', '   .', '工具', '!!!'])(
   'uses a hash for %j, which has no allowed character',
   (raw) => {
-    const [name] = names([[shop, raw]])
+    const [name] = names([`shop ${raw}`])
     expect(name).toMatch(/^(?:tool_[0-9a-f]{8}|_)$/)
   },
 )
 
 test('gives different hashes to names without any allowed character', () => {
-  const [one, two] = names([
-    [shop, '工具'],
-    [shop, '道具'],
-  ])
+  const [one, two] = names(['shop 工具', 'shop 道具'])
   expect(one).toMatch(/^tool_[0-9a-f]{8}$/)
   expect(one).not.toBe(two)
 })
 
 test('keeps the plain name for the first server, and adds a suffix for the later one, with a warning', () => {
   const entries: ToolLogEntry[] = []
-  const shown = names(
-    [
-      [shop, 'search'],
-      [bank, 'search'],
-    ],
-    false,
-    (entry) => void entries.push(entry),
-  )
+  const shown = names(['shop search', 'bank search'], false, (entry) => void entries.push(entry))
   expect(shown).toEqual(['search', expect.stringMatching(/^search_[0-9a-f]{8}$/)])
   expect(entries).toEqual([
     expect.objectContaining({ code: 'NAME_COLLISION', server: 'bank', tool: 'search' }),
@@ -76,37 +61,20 @@ test('keeps the plain name for the first server, and adds a suffix for the later
 })
 
 test('keeps names apart that become equal when characters are removed', () => {
-  const shown = names([
-    [shop, 'a.b'],
-    [shop, 'ab'],
-    [shop, 'a b'],
-    [shop, 'a_b'],
-  ])
+  const shown = names(['shop a.b', 'shop ab', 'shop a b', 'shop a_b'])
   expect(new Set(shown).size).toBe(4)
   expect(shown[0]).toBe('ab')
   expect(shown[2]).toBe('a_b')
 })
 
 test('keeps apart the same tool three times, and a plain name that looks like a suffix', () => {
-  const [, suffixed = ''] = names([
-    [shop, 'run'],
-    [shop, 'run'],
-  ])
-  const shown = names([
-    [shop, suffixed],
-    [shop, 'run'],
-    [shop, 'run'],
-    [shop, 'run'],
-  ])
+  const [, suffixed = ''] = names(['shop run', 'shop run'])
+  const shown = names([`shop ${suffixed}`, 'shop run', 'shop run', 'shop run'])
   expect(new Set(shown).size).toBe(4)
 })
 
 test('depends only on the tools, so a stored conversation fits the next process', () => {
-  const tools = [
-    [shop, 'search'],
-    [bank, 'search'],
-    [bank, '工具'],
-  ] as const
+  const tools = ['shop search', 'bank search', 'bank 工具'] as const
   expect(names(tools)).toEqual(names(tools))
   expect(names(tools)).toMatchInlineSnapshot(`
     [
@@ -118,24 +86,13 @@ test('depends only on the tools, so a stored conversation fits the next process'
 })
 
 test('treats one server in two folders as two', () => {
-  const [, one] = names([
-    [shop, 'x'],
-    [{ slug: 'shop', folderPath: 'A' }, 'x'],
-  ])
-  const [, two] = names([
-    [shop, 'x'],
-    [{ slug: 'shop', folderPath: 'B' }, 'x'],
-  ])
+  const [, one] = names(['shop x', 'A/shop x'])
+  const [, two] = names(['shop x', 'B/shop x'])
   expect(one).not.toBe(two)
 })
 
 test('puts a prefix per server before every name, within the limit', () => {
-  const tools = [
-    [shop, 'search'],
-    [bank, 'search'],
-    [bank, '工具'],
-    [bank, 'x'.repeat(62)],
-  ] as const
+  const tools = ['shop search', 'bank search', 'bank 工具', `bank ${'x'.repeat(62)}`] as const
   expect(names(tools, true)).toEqual([
     'shop_search',
     'bank_search',
@@ -146,20 +103,10 @@ test('puts a prefix per server before every name, within the limit', () => {
 
 test('makes the same name beside any other tools', () => {
   const long = 'x'.repeat(80)
-  const [alone] = names([[bank, long]])
-  const [, beside] = names([
-    [shop, long],
-    [bank, long],
-  ])
+  const [alone] = names([`bank ${long}`])
+  const [, beside] = names([`shop ${long}`, `bank ${long}`])
   expect(beside).toBe(alone)
-  const [, second] = names([
-    [shop, 'search'],
-    [bank, 'search'],
-  ])
-  const [, , third] = names([
-    [shop, 'search'],
-    [shop, 'other'],
-    [bank, 'search'],
-  ])
+  const [, second] = names(['shop search', 'bank search'])
+  const [, , third] = names(['shop search', 'shop other', 'bank search'])
   expect(third).toBe(second)
 })
