@@ -6,6 +6,7 @@ import type { Reporter } from 'vitest/node'
 /** Tests that change, or measure, what belongs to the whole process. They start first. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
   'apps/playground/test/*.test.ts',
+  'packages/langchain-mcp/test/hidden-names.test.ts', // replaces a module
   'packages/langchain-mcp/test/tool-pins.test.ts', // loads modules again
   'packages/mcp-client/test/leaks-of-calls.test.ts', // takes long, and must not be the last one
   'packages/mcp-client/test/leaks.test.ts', // measures the heap
@@ -24,6 +25,13 @@ const IN_A_PROCESS_OF_THEIR_OWN = [
 
 /** Code that was compiled once is not compiled again by each worker, or by each process that a test starts. */
 const COMPILED = fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url))
+
+/** With `LANGGRAPH=lowest`, the tests run on the lowest LangGraph that is supported, also in the processes that they start. */
+const LOWEST = new URL('packages/internal/src/testing/lowest-langgraph.ts', import.meta.url).href
+const lowest =
+  process.env['LANGGRAPH'] === 'lowest'
+    ? { execArgv: ['--import', LOWEST], env: { NODE_OPTIONS: `--import=${LOWEST}` } }
+    : {}
 
 let isFiltered = false
 /** Says at the end of a run that tests were left out, and how to include them. */
@@ -47,7 +55,9 @@ export default defineConfig({
   test: {
     reporters: ['default', leftOut],
     maxWorkers: availableParallelism() + 1, // many tests wait for timers or for processes that start
-    env: { NODE_COMPILE_CACHE: COMPILED },
+    ...lowest,
+    env: { NODE_COMPILE_CACHE: COMPILED, ...lowest.env },
+    hookTimeout: 60_000,
     testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
     expect: { poll: { timeout: 15_000 } }, // the same, for what a test waits for
     // Projects run in the order of their names: the processes that serve one file each come first.

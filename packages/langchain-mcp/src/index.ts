@@ -62,6 +62,7 @@ export {
   isAuthorizationInterrupt,
   isElicitationInterrupt,
   isTaskInterrupt,
+  type AnswerVerdict,
   type ElicitationAnswer,
   type InterruptResume,
   type McpAuthorizationInterrupt,

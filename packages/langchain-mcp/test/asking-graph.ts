@@ -20,7 +20,7 @@ import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { createAgent, fakeModel } from 'langchain'
 import { z } from 'zod'
 import { fanOutToolCalls } from '../src/langgraph.ts'
-import type { InterruptResume, McpElicitationInterrupt } from '../src/index.ts'
+import type { McpElicitationInterrupt } from '../src/index.ts'
 
 /** A call of the model. Its id is its position. */
 export interface Calling {
@@ -38,7 +38,8 @@ export interface Turn {
 /** A graph whose model makes the given calls once, and then answers `done`. */
 export interface AskingGraph {
   start(signal?: AbortSignal): Promise<Turn>
-  resume(resume: InterruptResume, signal?: AbortSignal): Promise<Turn>
+  /** Passes on any answer, as a user interface may send it. */
+  resume(resume: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<Turn>
   /** Continues after a process that was killed. */
   goOn(): Promise<Turn>
 }
@@ -51,6 +52,8 @@ export interface AskingGraphOptions {
     | 'Send of all calls'
     /** `createAgent` as a tool of another agent. */
     | 'sub-agent'
+    /** Two of them that work at the same time, and whose models use the same ids. */
+    | 'parallel sub-agents'
     /** `createAgent` as a node of another graph. */
     | 'subgraph'
   readonly tools: readonly StructuredTool[]
@@ -61,6 +64,8 @@ export interface AskingGraphOptions {
   readonly thread?: string
   /** Additional values in `configurable`. */
   readonly user?: string
+  /** When LangGraph stores what tasks did. @default 'sync' */
+  readonly durability?: 'sync' | 'exit' | undefined
 }
 
 export function askingGraph({
@@ -71,6 +76,7 @@ export function askingGraph({
   store,
   thread = 't1',
   user,
+  durability = 'sync',
 }: AskingGraphOptions): AskingGraph {
   const toolCalls = calls.map(({ name, args = {} }, index) => ({
     type: 'tool_call' as const,
@@ -80,7 +86,7 @@ export function askingGraph({
   }))
   const given = { checkpointer, ...(store !== undefined && { store }) }
   const configurable = { thread_id: thread, ...(user !== undefined && { user }) }
-  const config = { configurable, durability: 'sync' as const }
+  const config = { configurable, durability }
   const invoke = async (input: unknown, signal?: AbortSignal): Promise<Turn> =>
     turnFrom(await run(input, signal))
   const run = runOf(kind, { tools: [...tools], toolCalls, given, config })
@@ -107,7 +113,7 @@ function runOf(
 ): (input: unknown, signal?: AbortSignal) => Promise<unknown> {
   const configOf = (signal: AbortSignal | undefined): object =>
     signal === undefined ? config : { ...config, signal }
-  if (kind === 'sub-agent' || kind === 'subgraph') {
+  if (kind === 'sub-agent' || kind === 'parallel sub-agents' || kind === 'subgraph') {
     const inner = createAgent({ model: modelOf(toolCalls), tools })
     if (kind === 'subgraph') {
       const graph = new StateGraph(MessagesAnnotation)
@@ -126,8 +132,11 @@ function runOf(
       },
       { name: 'helper', schema: z.object({}) },
     )
+    const helpers = kind === 'sub-agent' ? ['outer'] : ['outer-1', 'outer-2']
     const outer = createAgent({
-      model: modelOf([{ type: 'tool_call', id: 'outer', name: 'helper', args: {} }]),
+      model: modelOf(
+        helpers.map((id) => ({ type: 'tool_call', id, name: 'helper', args: {} }) as const),
+      ),
       tools: [helper],
       ...given,
     })

@@ -4,16 +4,19 @@ import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { McpClient } from '@x/mcp-client'
-import { elicitationToInterrupt, loadMcpTools, type InterruptResume } from '../src/index.ts'
+import { elicitationToInterrupt, loadMcpTools } from '../src/index.ts'
 import { askingGraph, type AskingGraphOptions, type Calling, type Turn } from './asking-graph.ts'
 
 /** A command of the parent. Without `resume`, the thread starts or continues. */
 export interface Order {
   readonly calls: readonly Calling[]
-  readonly resume?: InterruptResume
+  readonly resume?: Readonly<Record<string, unknown>>
   readonly goOn?: boolean
   /** @default 'fanOutToolCalls' */
   readonly kind?: AskingGraphOptions['kind']
+  readonly thread?: string
+  readonly durability?: 'sync' | 'exit'
+  readonly isWithoutStore?: boolean
 }
 
 /** Messages of the process. */
@@ -30,8 +33,9 @@ const tools = await loadMcpTools(client, { elicitation })
 const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'checkpoints.db'))
 const store = WITH_STORE === '' ? undefined : new SqliteStore(join(DATA_FOLDER, 'store.db'))
 
-process.on('message', ({ calls, resume, goOn, kind = 'fanOutToolCalls' }: Order) => {
-  const graph = askingGraph({ kind, tools, calls, checkpointer, store })
+process.on('message', ({ resume, goOn, isWithoutStore, ...order }: Order) => {
+  const kept = { checkpointer, store: isWithoutStore === true ? undefined : store }
+  const graph = askingGraph({ kind: 'fanOutToolCalls', tools, ...kept, ...order })
   const turn = resume === undefined ? (goOn ? graph.goOn() : graph.start()) : graph.resume(resume)
   turn
     .then(({ interrupts, answers }): Told => ({

@@ -10,9 +10,10 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createMcpTools, type McpTools } from '../src/index.ts'
+import { innerNames } from '../src/base/langgraph.ts'
 import { CallJournal } from '../src/interrupts/call-journal.ts'
 import type { CallOutcome } from '../src/interrupts/call-outcome.ts'
-import type { GraphPlace } from '../src/interrupts/langgraph.ts'
+import type { GraphPlace } from '../src/interrupts/graph-place.ts'
 import { threadNamespace } from '../src/sessions/call-context.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
@@ -138,10 +139,9 @@ describe('a journal', () => {
       call: 'c1',
       isAlone: true,
       store,
-      saver: { getTuple: () => Promise.resolve({}) },
-      checkpoints: { '': v6({ msecs: Date.now() }) },
-      answersById: undefined,
-      isResumedInside: false,
+      checkpoint: v6({ msecs: Date.now() }),
+      inner: innerNames({ __pregel_checkpointer: { getTuple: () => Promise.resolve({}) } }),
+      reads: new Map(),
     }
   }
 
@@ -165,8 +165,8 @@ describe('a journal', () => {
 
   test('does not send a call whose record may have expired', async () => {
     const send = vi.fn<() => Promise<CallOutcome>>()
-    const checkpoints = { '': v6({ msecs: Date.now() - 31 * DAY_MS }) }
-    const place = { ...placeOf(new InMemoryStore()), checkpoints }
+    const checkpoint = v6({ msecs: Date.now() - 31 * DAY_MS })
+    const place = { ...placeOf(new InMemoryStore()), checkpoint }
     const outcome = await new CallJournal().once({ origin, place, number: 0 }, send)
     expect(outcome).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
     expect(send).not.toHaveBeenCalled()

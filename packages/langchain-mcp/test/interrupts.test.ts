@@ -29,6 +29,7 @@ import {
   type Turn,
 } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
+import { isLowestLangGraph } from './lowest-langgraph.ts'
 
 interface Era {
   readonly era: 'legacy' | 'modern'
@@ -128,6 +129,8 @@ const kinds = ['createAgent', 'fanOutToolCalls', 'sub-agent', 'subgraph'] as con
 const table = [modern, legacy].flatMap((era) => kinds.map((kind) => ({ ...era, kind })))
 
 describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
+  // LangGraph before 1.7 shows one of the questions that wait in an inner graph.
+  const shown = isLowestLangGraph && (kind === 'sub-agent' || kind === 'subgraph') ? 1 : 2
   const graphOf = (
     { tools }: Setting,
     calls: readonly Calling[],
@@ -140,10 +143,10 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
       await using here = await setting(era)
       const graph = graphOf(here, [pay, ask('Ada?'), ask('Bob?')], { store })
       const stopped = await graph.start()
-      expect(stopped.interrupts).toHaveLength(2)
+      expect(stopped.interrupts).toHaveLength(shown)
       expect(here.server.executions(pay.name)).toBe(1)
       const done = await answerAll(graph, stopped, ({ value }) => {
-        const asked = value.key.startsWith('call-1:') ? 'Ada?' : 'Bob?'
+        const asked = value.call === 'call-1' ? 'Ada?' : 'Bob?'
         expect(Object.values(value.requests)).toMatchObject([{ message: asked }])
       })
       expect(done.answers).toMatchObject({
@@ -162,7 +165,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
     const stopped = await graph.start()
     const [responses = {}] = accepting(stopped, () => 'Ada')
     const again = await graph.resume({ responses })
-    expect(again.interrupts).toHaveLength(2)
+    expect(again.interrupts).toHaveLength(shown)
     for (const { value } of again.interrupts) {
       expect(value).toMatchObject({ problem: expect.stringMatching(/^Several calls wait/) })
     }
@@ -356,7 +359,7 @@ test('interrupts and continues a call inside a task of the functional API', asyn
   const config = { configurable: { thread_id: 't1' } }
   const stopped = await flow.invoke('a', config)
   const interrupts = (stopped as unknown as Record<string, Turn['interrupts']>)[INTERRUPT] ?? []
-  expect(interrupts.map(({ value }) => value.key)).toEqual(['a:1'])
+  expect(interrupts.map(({ value }) => value.call)).toEqual(['a'])
   const resume = resumeAll({ interrupts, answers: {} }, () => 'Ada')
   await expect(flow.invoke(new Command({ resume }), config)).resolves.toContain('Ada')
   expect(here.server.executions('confirm')).toBe(1)
@@ -374,10 +377,10 @@ test('assigns a question to the call on whose stream it arrives, also on reused 
     const stopped = await graph.start()
     expect(
       stopped.interrupts.map(({ value }) => [
-        value.key,
+        value.call,
         Object.values(value.requests)[0]?.['message'],
       ]),
-    ).toEqual(names.map((name, index) => [`call-${index}:1`, name]))
+    ).toEqual(names.map((name, index) => [`call-${index}`, name]))
     const done = await graph.resume(resumeAll(stopped, (message) => String(message).toLowerCase()))
     expect(Object.values(done.answers).map(({ text }) => text)).toEqual(
       names.map((name) => `${name} ${name.toLowerCase()}`),

@@ -2,6 +2,7 @@ import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { isRecord } from '@x/internal'
 import { currentRun, type CurrentRun } from '@x/mcp-client'
+import { taskInputOf } from '../base/langgraph.ts'
 import type { ToolLog } from '../base/log.ts'
 import { serverTitle, type JsonSchema, type McpToolOrigin } from '../base/tool-source.ts'
 import type { ValidationError } from '@x/internal/schema-check'
@@ -179,11 +180,8 @@ export type InputResolver = (config: RunnableConfig) => unknown
  * under the names of the state schema. Undefined outside a graph.
  */
 function graphInput(config: RunnableConfig): unknown {
-  // Tool nodes pass the state in the config. Elsewhere LangGraph's own `getCurrentTaskInput` reads it from
-  // the scratchpad.
-  if ('state' in config && isRecord(config.state)) return config.state
-  const scratchpad: unknown = config.configurable?.['__pregel_scratchpad']
-  return isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
+  // Tool nodes pass the state in the config.
+  return 'state' in config && isRecord(config.state) ? config.state : taskInputOf(config)
 }
 
 const inputs = new WeakMap<CurrentRun, Map<InputResolver, unknown>>()

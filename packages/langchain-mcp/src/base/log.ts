@@ -8,6 +8,7 @@ export interface ToolLogEntry {
     | 'TOOL_MISSING' // the agent names a tool that the server does not list
     | 'NAME_COLLISION' // two tools had the same name; the later one got another name
     | 'TOOL_REDEFINED' // the definition differs from the pinned one; the tool is left out
+    | 'LANGGRAPH_UNKNOWN' // this LangGraph does not have something that is needed to judge answers without a key
     | 'NOBODY_ASKED' // a question for a person was declined, because the graph cannot be interrupted
     | 'CLIENT_WARNING' // the client of a server dropped something, or failed at something that failed no call
     | 'DEPRECATED' // a field that has a successor

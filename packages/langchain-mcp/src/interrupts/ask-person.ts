@@ -1,153 +1,169 @@
 import { canonicalJson, isRecord } from '@x/internal'
+import type { LangGraphRuntime, StoredInterrupt, TaskWrites } from '../base/langgraph.ts'
 import type { McpToolOrigin } from '../base/tool-source.ts'
 import { noAnswerError } from './call-outcome.ts'
-import { isQuestionOfOurs } from './interrupt-value.ts'
-import {
-  pendingWrites,
-  taskIn,
-  tasksIn,
-  type GraphPlace,
-  type LangGraphRuntime,
-} from './langgraph.ts'
+import { isQuestionOfOurs, isStoppedCall, type AnswerVerdict } from './interrupt-value.ts'
+import { pendingTasks, type GraphPlace } from './graph-place.ts'
 
 interface Asking<Content extends object> {
   readonly origin: McpToolOrigin
   /** Value of the interrupt. */
   readonly question: { readonly key: string }
-  readonly place: GraphPlace
+  readonly answers: AnswerLog
   /** Returns the content of an answer, or why the answer cannot be used. */
   readonly read: (answer: unknown) => Content | { readonly problem: string }
 }
 
-/** Plain data, because it is stored in the checkpoint. It contains no answer, because answers may be confidential. */
-type Verdict =
-  | { readonly kind: 'accepted'; readonly key: string }
-  | {
-      readonly kind: 'refused'
-      readonly problem: string
-      /** True if only an answer with the key of the question counts from now on. */
-      readonly isKeyNeeded: boolean
-    }
-
 /**
  * Asks a person by an interrupt of the graph, until an answer counts: for questions of a server, and for access.
  * A wrong answer asks again with the reason, and sends nothing.
- *
- * Each verdict is kept in the checkpoint. Else a refused answer could count when the task is executed again,
- * because other calls have been answered since.
  *
  * @throws McpToolError `INPUT_REQUIRED` if the accepted answer was for another question, which the task asked when it
  * was executed before
  */
 export async function askPerson<Content extends object>(
   graph: LangGraphRuntime,
-  { origin, question, place, read }: Asking<Content>,
+  { origin, question, answers, read }: Asking<Content>,
 ): Promise<Content> {
-  const { key } = question
-  const judge = taskIn(
-    { graph, place },
-    `mcp:${place.toolCallId}:answer`,
-    async (answer: unknown, isKeyNeeded: boolean): Promise<Verdict> => {
-      const content = read(answer)
-      const givenKey = isRecord(answer) ? answer['key'] : undefined
-      if (givenKey !== undefined && givenKey !== key) {
-        return refused('This was the answer to an older question, or to another call')
-      }
-      if ('problem' in content) return refused(content.problem)
-      if (givenKey === key) return { kind: 'accepted', key }
-      const problem = await addressProblem(answer, { key, isKeyNeeded, place })
-      return problem === undefined ? { kind: 'accepted', key } : refused(problem, true)
-    },
-  )
-  let isKeyNeeded = false
   let problem: string | undefined
   for (;;) {
     const answer: unknown = graph.interrupt({
       ...question,
+      ...answers.about,
       ...(problem !== undefined && { problem }),
     })
-    const verdict = await judge(answer, isKeyNeeded)
-    if (verdict.kind === 'accepted') {
-      const content = read(answer)
-      if (verdict.key === key && !('problem' in content)) return content
-      throw noAnswerError(origin, 'elicitation/create')
+    const content = read(answer)
+    const unusable = 'problem' in content ? content.problem : undefined
+    const verdict = await answers.judge(answer, question.key, unusable !== undefined)
+    if (verdict !== 'ok') {
+      problem = (verdict === 'unusable' ? unusable : undefined) ?? problemOf(verdict, question.key)
+      continue
     }
-    problem = verdict.problem
-    isKeyNeeded ||= verdict.isKeyNeeded
+    if ('problem' in content) throw noAnswerError(origin, 'elicitation/create')
+    return content
   }
 }
 
-function refused(problem: string, isKeyNeeded = false): Verdict {
-  return { kind: 'refused', problem, isKeyNeeded }
-}
-
-/** A question, and the call that received an answer without a key for it. */
-interface Unkeyed {
-  readonly key: string
-  /** True if an answer to this question was refused before, because it could have been for another one. */
-  readonly isKeyNeeded: boolean
-  readonly place: GraphPlace
-}
-
-/**
- * Returns why an answer without a key does not count: the question was not shown, or the answer could be for
- * another one. It counts if it names the interrupt by id, or if no other task waits. LangGraph passes an
- * answer without an id to each waiting task, and may pass it again to a task that is executed later.
- */
-async function addressProblem(
-  answer: unknown,
-  { key, isKeyNeeded, place }: Unkeyed,
-): Promise<string | undefined> {
-  const { own, isOnlyOne } = await waitingTasks(place, answer)
-  if (!isRecord(own) || own['key'] !== key) {
-    return 'This question was not shown before: look at it, and answer again'
+function problemOf(verdict: AnswerVerdict, key: string): string {
+  const advice = `Resume with elicitationResume(), or with { [id of the interrupt]: { key: '${key}', … } }`
+  switch (verdict) {
+    case 'other question':
+      return 'This was the answer to an older question, or to another call'
+    case 'not shown':
+      return `This question was not shown before: look at it, and answer again. ${advice}`
+    default:
+      return `Several calls waited for an answer, and this one does not say which call it is for. ${advice}`
   }
-  const { answersById } = place
-  const isForThisCall =
-    answersById === undefined ? isOnlyOne && !isKeyNeeded : answersById.includes(answer)
-  if (isForThisCall) return undefined
-  return 'Several calls waited for an answer, and this one does not say which call it is for. Resume with elicitationResume(), or with the id of the interrupt: { [id]: answer }'
-}
-
-/** The interrupts in the checkpoint that wait for an answer. */
-interface WaitingTasks {
-  /** Value of this task's interrupt; undefined if it does not wait. */
-  readonly own: unknown
-  /** True if this task waits, and no other task of the thread. */
-  readonly isOnlyOne: boolean
 }
 
 /**
- * Reads from the checkpoint which tasks wait for an answer, in the graph of this call and in each outer
- * graph. LangGraph passes an answer that names no interrupt to every waiting task.
+ * The answers that one execution of a task received, in their order.
  *
- * @param answer a finished task of another kind counts as waiting if this answer may have finished it
+ * A resumed task is executed again from its start, with all its answers. A verdict about an answer without a key must
+ * stay what it was, although other calls have been answered since. So each question carries the verdicts before it, and
+ * LangGraph keeps the question in the checkpoint. An answer with the key of its question needs no record.
  */
-async function waitingTasks(place: GraphPlace, answer: unknown): Promise<WaitingTasks> {
-  let own: unknown
-  let isOnlyOne = true
+export class AnswerLog {
+  readonly #place: GraphPlace
+  readonly #warnOfUnknown: (what: string) => void
+  readonly #verdicts: AnswerVerdict[] = []
+
+  constructor(place: GraphPlace, warnOfUnknown: (what: string) => void) {
+    this.#place = place
+    this.#warnOfUnknown = warnOfUnknown
+  }
+
+  /** Fields of each question of the call. */
+  get about(): { readonly call: string; readonly history: readonly AnswerVerdict[] } {
+    const { missing } = this.#place.inner
+    if (missing.length > 0) this.#warnOfUnknown(`it does not set ${missing.join(' and ')}`)
+    return { call: this.#place.call, history: [...this.#verdicts] }
+  }
+
+  /** Decides whether an answer counts for the question with this key. */
+  async judge(answer: unknown, key: string, isUnusable: boolean): Promise<AnswerVerdict> {
+    const given = isRecord(answer) ? answer['key'] : undefined
+    const verdict =
+      given === undefined
+        ? await this.#judgeUnkeyed(answer, key, isUnusable)
+        : given === key
+          ? isUnusable
+            ? 'unusable'
+            : 'ok'
+          : 'other question'
+    this.#verdicts.push(verdict)
+    return verdict
+  }
+
+  async #judgeUnkeyed(answer: unknown, key: string, isUnusable: boolean): Promise<AnswerVerdict> {
+    const number = this.#verdicts.length
+    const { id, value, task } = await this.#stored()
+    const history = value?.history ?? []
+    const earlier = history[number]
+    if (earlier !== undefined) return earlier
+    if (isUnusable) return 'unusable'
+    const isNewest = number === history.length
+    // LangGraph 1.4 executes a finished task of an inner graph again. Its last answer was accepted.
+    if (isNewest && task?.isFinished === true) return 'ok'
+    if (!isNewest || value?.key !== key) return 'not shown'
+    const { answersById } = this.#place.inner
+    if (answersById !== undefined) {
+      const isForThis = typeof id === 'string' && id in answersById
+      return isForThis && isSame(answersById[id], answer) ? 'ok' : 'which one?'
+    }
+    const sinceAccepted = this.#verdicts.slice(this.#verdicts.lastIndexOf('ok') + 1)
+    const wasRefused = sinceAccepted.includes('which one?')
+    return !wasRefused && (await isOnlyWaiting(this.#place, answer)) ? 'ok' : 'which one?'
+  }
+
+  /** Reads the question at which the task stopped, when it was executed before. */
+  async #stored(): Promise<StoredQuestion> {
+    const task = (await pendingTasks(this.#place)).get(this.#place.task)
+    if (task?.isInterrupted === true && task.interrupts.length === 0) {
+      this.#warnOfUnknown('a checkpoint contains an interrupt in another form')
+    }
+    for (const { id, value } of task?.interrupts.toReversed() ?? []) {
+      if (isStoppedCall(value) && value.call === this.#place.call) return { id, value, task }
+    }
+    return { id: undefined, value: undefined, task }
+  }
+}
+
+interface StoredQuestion {
+  readonly id: StoredInterrupt['id']
+  readonly value: { readonly key: string; readonly history: readonly AnswerVerdict[] } | undefined
+  readonly task: TaskWrites | undefined
+}
+
+/**
+ * Returns true if no other task waits for an answer, in the graph of this call and in each outer graph. LangGraph passes
+ * an answer that names no interrupt to every waiting task, and may pass it again to a task that is executed later.
+ */
+async function isOnlyWaiting(place: GraphPlace, answer: unknown): Promise<boolean> {
   const path = place.namespace.split('|')
-  for (let level = 0; path.length > 0; level++) {
+  while (path.length > 0) {
     const task = path.pop()
     if (task === undefined || /^\d*$/.test(task)) continue // a number separates the graphs inside one task
-    const graph = path.join('|')
-    const waiting = waitingIn(await pendingWrites(place, graph), answer)
     const id = task.slice(task.lastIndexOf(':') + 1)
-    isOnlyOne &&= waiting.size === 1 && waiting.has(id)
-    if (level === 0) own = waiting.get(id)
+    const waiting = waitingIn(await pendingTasks(place, path.join('|')), answer)
+    if (waiting.length !== 1 || waiting[0] !== id) return false
   }
-  return { own, isOnlyOne }
+  return true
 }
 
-/** Returns the values of waiting interrupts, by task id. */
-function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<string, unknown> {
-  const waiting = new Map<string, unknown>()
-  for (const [id, task] of tasksIn(writes)) {
-    if (!task.isInterrupted) continue
-    // Questions of this package refuse an answer that other tasks wait for too.
-    const mayHaveTakenIt =
-      !isQuestionOfOurs(task.interrupt) && canonicalJson(task.answer) === canonicalJson(answer)
-    if (!task.isFinished || mayHaveTakenIt) waiting.set(id, task.interrupt)
-  }
-  return waiting
+/** Returns the ids of waiting tasks. */
+function waitingIn(tasks: ReadonlyMap<string, TaskWrites>, answer: unknown): readonly string[] {
+  return [...tasks]
+    .filter(([, task]) => task.isInterrupted && (!task.isFinished || mayHaveTaken(task, answer)))
+    .map(([id]) => id)
+}
+
+/** Returns true if this answer may have finished a task. Questions of this package refuse one that others wait for too. */
+function mayHaveTaken({ interrupts, answer: taken }: TaskWrites, answer: unknown): boolean {
+  const areOurs = interrupts.length > 0 && interrupts.every(({ value }) => isQuestionOfOurs(value))
+  return !areOurs && isSame(taken, answer)
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return canonicalJson(one) === canonicalJson(other)
 }

@@ -3,7 +3,7 @@ import type { McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
 import { isElicitationInterrupt, isTaskInterrupt } from './interrupt-value.ts'
-import { pendingWrites, startOf, tasksIn, type GraphPlace } from './langgraph.ts'
+import { pendingTasks, startOf, type GraphPlace } from './graph-place.ts'
 
 /** A round of a call that is about to be sent. */
 interface Sending {
@@ -73,8 +73,8 @@ export class CallJournal {
     if (this.#sent.has(JSON.stringify([thread, task, call, 0]))) return true
     const record = recordOf({ place, number: 0 })
     if (record && (await record.store.get(record.namespace, record.key)) != null) return true
-    const interrupt = tasksIn(await pendingWrites(place)).get(task)?.interrupt
-    return isTaskInterrupt(interrupt) || isElicitationInterrupt(interrupt)
+    const { interrupts = [] } = (await pendingTasks(place)).get(task) ?? {}
+    return interrupts.some(({ value }) => isTaskInterrupt(value) || isElicitationInterrupt(value))
   }
 
   /** Waits until expired records are deleted, for at most 2 s. Never rejects. */

@@ -11,6 +11,7 @@ import type {
 import type { InputRequest } from '@x/mcp-transport'
 import { randomUUID } from 'node:crypto'
 import { toolErrorFrom, type McpToolError } from '../base/errors.ts'
+import type { LangGraphRuntime } from '../base/langgraph.ts'
 import {
   serverTitle,
   type McpToolOrigin,
@@ -19,7 +20,7 @@ import {
   type ToolCallOptions,
   type ToolResult,
 } from '../base/tool-source.ts'
-import { askPerson } from './ask-person.ts'
+import { AnswerLog, askPerson } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import type { CallJournal } from './call-journal.ts'
 import {
@@ -42,7 +43,7 @@ import {
   type McpElicitationInterrupt,
   type McpTaskInterrupt,
 } from './interrupt-value.ts'
-import { taskIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
+import { questionKey, taskIn, type GraphPlace } from './graph-place.ts'
 import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
 
 /** One call of a tool. */
@@ -71,6 +72,8 @@ export interface SharedByCalls {
   readonly humanTimeoutMs: number
   readonly journal: CallJournal
   readonly held: HeldCalls
+  /** Warns that LangGraph does not have something, or wrote something in an unknown form. */
+  readonly warnOfUnknown: (what: string) => void
 }
 
 /** Limit of rounds of questions in one call. */
@@ -132,8 +135,12 @@ export class CallRounds {
       if (outcome.kind === 'task' && isAborted) return this.send({ task: outcome.reference }, place)
       return outcome
     })
+    const answers = new AnswerLog(place, this.#shared.warnOfUnknown)
     const [server, tool] = [serverTitle(origin.server), origin.toolName]
-    const aboutQuestion = (key: string) => ({ key, server, tool })
+    const aboutQuestion = (question: number | 'task') => {
+      const key = questionKey(place, question)
+      return { key, server, tool, ...answers.about }
+    }
     let round = FIRST_ROUND
     for (;;) {
       const outcome = callOutcomeFrom(await step(round))
@@ -142,7 +149,7 @@ export class CallRounds {
       if (outcome.kind === 'task') {
         const { reference, message } = outcome
         if (this.#interruptsForTasks(place)) {
-          const about = aboutQuestion(`${place.toolCallId}:task`)
+          const about = aboutQuestion('task')
           const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
           graph.interrupt(value)
         }
@@ -151,7 +158,7 @@ export class CallRounds {
       }
       const number = round.number + 1
       if (number > MAX_ROUNDS) throw this.#giveUp(place)
-      const about = aboutQuestion(`${place.toolCallId}:${number}`)
+      const about = aboutQuestion(number)
       if (outcome.kind === 'asked') {
         const { requests } = outcome
         const params = Object.entries(requests).map(([name, one]) => [name, one.params ?? {}])
@@ -162,8 +169,14 @@ export class CallRounds {
           requests: Object.fromEntries(params),
         }
         const read = (answer: unknown) => answersFrom(answer, requests)
-        const { answers } = await askPerson(graph, { origin, question, place, read })
-        round = { number, asked: outcome, answers, callback: undefined, task: outcome.task }
+        const given = await askPerson(graph, { origin, question, answers, read })
+        round = {
+          number,
+          asked: outcome,
+          answers: given.answers,
+          callback: undefined,
+          task: outcome.task,
+        }
       } else {
         const { url, problem } = outcome
         const question: McpAuthorizationInterrupt = {
@@ -172,7 +185,7 @@ export class CallRounds {
           url,
           ...(problem !== undefined && { problem }),
         }
-        const asking = { origin, question, place, read: callbackFrom }
+        const asking = { origin, question, answers, read: callbackFrom }
         const { callback } = await askPerson(graph, asking)
         round = { ...round, number, callback }
       }

@@ -1,6 +1,7 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { check, type Checks } from '@x/internal'
 import type { ClientHandlers } from '@x/mcp-client'
+import { loadLangGraph } from '../base/langgraph.ts'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { assertOptions } from '../base/options.ts'
 import type { ToolResult } from '../base/tool-source.ts'
@@ -9,7 +10,7 @@ import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
 import { noAnswerError } from './call-outcome.ts'
 import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
-import { graphPlaceOf, loadLangGraph } from './langgraph.ts'
+import { graphPlaceOf } from './graph-place.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
 
 /**
@@ -69,7 +70,8 @@ export class ElicitationToInterrupt {
     this.#isOfClient = isOfClient
     this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
-    this.#shared = { handlers, authorization, humanTimeoutMs, journal, held }
+    const warnOfUnknown = warningOnce(log)
+    this.#shared = { handlers, authorization, humanTimeoutMs, journal, held, warnOfUnknown }
     this.handlers = {
       ...handlers,
       elicitation: (params, context) => {
@@ -87,7 +89,7 @@ export class ElicitationToInterrupt {
    */
   async callTool(call: InterruptibleCall): Promise<ToolResult> {
     const { config } = call.options
-    const place = graphPlaceOf(config)
+    const place = await graphPlaceOf(config)
     const graph = place && (await loadLangGraph())
     if (this.#isOfClient) {
       const { source, origin, args, options } = call
@@ -109,7 +111,7 @@ export class ElicitationToInterrupt {
 
   /** Returns true if a call was sent before the graph was resumed. */
   async wasSent(config: ToolRunnableConfig): Promise<boolean> {
-    const place = graphPlaceOf(config)
+    const place = await graphPlaceOf(config)
     return place !== undefined && (await this.#shared.journal.wasSent(place))
   }
 
@@ -157,6 +159,21 @@ export function answeringFrom(
       sampling: sampling ?? elicitation.handlers.sampling,
       roots: roots ?? elicitation.handlers.roots,
     },
+  }
+}
+
+/** Returns a function that warns at its first call: other versions of LangGraph may name or write things differently. */
+function warningOnce(log: ToolLog): (what: string) => void {
+  let hasWarned = false
+  return function warnOfUnknown(what) {
+    if (hasWarned) return
+    hasWarned = true
+    log({
+      level: 'warning',
+      code: 'LANGGRAPH_UNKNOWN',
+      message: `This version of LangGraph is not known: ${what}. Answers to questions of MCP servers count if they contain the key of their question, as elicitationResume() returns them. Others may be refused`,
+      server: 'all',
+    })
   }
 }
 

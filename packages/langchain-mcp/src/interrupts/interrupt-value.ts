@@ -3,10 +3,20 @@ import type { TaskReference } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import { SchemaCheck } from '@x/internal/schema-check'
 
+/**
+ * What became of an answer. `unusable`: its content does not fit; `other question`: its key was that of another
+ * question; `not shown` and `which one?`: it had no key, and the question was new, or several calls waited.
+ */
+export type AnswerVerdict = 'ok' | 'unusable' | 'other question' | 'not shown' | 'which one?'
+
 /** A question of an MCP server, as the value of an interrupt. */
 interface ServerInterrupt {
-  /** Identifies this question. An answer with an older key is refused. */
+  /** Identifies this question. An answer with this key always counts for it, and one with another key never. */
   readonly key: string
+  /** The id of the model's call, with a number if the model used the id again in one node. */
+  readonly call: string
+  /** What became of earlier answers for this call, for this package. It contains none of them. */
+  readonly history: readonly AnswerVerdict[]
   /** Slug of the server, else its name. */
   readonly server: string
   /** Name of the tool on the server. */
@@ -77,6 +87,15 @@ export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizat
 
 export function isQuestionOfOurs(value: unknown): boolean {
   return isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
+}
+
+/** A call that stopped at an interrupt of this package, as a checkpoint contains it. */
+export function isStoppedCall(value: unknown): value is ServerInterrupt {
+  return (
+    (isQuestionOfOurs(value) || isTaskInterrupt(value)) &&
+    isRecord(value) &&
+    Array.isArray(value['history'])
+  )
 }
 
 function hasType(value: unknown, type: string): boolean {

@@ -1,6 +1,7 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { McpClientError, type Caller, type ClientHandlers, type Progress } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
+import { executionOf } from '../base/langgraph.ts'
 import {
   originKey,
   serverTitle,
@@ -10,7 +11,7 @@ import {
 } from '../base/tool-source.ts'
 import { toThreadId } from '../sessions/call-context.ts'
 import type { ElicitationAnswer } from './interrupt-value.ts'
-import type { GraphPlace } from './langgraph.ts'
+import type { GraphPlace } from './graph-place.ts'
 
 type Elicitation = NonNullable<ClientHandlers['elicitation']>
 type ElicitParams = Parameters<Elicitation>[0]
@@ -22,13 +23,17 @@ export class ToolCaller implements Caller {
   /** Id of the thread, or `''`. A session never serves two principals, so no principal is needed. */
   readonly owner: string
   readonly toolCallId: string | undefined
+  /** Namespace of the graph's task. Agents that work at the same time may use one id for their calls. */
+  readonly #task: string | undefined
   /** The open request, if a person can be asked. */
   live: LiveCall | undefined
   /** Set if the server lost the session during the call. */
   replaced: SessionReplaced | undefined
 
-  constructor(origin: McpToolOrigin, { configurable, toolCall }: ToolRunnableConfig) {
+  constructor(origin: McpToolOrigin, config: ToolRunnableConfig) {
+    const { configurable, toolCall } = config
     this.origin = origin
+    this.#task = executionOf(config)?.checkpointNs
     this.owner = toThreadId(configurable?.['thread_id']) ?? ''
     this.toolCallId = toolCall?.id
   }
@@ -39,7 +44,8 @@ export class ToolCaller implements Caller {
       other instanceof ToolCaller &&
       other.owner === this.owner &&
       originKey(other.origin) === originKey(this.origin) &&
-      other.toolCallId === this.toolCallId
+      other.toolCallId === this.toolCallId &&
+      other.#task === this.#task
     )
   }
 }

@@ -5,6 +5,7 @@ import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { isRecord } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { SessionScope } from '@x/mcp-client'
+import { isInnerName } from '../base/langgraph.ts'
 
 /** What a session belongs to, beside the server and the principal. */
 export type SessionMode = 'run' | 'thread' | 'shared'
@@ -87,12 +88,9 @@ function storeIn(config: RunnableConfig | undefined): GraphStore | undefined {
   return config !== undefined && 'store' in config ? toGraphStore(config.store) : undefined
 }
 
-/** Fields of `configurable` that belong to LangGraph: they describe a run, not the caller. */
-const INTERNAL = /^__pregel_|^checkpoint_/
-
 /** Returns the caller's own fields of `configurable`. */
 export function ownConfigurable({ configurable = {} }: RunnableConfig): Record<string, unknown> {
-  const own = Object.entries(configurable).filter(([key]) => !INTERNAL.test(key))
+  const own = Object.entries(configurable).filter(([key]) => !isInnerName(key))
   return Object.fromEntries(own)
 }
 

@@ -18,7 +18,7 @@ import type {
 } from '../base/tool-source.ts'
 import { fatalFrom } from '../interrupts/call-outcome.ts'
 import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
-import { failRun } from '../interrupts/langgraph.ts'
+import { failRun } from '../interrupts/graph-place.ts'
 import type { SchemaProjection } from '../schema/schema-projection.ts'
 import type { ToolHooks } from './interceptors.ts'
 import { ToolBinding } from './tool-binding.ts'

@@ -5,7 +5,7 @@ import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
 import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
 import type { ToolResult } from '../base/tool-source.ts'
 import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
-import { idempotencyKeyOf } from '../interrupts/langgraph.ts'
+import { idempotencyKeyOf } from '../interrupts/graph-place.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
 import { runNotificationsFor } from '../interrupts/run-notifications.ts'
 import {

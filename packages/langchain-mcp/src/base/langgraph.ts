@@ -1,0 +1,195 @@
+// What the package reads from LangGraph. Its public API serves wherever it can; the inner names that are needed
+// besides are here and in no other file. Each has a test that it exists, and an answer that is safe without it.
+import { isRecord } from '@x/internal'
+
+/** The functions of LangGraph that are used inside a run. */
+export type LangGraphRuntime = Pick<
+  // oxlint-disable-next-line consistent-type-imports -- an import would stay in types that compile without LangGraph
+  typeof import('@langchain/langgraph'),
+  'interrupt' | 'task' | 'getConfig' | 'getCurrentTaskInput' | 'GraphInterrupt'
+>
+
+let loading: Promise<LangGraphRuntime | undefined> | undefined
+
+/**
+ * Loads LangGraph at the first call in a graph, so that users without graphs need not install it. Resolves
+ * to undefined if it is not installed.
+ */
+export function loadLangGraph(): Promise<LangGraphRuntime | undefined> {
+  loading ??= import('@langchain/langgraph').catch(() => undefined)
+  return loading
+}
+
+/** LangGraph's public description of the running task (`config.executionInfo`). */
+export interface Execution {
+  readonly taskId: string
+  /** Namespace of the task: the tasks that contain it, then its own name and id. */
+  readonly checkpointNs: string
+  /** The checkpoint from which the task was started. */
+  readonly checkpointId: string
+}
+
+/** Returns undefined outside a graph. It is another object in each attempt of the task. */
+export function executionOf(config: object | undefined): Execution | undefined {
+  const info: unknown = config && 'executionInfo' in config ? config.executionInfo : undefined
+  return isExecution(info) ? info : undefined
+}
+
+function isExecution(info: unknown): info is Execution {
+  return (
+    isRecord(info) &&
+    ['taskId', 'checkpointNs', 'checkpointId'].every((name) => typeof info[name] === 'string')
+  )
+}
+
+/** Returns the input of the running task: the state of the graph, or what a `Send` contains. Undefined outside a graph. */
+export async function taskInputOf(config: object): Promise<unknown> {
+  if (executionOf(config) === undefined) return undefined
+  try {
+    return (await loadLangGraph())?.getCurrentTaskInput(config)
+  } catch {
+    return undefined // LangGraph throws if a task has no input
+  }
+}
+
+/** The method of a checkpoint saver that is used here. */
+export interface CheckpointReader {
+  getTuple(config: {
+    readonly configurable: Readonly<Record<string, unknown>>
+  }): Promise<{ readonly pendingWrites?: readonly unknown[] } | undefined>
+}
+
+/** What only inner names of LangGraph tell about a task. */
+export interface InnerNames {
+  /** False if the graph has no checkpointer. True if that is not known: LangGraph refuses an interrupt then. */
+  readonly canInterrupt: boolean
+  /** Without it, only an answer with the key of its question counts. */
+  readonly saver: CheckpointReader | undefined
+  /**
+   * Ids of the checkpoints from which the task and its outer graphs were started, by namespace. Without them, the
+   * newest checkpoint of an outer graph is read.
+   */
+  readonly checkpoints: Readonly<Record<string, unknown>>
+  /**
+   * The answers that resumed the graph, by the ids of interrupts. Undefined if no ids were given. Without it, an answer
+   * counts only if one question waits.
+   */
+  readonly answersById: Readonly<Record<string, unknown>> | undefined
+  /**
+   * True if the task may have been executed before, with answers. Only then the checkpoint is read for what LangGraph
+   * forgets: 1.4 executes the finished `task()`s of inner graphs again; and where several tasks take an answer
+   * without an id, all versions drop other writes from memory (`consumeNullResume` in `pregel/algo.ts`). True if that is not known.
+   */
+  readonly isResumed: boolean
+  /** The names that this version of LangGraph does not have. */
+  readonly missing: readonly string[]
+}
+
+export function innerNames(configurable: Readonly<Record<string, unknown>> = {}): InnerNames {
+  const saver = configurable['__pregel_checkpointer']
+  const byId = configurable['__pregel_resume_map']
+  const checkpoints = configurable['checkpoint_map']
+  // LangGraph sets both in every task, also without a checkpointer.
+  const missing = ['__pregel_checkpointer', 'checkpoint_map'].filter(
+    (name) => !(name in configurable),
+  )
+  return {
+    canInterrupt: Boolean(saver) || !('__pregel_checkpointer' in configurable),
+    saver: isReader(saver) ? saver : undefined,
+    checkpoints: isRecord(checkpoints) ? checkpoints : {},
+    answersById: isRecord(byId) ? byId : undefined,
+    isResumed: configurable['__pregel_resuming'] === true || hasAnswers(configurable),
+    missing,
+  }
+}
+
+function hasAnswers(configurable: Readonly<Record<string, unknown>>): boolean {
+  const scratchpad = configurable['__pregel_scratchpad']
+  if (!isRecord(scratchpad) || !Array.isArray(scratchpad['resume'])) return true
+  return scratchpad['resume'].length > 0 || scratchpad['nullResume'] !== undefined
+}
+
+function isReader(value: unknown): value is CheckpointReader {
+  return isRecord(value) && typeof value['getTuple'] === 'function'
+}
+
+/** Returns true for a field of `configurable` that belongs to LangGraph: it describes a run, not the caller. */
+export function isInnerName(name: string): boolean {
+  return /^__pregel_|^checkpoint_/.test(name)
+}
+
+/** Trigger of a task for a `Send`, and of a `task()` of the functional API. */
+export function isPushed(metadata: Readonly<Record<string, unknown>> = {}): boolean {
+  const triggers = metadata['langgraph_triggers']
+  return Array.isArray(triggers) && triggers[0] === '__pregel_push'
+}
+
+/** An interrupt at which a task stopped. */
+export interface StoredInterrupt {
+  readonly id: unknown
+  readonly value: unknown
+}
+
+/** The writes of one task in a checkpoint. */
+export interface TaskWrites {
+  /** True if the task stopped at an interrupt, also at one in an unknown form. */
+  readonly isInterrupted: boolean
+  /** The interrupts in the newest write. */
+  readonly interrupts: readonly StoredInterrupt[]
+  /** The last answer that the task received. */
+  readonly answer: unknown
+  /** LangGraph does not execute a finished task again, except for 1.4 in inner graphs. */
+  readonly isFinished: boolean
+  /** What a `task()` of the functional API returned. */
+  readonly returned: { readonly value: unknown } | undefined
+}
+
+/** Channels of writes that do not finish a task. */
+const UNFINISHED = new Set([
+  '__interrupt__',
+  '__resume__',
+  '__error__',
+  '__error_source_node__',
+  '__scheduled__',
+])
+
+const NO_WRITES: TaskWrites = {
+  isInterrupted: false,
+  interrupts: [],
+  answer: undefined,
+  isFinished: false,
+  returned: undefined,
+}
+
+/** Reads the writes of a checkpoint, by the ids of their tasks. */
+export function tasksIn(writes: readonly unknown[]): ReadonlyMap<string, TaskWrites> {
+  const tasks = new Map<string, TaskWrites>()
+  for (const write of writes) {
+    if (!Array.isArray(write)) continue
+    const [id, channel, value]: readonly unknown[] = write
+    if (typeof id !== 'string' || typeof channel !== 'string') continue
+    tasks.set(id, taskWith(tasks.get(id) ?? NO_WRITES, channel, value))
+  }
+  return tasks
+}
+
+function taskWith(task: TaskWrites, channel: string, value: unknown): TaskWrites {
+  switch (channel) {
+    case '__interrupt__':
+      return { ...task, isInterrupted: true, interrupts: interruptsIn(value) }
+    case '__resume__':
+      return { ...task, answer: Array.isArray(value) ? value.at(-1) : value }
+    case '__return__':
+      return { ...task, isFinished: true, returned: { value } }
+    default:
+      return UNFINISHED.has(channel) ? task : { ...task, isFinished: true }
+  }
+}
+
+/** LangGraph 1.7 and newer write an array, older ones an object. Anything else is no interrupt that can be read. */
+function interruptsIn(write: unknown): readonly StoredInterrupt[] {
+  return [write]
+    .flat()
+    .filter((one) => isRecord(one))
+    .map(({ id, value }) => ({ id, value }))
+}
