@@ -1,12 +1,13 @@
 // What the package reads from LangGraph. Its public API serves wherever it can; the inner names that are needed
 // besides are here and in no other file. Each has a test that it exists, and an answer that is safe without it.
+import type { RunnableConfig } from '@langchain/core/runnables'
 import { isRecord } from '@x/internal'
 
 /** The functions of LangGraph that are used inside a run. */
 export type LangGraphRuntime = Pick<
   // oxlint-disable-next-line consistent-type-imports -- an import would stay in types that compile without LangGraph
   typeof import('@langchain/langgraph'),
-  'interrupt' | 'task' | 'getConfig' | 'getCurrentTaskInput' | 'GraphInterrupt'
+  'interrupt' | 'task' | 'getConfig' | 'GraphInterrupt'
 >
 
 let loading: Promise<LangGraphRuntime | undefined> | undefined
@@ -42,14 +43,14 @@ function isExecution(info: unknown): info is Execution {
   )
 }
 
-/** Returns the input of the running task: the state of the graph, or what a `Send` contains. Undefined outside a graph. */
-export async function taskInputOf(config: object): Promise<unknown> {
-  if (executionOf(config) === undefined) return undefined
-  try {
-    return (await loadLangGraph())?.getCurrentTaskInput(config)
-  } catch {
-    return undefined // LangGraph throws if a task has no input
-  }
+/**
+ * Returns the input of the running task without loading LangGraph: the state of the graph, or what a `Send` contains.
+ * Undefined outside a graph. The schemas that a model sees are made at once, so `getCurrentTaskInput()`, which has to be
+ * loaded, cannot serve there.
+ */
+export function taskInputOf({ configurable = {} }: RunnableConfig): unknown {
+  const scratchpad: unknown = configurable['__pregel_scratchpad']
+  return isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
 }
 
 /** The method of a checkpoint saver that is used here. */

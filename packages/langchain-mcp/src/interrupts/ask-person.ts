@@ -46,14 +46,12 @@ export async function askPerson<Content extends object>(
 
 function problemOf(verdict: AnswerVerdict, key: string): string {
   const advice = `Resume with elicitationResume(), or with { [id of the interrupt]: { key: '${key}', … } }`
-  switch (verdict) {
-    case 'other question':
-      return 'This was the answer to an older question, or to another call'
-    case 'not shown':
-      return `This question was not shown before: look at it, and answer again. ${advice}`
-    default:
-      return `Several calls waited for an answer, and this one does not say which call it is for. ${advice}`
+  if (verdict === 'other question') {
+    return 'This was the answer to an older question, or to another call'
   }
+  return verdict === 'not shown'
+    ? `This question was not shown before: look at it, and answer again. ${advice}`
+    : `Several calls waited for an answer, and this one does not say which call it is for. ${advice}`
 }
 
 /**

@@ -89,7 +89,7 @@ export class ElicitationToInterrupt {
    */
   async callTool(call: InterruptibleCall): Promise<ToolResult> {
     const { config } = call.options
-    const place = await graphPlaceOf(config)
+    const place = graphPlaceOf(config)
     const graph = place && (await loadLangGraph())
     if (this.#isOfClient) {
       const { source, origin, args, options } = call
@@ -111,7 +111,7 @@ export class ElicitationToInterrupt {
 
   /** Returns true if a call was sent before the graph was resumed. */
   async wasSent(config: ToolRunnableConfig): Promise<boolean> {
-    const place = await graphPlaceOf(config)
+    const place = graphPlaceOf(config)
     return place !== undefined && (await this.#shared.journal.wasSent(place))
   }
 

@@ -98,7 +98,7 @@ function callOf(config: ToolRunnableConfig): string {
 }
 
 /** Returns undefined outside a graph with a checkpointer, and for a call that a model did not make. */
-export async function graphPlaceOf(config: ToolRunnableConfig): Promise<GraphPlace | undefined> {
+export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined {
   const { configurable = {}, toolCall, metadata } = config
   const execution = executionOf(config)
   const toolCallId = toolCall?.id
@@ -115,7 +115,7 @@ export async function graphPlaceOf(config: ToolRunnableConfig): Promise<GraphPla
     checkpoint,
     toolCallId,
     call: callOf(config),
-    isAlone: isAlone(await taskInputOf(config), { id: toolCallId, isSent: isPushed(metadata) }),
+    isAlone: isAlone(taskInputOf(config), { id: toolCallId, isSent: isPushed(metadata) }),
     store: 'store' in config ? toGraphStore(config.store) : undefined,
     inner,
     reads: new Map(),
