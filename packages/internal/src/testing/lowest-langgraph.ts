@@ -1,8 +1,7 @@
 // Replaces LangGraph by the lowest version that the packages support, in the process that imports this first.
 import { registerHooks } from 'node:module'
 
-const NAME = '@langchain/langgraph'
-const newest = packageFolder(import.meta.resolve(NAME))
+const newest = packageFolder(import.meta.resolve('@langchain/langgraph'))
 const lowest = packageFolder(import.meta.resolve('langgraph-lowest'))
 
 registerHooks({
