@@ -1,0 +1,299 @@
+import * as schemas from '@modelcontextprotocol/sdk/types.js'
+import { describe, expect, test } from 'vitest'
+import { repairedParams, repairedResult } from './mcp-answers.ts'
+
+const RESULT_SCHEMAS: Readonly<Record<string, { parse(value: unknown): unknown }>> = {
+  initialize: schemas.InitializeResultSchema,
+  'tools/list': schemas.ListToolsResultSchema,
+  'tools/call': schemas.CallToolResultSchema,
+  'resources/list': schemas.ListResourcesResultSchema,
+  'resources/templates/list': schemas.ListResourceTemplatesResultSchema,
+  'resources/read': schemas.ReadResourceResultSchema,
+  'prompts/list': schemas.ListPromptsResultSchema,
+  'prompts/get': schemas.GetPromptResultSchema,
+  'completion/complete': schemas.CompleteResultSchema,
+  ping: schemas.EmptyResultSchema,
+  'tasks/get': schemas.GetTaskResultSchema,
+}
+
+const input = { type: 'object' }
+const image = { type: 'image', data: 'aGk=', mimeType: 'image/png' }
+const task = {
+  taskId: 't',
+  status: 'working',
+  ttl: null,
+  createdAt: '2026-01-01T00:00:00Z',
+  lastUpdatedAt: '2026-01-01T00:00:00Z',
+}
+const greeting = { protocolVersion: '2025-11-25', serverInfo: { name: 's', version: '1' } }
+
+/** Method, what a server sent, and what the schema of the SDK gets. */
+const table: readonly (readonly [method: string, sent: unknown, read: unknown])[] = [
+  ['ping', [], {}],
+  ['ping', null, {}],
+  ['ping', { _meta: null }, {}],
+  ['initialize', { ...greeting, capabilities: [] }, { ...greeting, capabilities: {} }],
+  ['initialize', { ...greeting, capabilities: null }, { ...greeting, capabilities: {} }],
+  [
+    'initialize',
+    { ...greeting, capabilities: { tools: [], prompts: null, logging: [], completions: null } },
+    { ...greeting, capabilities: { tools: {}, logging: {} } },
+  ],
+  [
+    'initialize',
+    { ...greeting, capabilities: { tools: { listChanged: null } }, instructions: null, _meta: [] },
+    { ...greeting, capabilities: { tools: {} }, _meta: {} },
+  ],
+  ['tools/list', { tools: [], nextCursor: null, _meta: null }, { tools: [] }],
+  ['tools/list', { tools: [], nextCursor: '' }, { tools: [] }],
+  [
+    'tools/list',
+    { tools: { 0: { name: 'a', inputSchema: input } } },
+    { tools: [{ name: 'a', inputSchema: input }] },
+  ],
+  ...[
+    { title: null },
+    { description: null },
+    { annotations: null },
+    { icons: null },
+    { execution: null },
+    { _meta: null },
+    { outputSchema: null },
+    { annotations: { title: null, readOnlyHint: null } },
+    { execution: { taskSupport: null } },
+  ].map((fields) => {
+    const [[name, value] = ['', null]] = Object.entries(fields)
+    const left = value === null ? {} : { [name]: {} }
+    return [
+      'tools/list',
+      { tools: [{ name: 'a', inputSchema: input, ...fields }] },
+      { tools: [{ name: 'a', inputSchema: input, ...left }] },
+    ] as const
+  }),
+  ...[
+    [[], input],
+    [{}, input],
+    [
+      { type: 'object', properties: [] },
+      { type: 'object', properties: {} },
+    ],
+    [{ type: 'object', properties: null, required: null }, input],
+    [
+      { type: 'object', required: { 0: 'a' } },
+      { type: 'object', required: ['a'] },
+    ],
+    [
+      { type: 'object', properties: { a: [], b: true, c: null } },
+      { type: 'object', properties: { a: {}, b: {}, c: {} } },
+    ],
+    [
+      {
+        type: 'object',
+        properties: {
+          a: { type: 'string', title: null, default: null, enum: [null, 'x'], const: null },
+          b: { type: 'object', properties: [], additionalProperties: null },
+          c: { anyOf: [[], { type: 'array', items: [] }], description: null },
+        },
+        $defs: [],
+      },
+      {
+        type: 'object',
+        properties: {
+          a: { type: 'string', default: null, enum: [null, 'x'], const: null },
+          b: { type: 'object', properties: {} },
+          c: { anyOf: [{}, { type: 'array', items: [] }] },
+        },
+        $defs: {},
+      },
+    ],
+  ].map(
+    ([inputSchema, read]) =>
+      [
+        'tools/list',
+        { tools: [{ name: 'a', inputSchema }] },
+        { tools: [{ name: 'a', inputSchema: read }] },
+      ] as const,
+  ),
+  // A call may be repeated because of a hint, so nothing but a boolean counts as one.
+  [
+    'tools/list',
+    { tools: [{ name: 'a', inputSchema: input, annotations: { readOnlyHint: 'true' } }] },
+    { tools: [{ name: 'a', inputSchema: input, annotations: {} }] },
+  ],
+  [
+    'tools/list',
+    { tools: [{ name: 'a', inputSchema: input, icons: [{ src: 'x', sizes: '16x16 32x32' }, {}] }] },
+    {
+      tools: [{ name: 'a', inputSchema: input, icons: [{ src: 'x', sizes: ['16x16', '32x32'] }] }],
+    },
+  ],
+  [
+    'tools/call',
+    { content: null, isError: null, structuredContent: null, _meta: null },
+    { content: [] },
+  ],
+  ['tools/call', { content: [], structuredContent: [] }, { content: [], structuredContent: {} }],
+  ['tools/call', { content: 'hi' }, { content: [{ type: 'text', text: 'hi' }] }],
+  ['tools/call', { content: image }, { content: [image] }],
+  ['tools/call', { content: { 0: image } }, { content: [image] }],
+  ['tools/call', { content: [], isError: 'false' }, { content: [], isError: false }],
+  ['tools/call', { content: [], isError: 'true' }, { content: [], isError: true }],
+  ['tools/call', { content: [], isError: 1 }, { content: [], isError: true }],
+  ...[
+    ['hi', { type: 'text', text: 'hi' }],
+    [
+      { type: 'text', text: 'a', annotations: null, _meta: null },
+      { type: 'text', text: 'a' },
+    ],
+    [
+      { type: 'text', text: 'a', annotations: { audience: ['all', 'user'], priority: 5 } },
+      { type: 'text', text: 'a', annotations: { audience: ['user'], priority: 1 } },
+    ],
+    [
+      { type: 'error', text: 'no' },
+      { type: 'text', text: '{"type":"error","text":"no"}' },
+    ],
+    [
+      { type: 'json', json: { a: null } },
+      { type: 'text', text: '{"type":"json","json":{"a":null}}' },
+    ],
+    [{ text: 'a' }, { type: 'text', text: '{"text":"a"}' }],
+    [null, { type: 'text', text: 'null' }],
+    [7, { type: 'text', text: '7' }],
+    [
+      { type: 'text', text: null },
+      { type: 'text', text: '' },
+    ],
+    [
+      { type: 'image', data: 'no base64!', mimeType: 'image/png' },
+      { type: 'text', text: '{"type":"image","data":"no base64!","mimeType":"image/png"}' },
+    ],
+    [
+      { type: 'image', data: 'aGk=', mimeType: null },
+      { type: 'image', data: 'aGk=', mimeType: 'image/*' },
+    ],
+    [
+      { type: 'resource_link', uri: 'a:b', name: null, size: null },
+      { type: 'resource_link', uri: 'a:b', name: 'a:b' },
+    ],
+    [
+      { type: 'resource', resource: { uri: 'a:b', text: 'x', blob: null, mimeType: null } },
+      { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
+    ],
+  ].map(([sent, read]) => ['tools/call', { content: [sent] }, { content: [read] }] as const),
+  [
+    'resources/list',
+    { resources: [{ uri: 'a:b', name: 'a', size: null, title: null }], nextCursor: null },
+    { resources: [{ uri: 'a:b', name: 'a' }] },
+  ],
+  [
+    'resources/templates/list',
+    { resourceTemplates: [{ uriTemplate: 'a:{b}', name: 'a', annotations: [], mimeType: null }] },
+    { resourceTemplates: [{ uriTemplate: 'a:{b}', name: 'a', annotations: {} }] },
+  ],
+  [
+    'resources/read',
+    { contents: [{ uri: 'a:b', text: null, blob: 'aGk=', _meta: null }] },
+    { contents: [{ uri: 'a:b', blob: 'aGk=' }] },
+  ],
+  [
+    'prompts/list',
+    { prompts: [{ name: 'p', arguments: [{ name: 'a', required: null }], description: null }] },
+    { prompts: [{ name: 'p', arguments: [{ name: 'a' }] }] },
+  ],
+  ['prompts/list', { prompts: [{ name: 'p', arguments: null }] }, { prompts: [{ name: 'p' }] }],
+  [
+    'prompts/get',
+    { description: null, messages: [{ role: 'user', content: 'hi' }] },
+    { messages: [{ role: 'user', content: { type: 'text', text: 'hi' } }] },
+  ],
+  [
+    'completion/complete',
+    { completion: { values: ['a'], total: null, hasMore: null } },
+    { completion: { values: ['a'] } },
+  ],
+  ['tasks/get', { ...task, pollInterval: null, statusMessage: null }, task],
+]
+
+describe('the result of', () => {
+  test.each(table)('%s is read: %j', (method, sent, read) => {
+    const repaired = repairedResult(method, structuredClone(sent))
+    expect(repaired).toEqual(read)
+    expect(RESULT_SCHEMAS[method]?.parse(repaired)).toEqual(read)
+  })
+
+  test.each([
+    ['tools/list', { tools: 'none' }],
+    ['tools/call', { content: 7 }],
+    ['tools/call', { content: [], structuredContent: [1] }],
+    ['initialize', { capabilities: {} }],
+  ])('%s that cannot be read stays for the schema: %j', (method, sent) => {
+    expect(repairedResult(method, structuredClone(sent))).toEqual(sent)
+    expect(() => RESULT_SCHEMAS[method]?.parse(repairedResult(method, sent))).toThrow(/expected/)
+  })
+
+  test('another method is left alone', () => {
+    const sent = { content: [{ id: 1 }], tools: null }
+    expect(repairedResult('acme/list', structuredClone(sent))).toEqual(sent)
+  })
+
+  test('a tool keeps what belongs to the server and to the user', () => {
+    const sent = {
+      tools: [
+        {
+          name: 'a',
+          inputSchema: {
+            type: 'object',
+            properties: { a: { default: null, examples: [null, []] } },
+          },
+          _meta: { 'acme/a': null, 'acme/b': [] },
+          'x-acme': null,
+        },
+      ],
+    }
+    expect(repairedResult('tools/list', structuredClone(sent))).toEqual(sent)
+    const result = { content: [], structuredContent: { a: null, b: [] } }
+    expect(repairedResult('tools/call', structuredClone(result))).toEqual(result)
+  })
+
+  test('a schema of any depth is repaired without an error', () => {
+    let inputSchema: Record<string, unknown> = { type: 'object', properties: [] }
+    for (let depth = 0; depth < 5000; depth++) {
+      inputSchema = { type: 'object', properties: { a: inputSchema } }
+    }
+    expect(() =>
+      repairedResult('tools/list', { tools: [{ name: 'a', inputSchema }] }),
+    ).not.toThrow()
+  })
+})
+
+describe('the parameters of', () => {
+  test.each([
+    [
+      'notifications/progress',
+      { progressToken: 1, progress: '0.5', total: null, message: null },
+      { progressToken: 1, progress: 0.5 },
+    ],
+    [
+      'notifications/message',
+      { level: 'WARN', logger: null, data: null },
+      { level: 'warning', data: null },
+    ],
+    ['notifications/tools/list_changed', null, undefined],
+    ['notifications/tools/list_changed', [], {}],
+    [
+      'elicitation/create',
+      {
+        message: 'a',
+        requestedSchema: {
+          type: 'object',
+          properties: { a: { type: 'string', title: null } },
+          required: null,
+        },
+      },
+      { message: 'a', requestedSchema: { type: 'object', properties: { a: { type: 'string' } } } },
+    ],
+  ])('%s are read: %j', (method, sent, read) => {
+    expect(repairedParams(method, structuredClone(sent))).toEqual(read)
+  })
+})

@@ -1,0 +1,388 @@
+// What MCP servers of other people are known to send, made into what the specification says, before a schema sees it.
+// PHP sends `[]` for an empty object, and objects with numbered keys for lists; Kotlin, Go, Python and C# send `null` for
+// what is absent. Reported for example in kotlin-sdk#581, Wazuh-MCP-Server#59, data-api-builder#3599, novamira#82.
+import { isRecord } from './is-record.ts'
+
+type Fields = Record<string, unknown>
+
+/** What was parsed from JSON belongs to the reader, so it may be changed. */
+function isObject(value: unknown): value is Fields {
+  return isRecord(value)
+}
+
+/** Repairs a value, or returns undefined for one that counts as absent. Values that cannot be repaired are returned unchanged. */
+type Repair = (value: unknown) => unknown
+
+/** Repairs of fields. Other fields stay as they are. */
+type Shape = Readonly<Record<string, Repair>>
+
+/** Repairs the fields of an object in place. `[]` is an empty object. */
+function fields(shape: Shape): Repair {
+  return (given) => {
+    const value = Array.isArray(given) && given.length === 0 ? {} : given
+    if (!isObject(value)) return value ?? undefined
+    for (const name in shape) {
+      if (!(name in value)) continue
+      const repaired = shape[name]?.(value[name])
+      if (repaired === undefined) delete value[name]
+      else value[name] = repaired
+    }
+    return value
+  }
+}
+
+/** An object without which its owner is still complete: anything else than an object counts as absent. */
+function hint(shape: Shape): Repair {
+  const repair = fields(shape)
+  return (value) => {
+    const repaired = repair(value)
+    return isObject(repaired) ? repaired : undefined
+  }
+}
+
+/** A list, also one that PHP has sent as an object with numbered keys. */
+function list(repair: Repair): Repair {
+  return (value) => {
+    const items = isObject(value) && isNumbered(value) ? Object.values(value) : value
+    return Array.isArray(items) ? items.map((item) => repair(item) ?? item) : (value ?? undefined)
+  }
+}
+
+function isNumbered(value: Fields): boolean {
+  const names = Object.keys(value)
+  return names.length > 0 && names.every((name, index) => name === String(index))
+}
+
+const nullable: Repair = (value) => value ?? undefined
+const open: Repair = fields({})
+/** What is known of every result, and of all parameters. */
+const bare: Repair = fields({ _meta: open })
+/** Fields that only inform, and are dropped if their type is wrong. */
+const text: Repair = (value) => (typeof value === 'string' ? value : undefined)
+const number: Repair = (value) => {
+  const read = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  return typeof read === 'number' && Number.isFinite(read) ? read : undefined
+}
+/** A hint of a server counts only as a boolean: a call may be repeated because of it. */
+const flag: Repair = (value) => (typeof value === 'boolean' ? value : undefined)
+/** A result with a sign of failure is a failure. */
+const failure: Repair = (value) =>
+  value === undefined || value === null
+    ? undefined
+    : value !== false && value !== 'false' && value !== 0 && value !== ''
+const oneOf =
+  (...values: readonly string[]): Repair =>
+  (value) =>
+    typeof value === 'string' && values.includes(value) ? value : undefined
+
+const annotations = hint({
+  audience: (value) => {
+    const given = typeof value === 'string' ? [value] : value
+    if (!Array.isArray(given)) return undefined
+    return given.filter((who) => who === 'user' || who === 'assistant')
+  },
+  priority: (value) => {
+    const read = number(value)
+    return typeof read === 'number' ? Math.min(Math.max(read, 0), 1) : undefined
+  },
+  lastModified: text,
+})
+
+const icons: Repair = (value) => {
+  const items = list(
+    fields({
+      mimeType: text,
+      theme: oneOf('light', 'dark'),
+      // A text in the first drafts of SEP-973.
+      sizes: (sizes) => (typeof sizes === 'string' ? sizes.split(/\s+/) : nullable(sizes)),
+    }),
+  )(value)
+  if (!Array.isArray(items)) return undefined
+  return items.filter((icon) => isObject(icon) && typeof icon['src'] === 'string')
+}
+
+const DESCRIBED: Shape = { title: text, description: text, icons, _meta: open }
+
+const hasText = (value: unknown, ...names: readonly string[]): boolean =>
+  isObject(value) && names.every((name) => typeof value[name] === 'string')
+
+const contents = fields({ mimeType: text, text: nullable, blob: nullable, _meta: open })
+
+const isContents = (value: unknown): boolean =>
+  hasText(value, 'uri', 'text') || hasText(value, 'uri', 'blob')
+
+const block = fields({
+  ...DESCRIBED,
+  annotations,
+  mimeType: text,
+  size: number,
+  name: nullable,
+  resource: contents,
+})
+
+/** Returns a block of content. One that no revision knows becomes its JSON text, so that it is not lost. */
+function blockFrom(given: unknown): Fields {
+  if (typeof given === 'string') return { type: 'text', text: given }
+  const value = block(given)
+  if (isObject(value)) {
+    if (value['type'] === 'text' && value['text'] === null) value['text'] = ''
+    if (value['type'] === 'resource_link' && typeof value['uri'] === 'string') {
+      value['name'] ??= value['uri']
+    }
+    if (hasText(value, 'data') && value['type'] === 'image') value['mimeType'] ??= 'image/*'
+    if (hasText(value, 'data') && value['type'] === 'audio') value['mimeType'] ??= 'audio/*'
+    if (isKnownBlock(value)) return value
+  }
+  return { type: 'text', text: JSON.stringify(given) }
+}
+
+function isKnownBlock(value: Fields): boolean {
+  switch (value['type']) {
+    case 'text':
+      return hasText(value, 'text')
+    case 'image':
+    case 'audio':
+      return hasText(value, 'data', 'mimeType') && isBase64(String(value['data']))
+    case 'resource_link':
+      return hasText(value, 'uri', 'name')
+    case 'resource':
+      return isContents(value['resource'])
+    default:
+      return false
+  }
+}
+
+/** As `atob()` takes it. Checked without decoding: an image may have megabytes. */
+function isBase64(data: string): boolean {
+  return !/[^A-Za-z0-9+/=\s]/.test(data)
+}
+
+const blocks: Repair = (value) => {
+  const items = list((item) => item)(value ?? [])
+  const given = typeof items === 'string' || isObject(items) ? [items] : items
+  return Array.isArray(given) ? given.map(blockFrom) : given
+}
+
+/** Schemas of servers are nested deeper only by mistake, or to hurt. */
+const MAX_DEPTH = 64
+
+/** Repairs a JSON Schema at every level, but not its values (`default`, `const`, `enum`, `examples`). */
+function schemaAt(depth: number): Repair {
+  return (given) => {
+    const value = Array.isArray(given) && given.length === 0 ? {} : given
+    if (!isObject(value)) return value ?? undefined
+    if (depth >= MAX_DEPTH) return value
+    const inner = schemaAt(depth + 1)
+    for (const [name, child] of Object.entries(value)) {
+      const repaired =
+        schemaFields[name]?.(child, inner) ?? (VALUES.has(name) ? child : nullable(child))
+      if (repaired === undefined) delete value[name]
+      else value[name] = repaired
+    }
+    return value
+  }
+}
+
+const VALUES = new Set(['default', 'const', 'enum', 'examples', 'example'])
+
+type SchemaRepair = (value: unknown, inner: Repair) => unknown
+
+const named: SchemaRepair = (given, inner) => {
+  const value = Array.isArray(given) && given.length === 0 ? {} : given
+  if (!isObject(value)) return value ?? undefined
+  for (const [name, child] of Object.entries(value)) value[name] = inner(child) ?? {}
+  return value
+}
+const each: SchemaRepair = (value, inner) =>
+  Array.isArray(value) ? value.map((child: unknown) => inner(child) ?? {}) : (value ?? undefined)
+const single: SchemaRepair = (value, inner) => (Array.isArray(value) ? value : inner(value))
+
+const schemaFields: Readonly<Record<string, SchemaRepair>> = {
+  properties: named,
+  patternProperties: named,
+  $defs: named,
+  definitions: named,
+  dependentSchemas: named,
+  anyOf: each,
+  oneOf: each,
+  allOf: each,
+  prefixItems: each,
+  items: (value, inner) => (Array.isArray(value) ? each(value, inner) : inner(value)),
+  additionalProperties: single,
+  not: single,
+  required: (value) => list(nullable)(value),
+}
+
+const schema = schemaAt(0)
+
+/** The schema of arguments or of a structured result: an object, if it does not say so. */
+const objectSchema: Repair = (given) => {
+  const value = schema(given)
+  if (!isObject(value)) return value
+  value['type'] ??= 'object'
+  const { properties } = value
+  // A boolean schema is JSON Schema, but the SDK takes only objects.
+  if (isObject(properties)) {
+    for (const [name, property] of Object.entries(properties)) {
+      if (typeof property === 'boolean') properties[name] = property ? {} : { not: {} }
+    }
+  }
+  return value
+}
+
+const tool = fields({
+  ...DESCRIBED,
+  inputSchema: objectSchema,
+  outputSchema: (value) => (value === null ? undefined : schema(value)),
+  annotations: hint({
+    title: text,
+    readOnlyHint: flag,
+    destructiveHint: flag,
+    idempotentHint: flag,
+    openWorldHint: flag,
+  }),
+  execution: hint({ taskSupport: oneOf('required', 'optional', 'forbidden') }),
+})
+
+const resource = fields({ ...DESCRIBED, annotations, mimeType: text, size: number })
+
+const prompt = fields({
+  ...DESCRIBED,
+  arguments: list(fields({ title: text, description: text, required: flag })),
+})
+
+const changes = hint({ listChanged: flag, subscribe: flag })
+
+const capabilities: Repair = (value) =>
+  fields({
+    tools: changes,
+    prompts: changes,
+    resources: changes,
+    logging: hint({}),
+    completions: hint({}),
+    experimental: hint({}),
+    extensions: hint({}),
+    tasks: hint({
+      list: hint({}),
+      cancel: hint({}),
+      requests: hint({ tools: hint({ call: hint({}) }) }),
+    }),
+  })(value) ?? {}
+
+const server = fields({ ...DESCRIBED, websiteUrl: text })
+
+/** Fields of a task that may be missing. Its time to live may be null. */
+const TASK: Shape = {
+  statusMessage: text,
+  pollInterval: number,
+  pollIntervalMs: number,
+  lastUpdatedAt: nullable,
+  error: nullable,
+  result: (value) => (value === null ? undefined : callResult(value)),
+  inputRequests: (value) => inputRequests(value),
+}
+
+const form = fields({ requestedSchema: schema, message: nullable, url: nullable, _meta: open })
+
+const inputRequests: Repair = (value) => {
+  const requests = open(value)
+  if (!isObject(requests)) return undefined
+  for (const request of Object.values(requests)) {
+    if (isObject(request)) request['params'] = form(request['params']) ?? {}
+  }
+  return requests
+}
+
+const PAGE: Shape = {
+  _meta: open,
+  nextCursor: (value) => (value === '' ? undefined : nullable(value)),
+}
+
+const callResult = fields({
+  _meta: open,
+  content: blocks,
+  structuredContent: open,
+  isError: failure,
+  task: fields(TASK),
+  requestState: nullable,
+  inputRequests,
+})
+
+const connected = fields({ _meta: open, capabilities, serverInfo: server, instructions: text })
+
+/** Repairs of results, by the method of the request. */
+const RESULTS: Readonly<Record<string, Repair>> = {
+  initialize: connected,
+  'server/discover': connected,
+  'tools/list': fields({ ...PAGE, tools: list(tool) }),
+  'tools/call': callResult,
+  'resources/list': fields({ ...PAGE, resources: list(resource) }),
+  'resources/templates/list': fields({ ...PAGE, resourceTemplates: list(resource) }),
+  'resources/read': fields({ _meta: open, contents: list(contents) }),
+  'prompts/list': fields({ ...PAGE, prompts: list(prompt) }),
+  'prompts/get': fields({
+    _meta: open,
+    description: text,
+    messages: list(
+      fields({
+        content: (value) =>
+          typeof value === 'string' || isObject(value) ? blockFrom(value) : value,
+      }),
+    ),
+  }),
+  'completion/complete': fields({
+    _meta: open,
+    completion: fields({ values: list(nullable), total: number, hasMore: flag }),
+  }),
+  'tasks/get': fields({ _meta: open, ...TASK }),
+  'tasks/result': callResult,
+  'tasks/cancel': fields({ _meta: open, ...TASK }),
+  'tasks/list': fields({ ...PAGE, tasks: list(fields(TASK)) }),
+}
+
+/** Repairs of the parameters of a server's requests and notifications. */
+const PARAMS: Readonly<Record<string, Repair>> = {
+  'notifications/progress': fields({
+    _meta: open,
+    progress: (value) => number(value) ?? 0,
+    total: number,
+    message: text,
+  }),
+  'notifications/message': fields({
+    _meta: open,
+    logger: text,
+    level: (value) => LEVELS[String(value).toLowerCase()] ?? value,
+  }),
+  'elicitation/create': form,
+  'notifications/tasks/status': fields({ _meta: open, ...TASK }),
+}
+
+/** Names of levels that other loggers use. */
+const LEVELS: Readonly<Record<string, string>> = {
+  trace: 'debug',
+  debug: 'debug',
+  info: 'info',
+  information: 'info',
+  notice: 'notice',
+  warn: 'warning',
+  warning: 'warning',
+  error: 'error',
+  fatal: 'critical',
+  critical: 'critical',
+  alert: 'alert',
+  emergency: 'emergency',
+}
+
+/**
+ * Repairs the result of a request in place: `null` is absent, `[]` is `{}` where an object is due, and a block of content
+ * that no revision knows becomes its JSON text. What cannot be repaired is left for the schema to refuse. Results of
+ * other methods are only made objects.
+ */
+export function repairedResult(method: string, result: unknown): unknown {
+  return (RESULTS[method] ?? bare)(result) ?? {}
+}
+
+/** Repairs the parameters of a request or notification of a server in place. */
+export function repairedParams(method: string, params: unknown): unknown {
+  return (PARAMS[method] ?? bare)(params)
+}
