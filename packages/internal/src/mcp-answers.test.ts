@@ -1,6 +1,6 @@
 import * as schemas from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, test } from 'vitest'
-import { repairedParams, repairedResult } from './mcp-answers.ts'
+import { repairMessage, repairResult } from './mcp-answers.ts'
 
 const RESULT_SCHEMAS: Readonly<Record<string, { parse(value: unknown): unknown }>> = {
   initialize: schemas.InitializeResultSchema,
@@ -107,11 +107,11 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
       },
     ],
   ].map(
-    ([inputSchema, read]) =>
+    ([inputSchema, wanted]) =>
       [
         'tools/list',
         { tools: [{ name: 'a', inputSchema }] },
-        { tools: [{ name: 'a', inputSchema: read }] },
+        { tools: [{ name: 'a', inputSchema: wanted }] },
       ] as const,
   ),
   // A call may be repeated because of a hint, so nothing but a boolean counts as one.
@@ -180,7 +180,7 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
       { type: 'resource', resource: { uri: 'a:b', text: 'x', blob: null, mimeType: null } },
       { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
     ],
-  ].map(([sent, read]) => ['tools/call', { content: [sent] }, { content: [read] }] as const),
+  ].map(([sent, wanted]) => ['tools/call', { content: [sent] }, { content: [wanted] }] as const),
   [
     'resources/list',
     { resources: [{ uri: 'a:b', name: 'a', size: null, title: null }], nextCursor: null },
@@ -215,11 +215,18 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
   ['tasks/get', { ...task, pollInterval: null, statusMessage: null }, task],
 ]
 
+/** Returns the result of a response that was read as the transports read it. */
+function read(method: string, sent: unknown): unknown {
+  const message = { jsonrpc: '2.0', id: 1, result: structuredClone(sent) }
+  repairMessage(message)
+  repairResult(method, message.result as object)
+  return message.result
+}
+
 describe('the result of', () => {
-  test.each(table)('%s is read: %j', (method, sent, read) => {
-    const repaired = repairedResult(method, structuredClone(sent))
-    expect(repaired).toEqual(read)
-    expect(RESULT_SCHEMAS[method]?.parse(repaired)).toEqual(read)
+  test.each(table)('%s is read: %j', (method, sent, wanted) => {
+    expect(read(method, sent)).toEqual(wanted)
+    expect(RESULT_SCHEMAS[method]?.parse(read(method, sent))).toEqual(wanted)
   })
 
   test.each([
@@ -228,13 +235,21 @@ describe('the result of', () => {
     ['tools/call', { content: [], structuredContent: [1] }],
     ['initialize', { capabilities: {} }],
   ])('%s that cannot be read stays for the schema: %j', (method, sent) => {
-    expect(repairedResult(method, structuredClone(sent))).toEqual(sent)
-    expect(() => RESULT_SCHEMAS[method]?.parse(repairedResult(method, sent))).toThrow(/expected/)
+    expect(read(method, sent)).toEqual(sent)
+    expect(() => RESULT_SCHEMAS[method]?.parse(read(method, sent))).toThrow(/expected/)
+  })
+
+  test('a tool of 2026-07-28 keeps structured content of any kind', () => {
+    for (const structuredContent of [[], null, [1], 'a']) {
+      const result = { content: [], structuredContent }
+      repairResult('tools/call', result, { hasAnyStructure: true })
+      expect(result).toEqual({ content: [], structuredContent })
+    }
   })
 
   test('another method is left alone', () => {
     const sent = { content: [{ id: 1 }], tools: null }
-    expect(repairedResult('acme/list', structuredClone(sent))).toEqual(sent)
+    expect(read('acme/list', sent)).toEqual(sent)
   })
 
   test('a tool keeps what belongs to the server and to the user', () => {
@@ -251,9 +266,9 @@ describe('the result of', () => {
         },
       ],
     }
-    expect(repairedResult('tools/list', structuredClone(sent))).toEqual(sent)
+    expect(read('tools/list', sent)).toEqual(sent)
     const result = { content: [], structuredContent: { a: null, b: [] } }
-    expect(repairedResult('tools/call', structuredClone(result))).toEqual(result)
+    expect(read('tools/call', result)).toEqual(result)
   })
 
   test('a schema of any depth is repaired without an error', () => {
@@ -261,9 +276,7 @@ describe('the result of', () => {
     for (let depth = 0; depth < 5000; depth++) {
       inputSchema = { type: 'object', properties: { a: inputSchema } }
     }
-    expect(() =>
-      repairedResult('tools/list', { tools: [{ name: 'a', inputSchema }] }),
-    ).not.toThrow()
+    expect(() => repairResult('tools/list', { tools: [{ name: 'a', inputSchema }] })).not.toThrow()
   })
 })
 
@@ -293,7 +306,49 @@ describe('the parameters of', () => {
       },
       { message: 'a', requestedSchema: { type: 'object', properties: { a: { type: 'string' } } } },
     ],
-  ])('%s are read: %j', (method, sent, read) => {
-    expect(repairedParams(method, structuredClone(sent))).toEqual(read)
+  ])('%s are read: %j', (method, params, wanted) => {
+    const message: Record<string, unknown> = { jsonrpc: '2.0', method, params }
+    repairMessage(message)
+    expect(message['params']).toEqual(wanted)
   })
+})
+
+test.each([
+  [
+    { id: 1, result: { a: 1 }, error: null },
+    { id: 1, result: { a: 1 } },
+  ],
+  [
+    { id: 1, method: null, result: {} },
+    { id: 1, result: {} },
+  ],
+  [
+    { id: 1, result: null },
+    { id: 1, result: {} },
+  ],
+  [
+    { id: 1, result: [] },
+    { id: 1, result: {} },
+  ],
+  [
+    { id: 1, result: null, error: { code: 1, message: 'no' } },
+    { id: 1, error: { code: 1, message: 'no' } },
+  ],
+  [
+    { id: 1, error: 'no' },
+    { id: 1, error: { code: -32603, message: 'no' } },
+  ],
+  [
+    { id: 1, error: { code: '-7' } },
+    { id: 1, error: { code: -7, message: '{"code":"-7"}' } },
+  ],
+  [
+    { id: 1, error: { message: 'no' } },
+    { id: 1, error: { code: -32603, message: 'no' } },
+  ],
+  [{ id: null, method: 'notifications/x' }, { method: 'notifications/x' }],
+])('the message %j is read', (sent, wanted) => {
+  const message = structuredClone({ jsonrpc: '2.0', ...sent })
+  repairMessage(message)
+  expect(message).toEqual({ jsonrpc: '2.0', ...wanted })
 })

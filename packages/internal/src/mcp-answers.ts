@@ -301,7 +301,6 @@ const PAGE: Shape = {
 const callResult = fields({
   _meta: open,
   content: blocks,
-  structuredContent: open,
   isError: failure,
   task: fields(TASK),
   requestState: nullable,
@@ -309,6 +308,10 @@ const callResult = fields({
 })
 
 const connected = fields({ _meta: open, capabilities, serverInfo: server, instructions: text })
+
+/** Structured content of the revisions with sessions is an object. */
+const HAVE_STRUCTURE: ReadonlySet<string> = new Set(['tools/call', 'tasks/result'])
+const structured = fields({ structuredContent: open })
 
 /** Repairs of results, by the method of the request. */
 const RESULTS: Readonly<Record<string, Repair>> = {
@@ -375,14 +378,52 @@ const LEVELS: Readonly<Record<string, string>> = {
 
 /**
  * Repairs the result of a request in place: `null` is absent, `[]` is `{}` where an object is due, and a block of content
- * that no revision knows becomes its JSON text. What cannot be repaired is left for the schema to refuse. Results of
- * other methods are only made objects.
+ * that no revision knows becomes its JSON text. What cannot be repaired is left for the schema to refuse.
+ *
+ * @param hasAnyStructure the structured content of a tool may be any JSON value, as in revision 2026-07-28, and is left alone
  */
-export function repairedResult(method: string, result: unknown): unknown {
-  return (RESULTS[method] ?? bare)(result) ?? {}
+export function repairResult(
+  method: string,
+  result: object,
+  { hasAnyStructure = false }: { readonly hasAnyStructure?: boolean } = {},
+): void {
+  ;(RESULTS[method] ?? bare)(result)
+  if (!hasAnyStructure && HAVE_STRUCTURE.has(method)) structured(result)
 }
 
-/** Repairs the parameters of a request or notification of a server in place. */
-export function repairedParams(method: string, params: unknown): unknown {
-  return (PARAMS[method] ?? bare)(params)
+/**
+ * Repairs a JSON-RPC message in place, with the parameters of a request or notification. A result needs the method of its
+ * request: see `repairResult()`.
+ */
+export function repairMessage(message: unknown): void {
+  if (!isObject(message) || message['jsonrpc'] !== '2.0') return
+  for (const name of ['method', 'error']) if (message[name] === null) delete message[name]
+  const { method, result, error } = message
+  if (typeof method === 'string') {
+    // Without an id, a request would pass for a notification.
+    if (message['id'] === null && method.startsWith('notifications/')) delete message['id']
+    const params = (PARAMS[method] ?? bare)(message['params'])
+    if (params === undefined) delete message['params']
+    else message['params'] = params
+  } else if (error !== undefined) {
+    if (result === null) delete message['result']
+    message['error'] = errorFrom(error)
+  } else if ('result' in message) {
+    message['result'] = open(result) ?? {}
+  }
+}
+
+const INTERNAL_ERROR = -32_603
+
+/** Hand-written servers send a text, or leave out the code or the message. */
+function errorFrom(given: unknown): unknown {
+  if (typeof given === 'string') return { code: INTERNAL_ERROR, message: given }
+  if (!isObject(given)) return given
+  const code = number(given['code']) ?? INTERNAL_ERROR
+  const { message = JSON.stringify(given) } = given
+  return {
+    ...given,
+    code,
+    message: typeof message === 'string' ? message : JSON.stringify(message),
+  }
 }

@@ -8,6 +8,7 @@ import {
   McpClientError,
   toOpeningError,
   toOperationError,
+  UnreadableResult,
 } from './errors.ts'
 
 const live = new AbortController().signal
@@ -76,11 +77,15 @@ describe('the error for a caller', () => {
   })
 
   test('is UNEXPECTED_RESPONSE for an invalid result, and an unchanged error for a mistake of the caller', () => {
-    const invalid = Object.assign(new Error('[]'), { issues: [] })
-    expect(thrown(invalid)).toMatchObject({ code: 'UNEXPECTED_RESPONSE', cause: invalid })
+    const issues = new Error('[]')
+    expect(thrown(new UnreadableResult(['raw'], issues))).toMatchObject({
+      code: 'UNEXPECTED_RESPONSE',
+      outcome: 'executed',
+      result: ['raw'],
+      cause: issues,
+    })
     const mistake = new TypeError('Do not know how to serialize a BigInt')
     expect(thrown(mistake)).toBe(mistake)
-    expect(thrown(invalid, { outcome: 'not-executed' })).toBe(invalid) // for example of a directory
   })
 })
 

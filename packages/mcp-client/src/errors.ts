@@ -28,7 +28,7 @@ export type McpClientErrorCode =
  *
  * - `not-executed`: it did not run. Sending it again is safe
  * - `unknown`: it may have run, in whole or in part. Check before you repeat it
- * - `executed`: it has run, but its result cannot be used (`INVALID_OUTPUT`)
+ * - `executed`: it has run, but its result cannot be used (`INVALID_OUTPUT`, `UNEXPECTED_RESPONSE`)
  */
 export type OperationOutcome = 'not-executed' | 'unknown' | 'executed'
 
@@ -59,7 +59,7 @@ export class McpClientError extends Error {
   readonly outcome: OperationOutcome | undefined
   /** Delay that an overloaded server requested, in milliseconds. */
   readonly retryAfterMs: number | undefined
-  /** Result of the tool, with `INVALID_OUTPUT`. */
+  /** What the server sent as the result, if `outcome` is `executed`. */
   readonly result: unknown
   /** End of the standard error of a server on stdio, without its secrets. */
   readonly stderr: string | undefined
@@ -82,6 +82,16 @@ export class McpClientError extends Error {
   /** Like `instanceof`, but also recognizes errors of another copy of this package. */
   static is(value: unknown): value is McpClientError {
     return typeof value === 'object' && value !== null && BRAND in value
+  }
+}
+
+/** A result that does not fit the schema of its method. */
+export class UnreadableResult extends Error {
+  readonly result: unknown
+
+  constructor(result: unknown, cause: unknown) {
+    super('The result does not fit its schema', { cause })
+    this.result = result
   }
 }
 
@@ -201,9 +211,10 @@ export function toOperationError(error: unknown, context: OperationContext): unk
   const failure = getTransportError(error)
   if (isResponse(error, failure)) return error
   if (failure === undefined) {
-    if (outcome === 'not-executed' || !isSchemaError(error)) return error
+    if (!(error instanceof UnreadableResult)) return error
+    const { result, cause } = error
     const message = `${what} returned an invalid result: report it to the authors of the server`
-    const options = { server, tool, outcome, cause: error }
+    const options = { server, tool, outcome: 'executed', result, cause } as const
     return new McpClientError('UNEXPECTED_RESPONSE', message, options)
   }
   // A refusal that proves nothing: the tool may have run.
@@ -243,11 +254,6 @@ export function getOutcome(error: unknown): RequestOutcome {
 function isResponse(error: unknown, failure: TransportError | undefined): boolean {
   if (failure === undefined) return error instanceof McpError
   return failure.code === 'REJECTED' && failure.serverError !== undefined
-}
-
-/** Returns whether the SDK's schemas rejected a result. Other local errors are programming errors, and stay. */
-function isSchemaError(error: unknown): boolean {
-  return error instanceof Error && 'issues' in error
 }
 
 /** Returns whether a signal aborted at its time limit. */

@@ -158,11 +158,16 @@ describe('calling tools', () => {
     await using setting = await startSetting()
     setting.proxy.inject({
       match: is.tool('echo'),
-      action: answerWith({ result: { content: 'no list' } }),
+      action: answerWith({ result: { content: 7 } }),
     })
     const error = await rejectionOf(setting.client.callTool('echo', { text: 'x' }))
-    expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE', tool: 'echo', outcome: 'unknown' })
-    expect(error).toHaveProperty('cause')
+    expect(error).toMatchObject({
+      code: 'UNEXPECTED_RESPONSE',
+      tool: 'echo',
+      outcome: 'executed',
+      result: { content: 7 },
+      cause: expect.any(Error),
+    })
   })
 
   test('rejects with UNEXPECTED_RESPONSE that mentions HTML if the server is not an MCP server', async () => {

@@ -55,6 +55,7 @@ import { McpTask } from './task.ts'
 import type { TaskOwner } from './task.ts'
 import { assertReference, createReference } from './task-reference.ts'
 import { parseTask } from './task-state.ts'
+import { readResult } from './session-client.ts'
 import { allPages, outputProblem, parseToolPage } from './tool-list.ts'
 import type { Page } from './tool-list.ts'
 
@@ -339,7 +340,7 @@ export class McpClient implements AsyncDisposable {
   /** All resources of the server, from all pages. */
   listResources(options: CallOptions = {}): Promise<readonly Resource[]> {
     return this.#list('resources/list', options, (result) => {
-      const { resources: items, nextCursor } = ListResourcesResultSchema.parse(result)
+      const { resources: items, nextCursor } = readResult(ListResourcesResultSchema, result)
       return { items, nextCursor }
     })
   }
@@ -347,8 +348,10 @@ export class McpClient implements AsyncDisposable {
   /** All resource templates of the server, from all pages. */
   listResourceTemplates(options: CallOptions = {}): Promise<readonly ResourceTemplate[]> {
     return this.#list('resources/templates/list', options, (result) => {
-      const { resourceTemplates: items, nextCursor } =
-        ListResourceTemplatesResultSchema.parse(result)
+      const { resourceTemplates: items, nextCursor } = readResult(
+        ListResourceTemplatesResultSchema,
+        result,
+      )
       return { items, nextCursor }
     })
   }
@@ -388,7 +391,7 @@ export class McpClient implements AsyncDisposable {
   /** All prompts of the server, from all pages. */
   listPrompts(options: CallOptions = {}): Promise<readonly Prompt[]> {
     return this.#list('prompts/list', options, (result) => {
-      const { prompts: items, nextCursor } = ListPromptsResultSchema.parse(result)
+      const { prompts: items, nextCursor } = readResult(ListPromptsResultSchema, result)
       return { items, nextCursor }
     })
   }

@@ -4,6 +4,7 @@ import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { EmptyResultSchema, ErrorCode, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, test, vi } from 'vitest'
+import { UnreadableResult } from './errors.ts'
 import { SessionClient } from './session-client.ts'
 
 const INFO = { name: 'test', version: '1.0.0' }
@@ -59,7 +60,9 @@ describe.each([
     const { client, server } = await connected(Kind)
     const result = client.request(PING, EmptyResultSchema)
     await server.send({ jsonrpc: '2.0', id: 1, result: { unexpected: true } })
-    await expect(result).rejects.toHaveProperty('issues')
+    const error: unknown = await result.catch((reason: unknown) => reason)
+    const cause = error instanceof UnreadableResult ? error.cause : error
+    expect(cause).toHaveProperty('issues')
   })
 
   test('cancels an aborted request, and reports its late response', async () => {

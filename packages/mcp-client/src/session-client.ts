@@ -16,6 +16,7 @@ import { isRecord, removeFrom } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { StreamableHttpTransport } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
+import { UnreadableResult } from './errors.ts'
 
 type Response = Exclude<JSONRPCMessage, { readonly method: string }>
 
@@ -83,7 +84,7 @@ export class SessionClient extends Client {
 
   /**
    * Sends a request and returns its result. Rejects with the SDK's `McpError` for an error of the server, a
-   * cancellation and a closed connection, and with the error of the schema for a result that does not fit it. The
+   * cancellation and a closed connection, and with `UnreadableResult` for a result that does not fit the schema. The
    * `data` of the error is a `TransportError` if a request was cancelled before it was sent.
    */
   send<T>(
@@ -105,7 +106,7 @@ export class SessionClient extends Client {
         // One signal may serve thousands of requests.
         if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
         try {
-          resolve(schema.parse(resultOf(answer)))
+          resolve(readResult(schema, resultOf(answer)))
         } catch (error) {
           reject(error)
         }
@@ -188,6 +189,16 @@ function resultOf(answer: Response | Error): unknown {
     throw McpError.fromError(code, message, data)
   }
   return answer.result
+}
+
+/** @throws UnreadableResult if the schema refuses the result */
+export function readResult<T>(schema: ResultSchema<T>, result: unknown): T {
+  try {
+    return schema.parse(result)
+  } catch (error) {
+    // Other errors are mistakes in a schema of the caller.
+    throw error instanceof Error && 'issues' in error ? new UnreadableResult(result, error) : error
+  }
 }
 
 function toError(error: unknown): Error {

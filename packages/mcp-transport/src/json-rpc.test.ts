@@ -35,18 +35,14 @@ describe('json rpc', () => {
       ['only an id', { jsonrpc: '2.0', id: 1 }],
       ['an id that is an object', { jsonrpc: '2.0', id: {}, method: 'ping' }],
       ['a request with a null id', { jsonrpc: '2.0', id: null, method: 'ping' }],
-      ['params that are a list', { jsonrpc: '2.0', id: 1, method: 'ping', params: [] }],
+      ['params that are a list', { jsonrpc: '2.0', id: 1, method: 'ping', params: [1] }],
       ['a result without an id', { jsonrpc: '2.0', result: {} }],
       ['a result that is no object', { jsonrpc: '2.0', id: 1, result: 'ok' }],
       [
         'both result and error',
         { jsonrpc: '2.0', id: 1, result: {}, error: { code: 1, message: '' } },
       ],
-      ['an error that is text', { jsonrpc: '2.0', id: 1, error: 'Session not found' }],
-      [
-        'an error with a code of text',
-        { jsonrpc: '2.0', id: 1, error: { code: '1', message: '' } },
-      ],
+      ['an error that is a list', { jsonrpc: '2.0', id: 1, error: ['Session not found'] }],
     ])('refuses: %s', (_name, value) => {
       expect(messageFrom(value)).toBeUndefined()
     })

@@ -1,4 +1,5 @@
 import { isRecord } from '@x/internal'
+import { repairMessage, repairResult } from '@x/internal/mcp-answers'
 
 /** JSON-RPC ids as MCP allows them. */
 export type RequestId = string | number
@@ -44,10 +45,12 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * Returns a value as a JSON-RPC 2.0 message; undefined if it is not one. Checks only the shape: the client
- * checks all fields with its schemas, and a second complete check would cost more than the parsing.
+ * Returns a value as a JSON-RPC 2.0 message; undefined if it is not one. Repairs what servers are known to send, and
+ * checks only the shape: the client checks all fields with its schemas, and a second complete check would cost more than
+ * the parsing.
  */
 export function messageFrom(value: unknown): JsonRpcMessage | undefined {
+  repairMessage(value)
   return isMessage(value) ? value : undefined
 }
 
@@ -77,6 +80,16 @@ export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse 
  */
 export function isAnswerTo(id: RequestId, { id: given }: JsonRpcResponse): boolean {
   return given === undefined || given === null || String(given) === String(id)
+}
+
+/** Repairs the result of a request. The client's schemas see it only then. */
+export function repairedAnswer<Answer extends JsonRpcResponse>(
+  { method }: Pick<JsonRpcRequest, 'method'>,
+  answer: Answer,
+  options?: Parameters<typeof repairResult>[2],
+): Answer {
+  if ('result' in answer) repairResult(method, answer.result, options)
+  return answer
 }
 
 function isErrorObject(value: unknown): value is JsonRpcError['error'] {

@@ -1,6 +1,7 @@
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { fulfilledWithin } from '@x/internal'
+import { repairResult } from '@x/internal/mcp-answers'
 import type { ChildProcess } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import { takeInputInstructions, TransportError, withTraceContext } from '@x/mcp-transport'
@@ -9,6 +10,7 @@ import { StdioError } from '../errors.ts'
 import { outsideRun } from '../run-scope.ts'
 import type { ServerCommand } from '../server-config.ts'
 import { ChildOutput } from './child-output.ts'
+import { readRepaired } from './message-lines.ts'
 import { endGroup, endWithProcess, startInGroup } from './process-group.ts'
 
 /** Settings that all processes of one server share. */
@@ -51,7 +53,8 @@ export class StdioTransport implements AsyncDisposable {
   readonly epoch: number
   readonly #settings: StdioSettings
   readonly #output: ChildOutput
-  readonly #pending = new Set<RequestId>()
+  /** Methods of the requests in flight. */
+  readonly #pending = new Map<RequestId, string>()
   #state: State = { phase: 'new' }
   #initialize: RequestId | undefined
   #protocolVersion: string | undefined
@@ -109,7 +112,7 @@ export class StdioTransport implements AsyncDisposable {
         this.#deliver({ jsonrpc: '2.0', id, error: { code: INVALID_PARAMS, message: text } })
         return
       }
-      this.#pending.add(id)
+      this.#pending.set(id, method)
       if (method === 'initialize') this.#initialize = id
     } else if ('method' in sent && sent.method === 'notifications/cancelled') {
       // 2025-11-25, cancellation: a client must not cancel its `initialize`.
@@ -159,6 +162,7 @@ export class StdioTransport implements AsyncDisposable {
       ...(cwd === undefined ? {} : { cwd }),
       maxBufferSize: eventBytes + CHUNK_BYTES, // `#watch()` reports longer lines first
     })
+    readRepaired(inner, eventBytes + CHUNK_BYTES)
     inner.onmessage = (message) => this.#receive(message)
     inner.onerror = (error) => this.#report(error)
     inner.stderr?.on('data', (chunk: Buffer) => this.#output.pushStderr(chunk))
@@ -210,7 +214,12 @@ export class StdioTransport implements AsyncDisposable {
   #receive(message: JsonRpcMessage): void {
     if (this.#state.phase !== 'open') return
     if ('method' in message) return this.#deliver(message)
-    if (message.id !== undefined && message.id !== null) this.#pending.delete(message.id)
+    const { id } = message
+    const method = id === undefined || id === null ? undefined : this.#pending.get(id)
+    if (id !== undefined && id !== null && method !== undefined) {
+      this.#pending.delete(id)
+      if ('result' in message) repairResult(method, message.result)
+    }
     // The SDK's client handles notifications one microtask later than responses, and a response removes its
     // progress handler. Without the delay, progress that arrived in the same chunk would be lost.
     queueMicrotask(() => this.#deliver(message))
@@ -230,7 +239,7 @@ export class StdioTransport implements AsyncDisposable {
     this.#state = { phase: 'closed' }
     this.#endedBy = reason
     this.#ending = this.#stop().finally(() => this.#settings.onExited(this))
-    for (const id of this.#pending) this.#deliver(errorAnswer(id, reason))
+    for (const id of this.#pending.keys()) this.#deliver(errorAnswer(id, reason))
     this.#pending.clear()
     const { onclose } = this
     this.onclose = undefined

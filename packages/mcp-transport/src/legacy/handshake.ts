@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import { isAnswerTo, isResponse, METHOD_NOT_FOUND } from '../json-rpc.ts'
+import { isAnswerTo, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
@@ -264,7 +264,7 @@ function post<T>(
         },
         message: (message) => {
           if (!isResponse(message)) deliver(message)
-          else if (isAnswerTo(request.id, message)) answer ??= message
+          else if (isAnswerTo(request.id, message)) answer ??= repairedAnswer(request, message)
           else misrouted = message
         },
         outcome: (outcome) => resolve(read(toReply(outcome))),

@@ -1,7 +1,7 @@
 import { untilAborted } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
 import { OpenCalls } from '../http/open-calls.ts'
-import { isRequest, isResponse } from '../json-rpc.ts'
+import { isRequest, isResponse, repairedAnswer } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
   JsonRpcNotification,
@@ -93,7 +93,7 @@ export class LegacyProtocol {
       timeouts,
       deliver: (answer, request) => {
         if (isRecovering && 'result' in answer) this.#succeeded(request)
-        deliver(answer)
+        deliver(repairedAnswer(request, answer))
       },
       check: ({ session }) => ({
         era: 'legacy',

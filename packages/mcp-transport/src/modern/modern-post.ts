@@ -4,7 +4,7 @@ import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient, HttpRequest, RequestLimit } from '../http/http-client.ts'
-import { isAnswerTo, isResponse, versionOf } from '../json-rpc.ts'
+import { isAnswerTo, isResponse, repairedAnswer, versionOf } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
   parseEvidence,
@@ -103,7 +103,8 @@ export function modernPost(
           }
           isAnswered = true
           const [status, headers] = response
-          resolve({ kind: 'answered', answer: message, status, headers, errorId: 'own' })
+          const answer = repairedAnswer(request, message, { hasAnyStructure: true })
+          resolve({ kind: 'answered', answer, status, headers, errorId: 'own' })
           // A stream of subscriptions need not end after its answer.
           if (isLongLived) exchange?.abort(http.closed('The subscription was closed'))
           else http.answered(exchange)

@@ -36,7 +36,9 @@ export class ToolCatalog {
     if (method === 'tools/list') return this.#list(result)
     if (method !== 'tools/call' || result['structuredContent'] === undefined) return result
     const isWrapped = this.#wrapped.get(String(params?.['name']))
-    return { ...result, structuredContent: objectValue(result['structuredContent'], isWrapped) }
+    const { structuredContent: value, ...rest } = result
+    if (value === null && isWrapped !== true) return rest
+    return { ...rest, structuredContent: objectValue(value, isWrapped) }
   }
 
   /** Reads all tools again. Returns false if that failed. */
@@ -139,8 +141,12 @@ export function objectSchema(schema: unknown): unknown {
   }
 }
 
-/** Converts a value to fit `objectSchema`. If the schema of the tool is unknown, an object stays unchanged. */
+/**
+ * Converts a value to fit `objectSchema`. If the schema of the tool is unknown, an object stays unchanged. PHP sends `[]`
+ * for an empty object.
+ */
 export function objectValue(value: unknown, isWrapped: boolean | undefined): unknown {
+  if (isWrapped === false && Array.isArray(value) && value.length === 0) return {}
   return isWrapped === true || !isRecord(value) ? { result: value } : value
 }
 
