@@ -10,9 +10,12 @@ import {
 import type { JsonSchema } from '../base/tool-source.ts'
 import { objectShapeOf } from './json-schema.ts'
 
-/** Limits of the result, because inlined references multiply. Deeper parts become objects without fields. */
+/**
+ * Limits of the result, because inlined references multiply. Deeper parts become objects without fields. The depth
+ * counts every part around a part, also those of `allOf`: what a model sees must not depend on the size of the stack.
+ */
 const MAX_NODES = 10_000
-const MAX_PATH = 64
+const MAX_DEPTH = 64
 
 type Node = Record<string, unknown>
 type Path = readonly string[]
@@ -34,6 +37,7 @@ class GoogleProjection {
   /** References that were followed to the current place. */
   readonly #around: Set<object>
   #nodes = 0
+  #depth = 0
 
   constructor(root: JsonSchema, note: (text: string) => void) {
     this.#root = root
@@ -47,10 +51,17 @@ class GoogleProjection {
   }
 
   #node(given: unknown, path: Path): Node {
-    if (++this.#nodes > MAX_NODES || path.length > MAX_PATH) {
+    if (++this.#nodes > MAX_NODES || this.#depth >= MAX_DEPTH) {
       this.#noteAt(path, 'shown as an object of any kind, the schema is too large')
       return { type: 'object' }
     }
+    this.#depth++
+    const shown = this.#shown(given, path)
+    this.#depth--
+    return shown
+  }
+
+  #shown(given: unknown, path: Path): Node {
     if (!isRecord(given)) return this.#anything(path)
     if (given['$ref'] !== undefined) return this.#referred(given, path)
     const schema = currentSchema(given)
@@ -71,18 +82,32 @@ class GoogleProjection {
     return unionOf(schema, shown, union.some(isNull))
   }
 
+  /** Follows references that lead to references in a loop: a recursion could overflow the stack. */
   #referred(schema: JsonSchema, path: Path): Node {
-    const target = this.#document.targetOf(schema)
-    if (!isRecord(target)) return this.#anything(path)
-    if (this.#around.has(target)) {
-      this.#noteAt(path, 'recursion is shown one level deep')
-      const type = typeof target['type'] === 'string' ? target['type'] : 'object'
-      return { type, description: 'As above.', ...(type === 'array' && { items: TEXT }) }
+    const followed: JsonSchema[] = []
+    let description: unknown
+    let shown: Node | undefined
+    for (let referring = schema; shown === undefined;) {
+      const target = this.#document.targetOf(referring)
+      if (!isRecord(target)) shown = this.#anything(path)
+      else if (this.#around.has(target)) shown = this.#asAbove(target, path)
+      else {
+        description ??= referring['description']
+        this.#around.add(target)
+        followed.push(target)
+        this.#nodes++
+        if (target['$ref'] === undefined) shown = this.#node(target, path)
+        referring = target
+      }
     }
-    this.#around.add(target)
-    const inner = this.#node(target, path)
-    this.#around.delete(target)
-    return { ...inner, ...definedFields({ description: schema['description'] }) }
+    for (const target of followed) this.#around.delete(target)
+    return { ...shown, ...definedFields({ description }) }
+  }
+
+  #asAbove(target: JsonSchema, path: Path): Node {
+    this.#noteAt(path, 'recursion is shown one level deep')
+    const type = typeof target['type'] === 'string' ? target['type'] : 'object'
+    return { type, description: 'As above.', ...(type === 'array' && { items: TEXT }) }
   }
 
   #object(schema: JsonSchema, path: Path): Node {

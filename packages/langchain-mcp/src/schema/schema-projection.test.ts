@@ -305,3 +305,20 @@ test('limits the time to simplify long chains of references', () => {
   expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
   expect(notes.join()).toContain('too large')
 })
+
+const ARRAYS = `${'{"type":"array","items":'.repeat(20)}{"type":"string"}${'}'.repeat(20)}`
+
+test.each<[string, (next: JsonSchema) => JsonSchema, string]>([
+  ['references', (next) => next, ARRAYS],
+  ['references and intersections', (next) => ({ allOf: [next] }), '{"type":"object"}'],
+])('limits a chain of 9,000 %s by their number, not by the stack', (_of, step, shown) => {
+  const definitions = Array.from({ length: 9000 }, (_, at): [string, JsonSchema] => {
+    const next = { $ref: `#/$defs/d${at + 1}` }
+    return [`d${at}`, at % 450 === 449 ? { type: 'array', items: next } : step(next)]
+  })
+  const $defs = { ...Object.fromEntries(definitions), d9000: { type: 'string' } }
+  const given = { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs }
+  const { schema, notes } = projectedSchema(given, 'google')
+  expect(JSON.stringify(schema['properties'])).toBe(`{"a":${shown}}`)
+  expect(notes.length).toBe(shown === ARRAYS ? 0 : 1)
+})
