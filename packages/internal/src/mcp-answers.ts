@@ -409,7 +409,7 @@ export function repairMessage(message: unknown): void {
     if (result === null) delete message['result']
     message['error'] = errorFrom(error)
   } else if ('result' in message) {
-    message['result'] = open(result) ?? {}
+    message['result'] = bare(result) ?? {}
   }
 }
 

@@ -1,6 +1,7 @@
 import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { isRecord } from '@x/internal'
 import { repairMessage } from '@x/internal/mcp-answers'
 
 /**
@@ -9,6 +10,16 @@ import { repairMessage } from '@x/internal/mcp-answers'
  */
 export function readRepaired(transport: StdioClientTransport, maxBytes: number): void {
   if ('_readBuffer' in transport) Reflect.set(transport, '_readBuffer', new MessageLines(maxBytes))
+}
+
+/** The answer to a request, in a form that JSON-RPC does not know. */
+export class UnreadableAnswer extends Error {
+  readonly id: string | number
+
+  constructor(id: string | number, cause: unknown) {
+    super('The answer is no JSON-RPC message', { cause })
+    this.id = id
+  }
 }
 
 /** The buffer of the SDK's transport, with repaired messages. */
@@ -39,13 +50,20 @@ class MessageLines {
     throw new Error(`A line is longer than ${this.#maxBytes} bytes`)
   }
 
-  /** @throws SyntaxError for a line that is not JSON; ZodError for one that is no JSON-RPC message */
+  /**
+   * @throws SyntaxError for a line that is not JSON; UnreadableAnswer for one that answers a request, but not as JSON-RPC
+   * says; ZodError for any other
+   */
   readMessage(): JSONRPCMessage | null {
     const line = this.#lines.shift()
     if (line === undefined) return null
     const value: unknown = JSON.parse(line)
     repairMessage(value)
-    return JSONRPCMessageSchema.parse(value)
+    const parsed = JSONRPCMessageSchema.safeParse(value)
+    if (parsed.success) return parsed.data
+    const id = isRecord(value) && !('method' in value) ? value['id'] : undefined
+    const isAnswer = typeof id === 'string' || typeof id === 'number'
+    throw isAnswer ? new UnreadableAnswer(id, parsed.error) : parsed.error
   }
 
   clear(): void {

@@ -10,7 +10,7 @@ import { StdioError } from '../errors.ts'
 import { outsideRun } from '../run-scope.ts'
 import type { ServerCommand } from '../server-config.ts'
 import { ChildOutput } from './child-output.ts'
-import { readRepaired } from './message-lines.ts'
+import { readRepaired, UnreadableAnswer } from './message-lines.ts'
 import { endGroup, endWithProcess, startInGroup } from './process-group.ts'
 
 /** Settings that all processes of one server share. */
@@ -227,6 +227,11 @@ export class StdioTransport implements AsyncDisposable {
 
   #report(error: Error): void {
     if (this.#state.phase !== 'open') return
+    if (error instanceof UnreadableAnswer && this.#pending.delete(error.id)) {
+      const what = 'it answered with something that is no JSON-RPC message'
+      const failure = new StdioError('UNEXPECTED_RESPONSE', what, { cause: error.cause })
+      return this.#deliver(errorAnswer(error.id, failure))
+    }
     // The line is not JSON, or not a JSON-RPC message.
     if (error instanceof SyntaxError || error.name === 'ZodError')
       this.#output.addInvalidLine(error)
