@@ -152,11 +152,12 @@ export class RecoveryHistory {
 
   /**
    * Returns the loss, but no longer as certain if the session itself replaced a lost one and has not answered any
-   * call. A tool that answers 404 after it has run looks the same on every attempt.
+   * call. A tool that answers an empty 404 after it has run looks the same on every attempt. A refusal that names the
+   * session does not come from a tool.
    */
   assess(generation: Generation, loss: TransportError): TransportError {
     const wasSent = loss.status !== undefined
-    if (loss.certain !== true || !wasSent || !generation.isUnproven) return loss
+    if (loss.certain !== true || loss.isNamed || !wasSent || !generation.isUnproven) return loss
     const message = `${loss.message}, although the session was opened just before`
     return loss.with({ message, certain: false, outcome: 'unknown' })
   }

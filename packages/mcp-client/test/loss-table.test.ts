@@ -23,6 +23,8 @@ const names: readonly LossFormName[] = [
   '400-no-valid',
   '401-text',
   '404-own-id',
+  '404-own-id-only',
+  '404-own-id-tool',
   '500-wrapped',
   '200-32001',
   '200-sse-not-json-rpc',

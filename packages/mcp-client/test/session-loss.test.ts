@@ -1,7 +1,7 @@
-import { TransportError } from '@x/mcp-transport'
+import { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing'
 import type { LossFormName, LossVerdict } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import {
   answerWith,
@@ -64,6 +64,44 @@ describe('a session that the server refuses', () => {
     await slow
     expect(server.executions('counter_add')).toBe(0)
   })
+})
+
+describe('a server that refuses every session', () => {
+  const isCall = ({ toolName }: { readonly toolName?: string | undefined }) =>
+    toolName === 'counter_add'
+
+  test.each<LossFormName>(['404-32001', '404-32600', '404-text', '400-text', '400-no-valid'])(
+    'fails the call as not executed after two refusals in words: %s',
+    async (form) => {
+      await using setting = await startSetting()
+      const { client, server, proxy } = setting
+      await client.ping()
+      proxy.inject({ match: isCall, times: 2, action: lossForms[form] })
+      expect(await rejectionOf(client.callTool('counter_add'))).toMatchObject({
+        code: 'SESSION_LOST',
+        outcome: 'not-executed',
+      })
+      expect(proxy.count({ toolName: 'counter_add' })).toBe(2)
+      expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+      expect(server.executions('counter_add')).toBe(1)
+    },
+  )
+
+  test.each<LossFormName>(['404-empty', '404-html', '404-own-id', '404-own-id-only', '410'])(
+    'leaves the outcome of the call unknown after two refusals that a tool may have sent: %s',
+    async (form) => {
+      await using setting = await startSetting()
+      const { client, proxy } = setting
+      await client.ping()
+      proxy.inject({ match: isCall, times: 2, action: lossForms[form] })
+      expect(await rejectionOf(client.callTool('counter_add'))).toMatchObject({
+        code: 'OUTCOME_UNKNOWN',
+        outcome: 'unknown',
+      })
+      expect(proxy.count({ toolName: 'counter_add' })).toBe(2)
+      expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+    },
+  )
 })
 
 describe('a connection that breaks', () => {
@@ -218,6 +256,28 @@ describe('late events of an old session', () => {
     expect((await slowCall).structuredContent).toEqual({ count: 1 })
     expect(await client.getSessionId()).toBe(renewed)
     expect(server.count('initialize')).toBe(2)
+  })
+
+  test('keeps the new session when a failure names the old one', async () => {
+    await using setting = await startSetting()
+    const { client, server, observed } = setting
+    await client.ping()
+    server.forgetSessions()
+    await client.ping()
+    const [renewed, states] = [await client.getSessionId(), statesOf(observed)]
+    const message = 'The old session was lost'
+    const data = new TransportError('SESSION_LOST', message, { certain: true, epoch: 1 })
+    vi.spyOn(StreamableHttpTransport.prototype, 'send').mockImplementationOnce(async function (
+      this: StreamableHttpTransport,
+      sent,
+    ) {
+      const { id } = sent as { id: number }
+      this.onmessage?.({ jsonrpc: '2.0', id, error: { code: -32000, message, data } })
+    })
+    expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+    expect(await client.getSessionId()).toBe(renewed)
+    expect(server.count('initialize')).toBe(2)
+    expect(statesOf(observed)).toEqual(states)
   })
 
   test('returns the result of a call that still runs in the old session', async () => {

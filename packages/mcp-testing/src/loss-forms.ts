@@ -12,7 +12,8 @@ export interface LossForm extends CannedAnswer {
 
 /** Names of {@link lossForms}: the status, then the difference to others of that status. */
 export type LossFormName =
-  | `404-${'32001' | '32600' | '32000' | '32601' | 'empty' | 'html' | 'text' | 'own-id'}`
+  | `404-${'32001' | '32600' | '32000' | '32601' | 'empty' | 'html' | 'text'}`
+  | `404-own-id${'' | '-only' | '-tool'}`
   | `400-${'invalid' | 'no-valid' | 'not-an-initialize' | 'header-required' | 'not-initialized'}`
   | `400-${'unknown' | 'own-id' | 'text' | 'no-active' | 'already-initialized' | 'already-exists'}`
   | `400-${'32600' | '32601' | '32602'}`
@@ -60,7 +61,9 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
   '404-html': lost(404, notFound, html),
   '404-text': lost(404, 'Invalid session ID', text),
   '404-32601': ambiguous(404, answer(-32601, 'Not Found')),
-  '404-own-id': ambiguous(404, notFoundFor),
+  '404-own-id': lost(404, notFoundFor),
+  '404-own-id-only': lost(404, (id) => JSON.stringify({ jsonrpc: '2.0', id })),
+  '404-own-id-tool': ambiguous(404, answer(-32000, 'cart session not found: call open_cart first')),
   '410': lost(410),
   '400-invalid': lost(400, rpcError(-32000, 'Invalid or missing session ID')),
   '400-no-valid': lost(400, rpcError(-32000, 'Bad Request: No valid session ID provided')),

@@ -48,7 +48,15 @@ export type ServerError = JsonRpcError['error']
 
 type Details = Pick<
   TransportError,
-  'status' | 'certain' | 'epoch' | 'url' | 'bodyText' | 'serverError' | 'retryAfterMs' | 'resume'
+  | 'status'
+  | 'certain'
+  | 'epoch'
+  | 'url'
+  | 'bodyText'
+  | 'serverError'
+  | 'retryAfterMs'
+  | 'resume'
+  | 'isNamed'
 >
 
 /** `outcome` is derived from the code by default; for `SESSION_LOST`, from `certain`. */
@@ -79,7 +87,7 @@ export class TransportError extends Error {
   readonly #options: TransportErrorOptions
 
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
-    const { cause, resume: _resume, outcome: _outcome, ...details } = options
+    const { cause, resume: _resume, outcome: _outcome, isNamed: _isNamed, ...details } = options
     super(message, cause === undefined ? undefined : { cause })
     this.code = code
     this.#options = options
@@ -103,6 +111,16 @@ export class TransportError extends Error {
    */
   get resume(): InputAnswers | undefined {
     return this.#options.resume
+  }
+
+  /**
+   * With `SESSION_LOST`: the refusal names the session, and is not the answer to the request. It stays certain in a
+   * session that was just opened.
+   *
+   * @internal
+   */
+  get isNamed(): boolean {
+    return this.#options.isNamed === true
   }
 
   /** Returns a copy with changed values. Its `cause` is this error. */

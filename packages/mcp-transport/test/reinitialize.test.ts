@@ -166,7 +166,7 @@ test('reports the second of two losses in a row, and serves the next call', asyn
   )
   asked.resolve('forward')
   await once
-  expect(failureIn(await call)).toMatchObject({ code: 'SESSION_LOST', certain: false, epoch: 2 })
+  expect(failureIn(await call)).toMatchObject({ code: 'SESSION_LOST', certain: true, epoch: 2 })
   await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
   expect(client.transport.epoch).toBe(3)
 })

@@ -58,6 +58,11 @@ describe('the verdict about a response', () => {
     ['status 200 with error -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
     ['status 200 with error -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
     ['a Python server, with another id', 404, rpc(-32600, 'Gone', 'server-error'), 'lost'],
+    ['helidon-mcp, before #152', 404, '{"jsonrpc":"2.0","id":7}', 'lost'],
+    ['a framework that copies the id', 404, own(-32600, 'Session not found'), 'lost'],
+    ['a guard in Express', 404, own(-32001, 'Session not found'), 'lost'],
+    ['tower-mcp #65', 404, own(-32005, 'Session not found or expired'), 'lost'],
+    ['an id as text', 404, rpc(-32000, 'Unknown session ID', '7'), 'lost'],
     ['403 of a gateway', 403, 'Unknown session', 'lost'],
   ]
 
@@ -76,6 +81,9 @@ describe('the verdict about a response', () => {
       'ambiguous',
     ],
     ['an error of a tool with status 410', 410, own(-32001, 'Session not found'), 'ambiguous'],
+    ['a tool with a cart', 404, own(-32001, 'Cart session not found'), 'ambiguous'],
+    ['a tool that finds nothing', 404, own(-32001, 'Invoice 17 not found'), 'ambiguous'],
+    ['a failed tool', 404, own(-32603, 'Session not found'), 'ambiguous'],
     ['an error of a tool with status 401', 401, own(-32000, 'Session not found'), 'ambiguous'],
     [
       'an error with the id of the request as text',
@@ -229,6 +237,22 @@ describe('the error for a refused request', () => {
 
     test('is not certain after a message for the request', () => {
       expect(errorOn({ status: 404 }, { isStarted: true })).toHaveProperty('certain', false)
+    })
+
+    test.each([
+      ['', false],
+      ['<html>Not Found</html>', false],
+      ['Not Found', false],
+      ['Browser session not found', false],
+      ['{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}', false],
+      ['{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}', true],
+      ['Session not found', true],
+    ])('is certain in a new session only if the refusal names it: %j', (text, certain) => {
+      const { epoch, protocolVersion } = session
+      const own = new LegacySession({ id, epoch, protocolVersion, isResumed: false })
+      own.isDoubtful = true
+      const error = errorOn({ status: 404, text }, { session: own, requestId: 7 })
+      expect(error).toMatchObject({ code: 'SESSION_LOST', certain })
     })
 
     test('is REJECTED if the request had no session', () => {

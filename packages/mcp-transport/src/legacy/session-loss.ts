@@ -53,7 +53,8 @@ const is =
 const ok = (status: number): boolean => status >= 200 && status < 300
 const failed = (status: number): boolean => status >= 400
 
-const SESSION_CODES = [32600, -32600, -32000, -32001]
+/** -32005: tower-mcp (joshrotenberg/tower-mcp#65). */
+const SESSION_CODES = [32600, -32600, -32000, -32001, -32005]
 
 /**
  * The first matching rule decides. The specification (2025-11-25, transports, session management) defines only
@@ -71,7 +72,18 @@ const RULES: readonly LossRule[] = [
   { status: is(404), codes: [-32601], text: (text) => /method/i.test(text), verdict: 'not-lost' },
   // The text names no method: perhaps an empty 404 that a bridge converted.
   { status: is(404), codes: [-32601], verdict: 'ambiguous' },
-  // An error with the id of the request may come from a tool.
+  // Frameworks and hand-written guards copy the id of the request into the error of their session check: Helidon
+  // (helidon-io/helidon-mcp#152), and Express handlers that answer 404 with `id: req.body?.id ?? null` before they pass
+  // the request to a transport. A server that has dispatched a tool answers 200: 404 is the status of the session check
+  // (2025-11-25, transports, session management). Not for 400, which hand-written servers also use for tools.
+  {
+    status: is(404),
+    codes: SESSION_CODES,
+    errorId: 'own',
+    text: saysOnlySession,
+    verdict: 'lost',
+  },
+  // Any other error with the id of the request may come from a tool.
   { status: is(404, 410), errorId: 'own', verdict: 'ambiguous' },
   { status: is(404, 410), verdict: 'lost' },
   // Errors of the request itself, even if a method or parameter has "session" in its name.
@@ -87,6 +99,15 @@ const RULES: readonly LossRule[] = [
   // A body or event that is not JSON-RPC, such as `{"error":"Session not found"}` (keryx #503).
   { status: ok, codes: [], text: saysSession, verdict: 'ambiguous' },
 ]
+
+/**
+ * Returns whether a lost session is named in words, in an error that is not the answer to the request. Such a refusal
+ * is certain also in a session that was just opened. One without words is not: a tool that always fails with an empty
+ * 404 looks the same in every session.
+ */
+export function namesLostSession({ text, errorId }: LossEvidence): boolean {
+  return errorId !== 'own' && saysOnlySession(text)
+}
 
 /**
  * Number of refusals in a row, of any form, after which a session counts as lost. Otherwise a client could stay in a
@@ -181,6 +202,8 @@ const ID_MEMBER = /"id\\*"\s*:\s*(?:\\*"([^"\\]*)\\*"|(-?[\w.+-]+))/g
 
 /** The id of the request counts wherever it is found: in an event stream, a batch, or JSON around the error. */
 function findErrorId(value: unknown, body: string, requestId: RequestId | undefined): ErrorId {
+  // Helidon fills in the id of an empty 404, and answers without a result and an error (helidon-io/helidon-mcp#152).
+  if (isRecord(value) && Object.keys(value).toSorted().join() === 'id,jsonrpc') return 'none'
   // Some servers return a number as text.
   const ids = Array.from(body.matchAll(ID_MEMBER), ([, text, bare]) => text ?? bare)
   if (requestId !== undefined && ids.includes(String(requestId))) return 'own'
@@ -282,10 +305,11 @@ export function toRefusalError(
       reason = `no longer speaks ${protocolVersion}`
     }
     if (verdict !== 'not-lost') {
-      // If the first request in a new session fails, it may be a tool that always fails with such a text.
-      const certain = verdict === 'lost' && !isStarted && !session.isDoubtful
+      // If the first request in a new session fails, it may be a tool that always fails without a word.
+      const isNamed = namesLostSession(all)
+      const certain = verdict === 'lost' && !isStarted && (isNamed || !session.isDoubtful)
       const message = `${url} ${reason} (HTTP ${status}${said})`
-      return new TransportError('SESSION_LOST', message, { ...options, certain, epoch })
+      return new TransportError('SESSION_LOST', message, { ...options, certain, epoch, isNamed })
     }
   }
   const [code, what] = meaningOf(status)
