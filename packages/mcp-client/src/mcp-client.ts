@@ -136,6 +136,11 @@ export class McpClient implements AsyncDisposable {
     return isSlugConfig(this.#config) ? this.#config.slug : undefined
   }
 
+  /** Limit of one operation without `timeoutMs` of its own, in milliseconds. */
+  get timeoutMs(): number {
+    return this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS
+  }
+
   /**
    * The current session id in full: do not log it. Without a session, the id in the session store. Undefined before
    * the first call, on servers without sessions, and if the store fails, which is logged. Rejects with the error of
@@ -293,7 +298,7 @@ export class McpClient implements AsyncDisposable {
     return {
       server,
       timing: this.#options.retryTiming ?? systemTiming,
-      timeoutMs: this.#timeoutMs,
+      timeoutMs: this.timeoutMs,
       use: (reference, options, run) => {
         const { tool, principal } = reference
         const call = { method: 'tools/call', tool, caller: options.caller }
@@ -323,7 +328,7 @@ export class McpClient implements AsyncDisposable {
     const { forceRefresh = false } = options
     return this.#use({ method }, options, async (lease) => {
       const { session, options: limits } = lease
-      using deadline = new Deadline(limits.timeoutMs ?? this.#timeoutMs, limits.signal)
+      using deadline = new Deadline(limits.timeoutMs ?? this.timeoutMs, limits.signal)
       const { signal } = deadline
       try {
         return await session.tools.get(
@@ -464,10 +469,6 @@ export class McpClient implements AsyncDisposable {
     await this.dispose()
   }
 
-  get #timeoutMs(): number {
-    return this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS
-  }
-
   /** Returns the session of the current scope. Undefined without a session, or if the scope function throws. */
   #findSession(): Session | undefined {
     try {
@@ -580,7 +581,7 @@ export class McpClient implements AsyncDisposable {
     const isExtended = operation.tool !== undefined && timeout?.resetOnProgress === true
     // Not `using`, which takes V8 longer than the rest of this method.
     const deadline = new Deadline(
-      options.timeoutMs ?? this.#timeoutMs,
+      options.timeoutMs ?? this.timeoutMs,
       options.signal,
       isExtended ? timeout.maxMs : undefined,
     )

@@ -105,6 +105,8 @@ export type StartedCall =
 
 /** The client methods that tools need. */
 export interface McpToolSource {
+  /** Limit of one call without `timeoutMs`, in milliseconds. Time that a person takes does not count. @default 600_000 */
+  readonly timeoutMs?: number | undefined
   /** Returns every tool of the server, from all pages. */
   listTools(options?: RequestOptions): Promise<readonly ToolDefinition[]>
   callTool(

@@ -39,12 +39,19 @@ interface AuthorizationOutcome {
  * The outcome of one round of a call. It is plain data, because a checkpoint stores it, and another process
  * may continue the call.
  */
-export type CallOutcome =
+export type CallOutcome = (
   | { readonly kind: 'result'; readonly result: ToolResult }
   | AskedOutcome
   | TaskOutcome
   | AuthorizationOutcome
   | FailedOutcome
+) & {
+  /**
+   * Time that the server has used for the call up to here, in milliseconds, so that `timeoutMs` limits the whole call. In a
+   * checkpoint that does not contain it, the limit starts anew.
+   */
+  readonly usedMs?: number
+}
 
 interface FailedOutcome extends Pick<McpToolError, 'code' | 'message' | 'outcome' | 'artifact'> {
   readonly kind: 'failed'

@@ -90,6 +90,8 @@ interface Round {
   readonly callback: string | undefined
   /** The task that is continued. Such a round may be executed again. */
   readonly task: TaskReference | undefined
+  /** Time that the server has used in the rounds before, in milliseconds. */
+  readonly usedMs: number
 }
 
 const FIRST_ROUND: Round = {
@@ -98,8 +100,10 @@ const FIRST_ROUND: Round = {
   answers: {},
   callback: undefined,
   task: undefined,
+  usedMs: 0,
 }
 
+/** Limit of a call whose client has none. */
 const WORK_MS = 600_000
 /** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
 const NO_LIMIT_MS: number = 2 ** 31 - 1
@@ -111,6 +115,8 @@ export class CallRounds {
   readonly #answering: Answering
   /** The original error, because a checkpoint keeps only plain data of it. */
   #thrown: McpToolError | undefined
+  /** Time that the server has used for the call, in milliseconds. Time that a person takes does not count. */
+  #usedMs = 0
 
   constructor(shared: SharedByCalls, call: InterruptibleCall, answering: Answering) {
     this.#shared = shared
@@ -126,7 +132,11 @@ export class CallRounds {
     const { journal } = this.#shared
     const { origin } = this.#call
     const step = taskIn({ graph, place }, `mcp:${place.toolCallId}`, async (round: Round) => {
-      const execute = (sentAt?: number): Promise<CallOutcome> => this.#execute(round, place, sentAt)
+      const execute = async (sentAt?: number): Promise<CallOutcome> => {
+        this.#usedMs = round.usedMs
+        const outcome = await this.#execute(round, place, sentAt)
+        return { ...outcome, usedMs: this.#usedMs }
+      }
       // Only this process can answer an open request, and only once, so no record is needed.
       if (round.asked?.isHeld === true || round.task !== undefined) return execute()
       const outcome = await journal.once({ origin, place, number: round.number }, execute)
@@ -146,6 +156,7 @@ export class CallRounds {
       const outcome = callOutcomeFrom(await step(round))
       if (outcome.kind === 'result') return outcome.result
       if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
+      const { usedMs = 0 } = outcome
       if (outcome.kind === 'task') {
         const { reference, message } = outcome
         if (this.#interruptsForTasks(place)) {
@@ -153,7 +164,7 @@ export class CallRounds {
           const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
           graph.interrupt(value)
         }
-        round = { ...round, asked: undefined, answers: {}, task: reference }
+        round = { ...round, asked: undefined, answers: {}, task: reference, usedMs }
         continue
       }
       const number = round.number + 1
@@ -176,6 +187,7 @@ export class CallRounds {
           answers: given.answers,
           callback: undefined,
           task: outcome.task,
+          usedMs,
         }
       } else {
         const { url, problem } = outcome
@@ -187,7 +199,7 @@ export class CallRounds {
         }
         const asking = { origin, question, answers, read: callbackFrom }
         const { callback } = await askPerson(graph, asking)
-        round = { ...round, number, callback }
+        round = { ...round, number, callback, usedMs }
       }
     }
   }
@@ -253,7 +265,7 @@ export class CallRounds {
       const outcome =
         keepsTask && this.#answering === 'interrupt'
           ? await this.#sendLive(own, place)
-          : await this.#outcomeOf(await this.#request(own, keepsTask))
+          : await this.#outcomeOf(await this.#timed(() => this.#request(own, keepsTask)))
       if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
       if (Object.keys(outcome.requests).length > 0) return outcome
       resume = resumeFrom(outcome)
@@ -270,9 +282,22 @@ export class CallRounds {
       : { result: await source.callTool(origin.toolName, args, options) }
   }
 
+  /** Each request gets what is left of the limit of the call. */
   #optionsWith(own: ToolCallOptions): ToolCallOptions {
     const inputRequired = this.#answering === 'client' ? 'answer' : 'surface'
-    return { ...this.#call.options, inputRequired, ...own }
+    const limitMs = this.#call.options.timeoutMs
+    const timeoutMs = limitMs && Math.max(limitMs - this.#usedMs, 1)
+    return { ...this.#call.options, inputRequired, timeoutMs, ...own }
+  }
+
+  /** Counts the time of a request. */
+  async #timed<Result>(request: () => Promise<Result>): Promise<Result> {
+    const startedAt = performance.now()
+    try {
+      return await request()
+    } finally {
+      this.#usedMs += performance.now() - startedAt
+    }
   }
 
   #interruptsForTasks({ isAlone }: GraphPlace): boolean {
@@ -301,8 +326,10 @@ export class CallRounds {
 
   /** Sends a request that may stay open while a person is asked. */
   async #sendLive(own: ToolCallOptions, place: GraphPlace): Promise<CallOutcome> {
-    const { caller, config, timeoutMs = WORK_MS, onProgress } = this.#call.options
-    const limits = { workMs: timeoutMs, humanMs: this.#shared.humanTimeoutMs }
+    const { source, options } = this.#call
+    const { caller, config, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
+    const humanMs = this.#shared.humanTimeoutMs
+    const limits = { workMs: timeoutMs, usedMs: this.#usedMs, humanMs }
     const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
       const onLive = onProgress && ((progress: Progress) => live.onProgress?.(progress))
       const limitless = { ...own, signal, timeoutMs: NO_LIMIT_MS, onProgress: onLive }
@@ -332,6 +359,7 @@ export class CallRounds {
     event: LiveCallEvent,
     { live, place }: { readonly live: LiveCall; readonly place: GraphPlace },
   ): Promise<CallOutcome> {
+    this.#usedMs = live.usedMs
     if (event.kind === 'failed') throw event.error
     if (event.kind === 'ended') return this.#outcomeOf(event.call)
     this.#shared.held.hold(place, live)

@@ -9,14 +9,14 @@ const never = new AbortController().signal
 const question = { message: 'Who?', requestedSchema: { type: 'object' as const, properties: {} } }
 
 function callOf(
-  limits: { readonly workMs: number; readonly humanMs: number },
+  limits: { readonly workMs: number; readonly humanMs: number; readonly usedMs?: number },
   send: (signal: AbortSignal) => Promise<StartedCall> = (signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason))
     }),
 ): LiveCall {
   const caller = new ToolCaller({ server: { slug: 'shop' }, toolName: 'ask' }, {})
-  return new LiveCall(caller, limits, send)
+  return new LiveCall(caller, { usedMs: 0, ...limits }, send)
 }
 
 test('stops the time limit of the call while a person is asked', async () => {

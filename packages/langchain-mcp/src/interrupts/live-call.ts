@@ -57,8 +57,10 @@ export type LiveCallEvent =
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, InputRequest>> }
 
 interface LiveCallLimits {
-  /** Time limit of the server in milliseconds. The clock stops while a person is asked. */
+  /** Time limit of the server for the whole call, in milliseconds. The clock stops while a person is asked. */
   readonly workMs: number
+  /** Part of `workMs` that earlier requests of the call have used. */
+  readonly usedMs: number
   /** Time limit of a person for one question, in milliseconds. */
   readonly humanMs: number
 }
@@ -94,7 +96,7 @@ export class LiveCall {
   ) {
     this.caller = caller
     this.#limits = limits
-    this.#workLeftMs = limits.workMs
+    this.#workLeftMs = limits.workMs - limits.usedMs
     this.#work()
     this.#ended = send(this.#aborting.signal)
       .then(
@@ -106,6 +108,13 @@ export class LiveCall {
 
   get isOpen(): boolean {
     return this.#isOpen
+  }
+
+  /** Part of `workMs` that this and earlier requests of the call have used. */
+  get usedMs(): number {
+    const isWorking = this.#isOpen && this.#questions.size === 0
+    const sinceMs = isWorking ? performance.now() - this.#workingSince : 0
+    return this.#limits.workMs - this.#workLeftMs + sinceMs
   }
 
   /** Resolves when the call ends or asks. `signal` aborts the call, but only during this wait. */
@@ -174,6 +183,10 @@ export class LiveCall {
     this.#timer = setTimeout(() => this.#timeOut(), Math.max(this.#workLeftMs, 1))
   }
 
+  #stopWork(): void {
+    this.#workLeftMs -= performance.now() - this.#workingSince
+  }
+
   #timeOut(): void {
     const { origin } = this.caller
     const server = serverTitle(origin.server)
@@ -184,9 +197,7 @@ export class LiveCall {
 
   /** Stops the clock of the server, and starts the clock of the person. */
   #wait(): void {
-    if (this.#questions.size === 1) {
-      this.#workLeftMs -= performance.now() - this.#workingSince
-    }
+    if (this.#questions.size === 1) this.#stopWork()
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#cancelAll(), this.#limits.humanMs)
     this.#timer.unref() // a question does not keep the process alive; the open connection does
@@ -198,6 +209,7 @@ export class LiveCall {
   }
 
   #end(): void {
+    if (this.#questions.size === 0) this.#stopWork()
     this.#isOpen = false
     clearTimeout(this.#timer)
     this.#cancelAll()

@@ -47,7 +47,10 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    * from MCP are thrown. @default 'message'
    */
   readonly onToolError?: 'message' | 'throw' | ToolErrorHandler | undefined
-  /** Limit of one call in milliseconds. A `timeout` of the run applies too. @default the client's own */
+  /**
+   * Limit of one call in milliseconds, in a graph with all rounds of its questions, without the time that people take. A
+   * `timeout` of the run applies too. @default the client's own
+   */
   readonly timeoutMs?: number | undefined
   /**
    * Handling of a call that the server continues as a task: `'wait'` waits for its end; `'interrupt'` interrupts the

@@ -1,0 +1,155 @@
+// `timeoutMs` limits a whole call in a graph: the time of the server counts, and the time of a person does not.
+import { MemorySaver } from '@langchain/langgraph'
+import { McpClient } from '@x/mcp-client'
+import { startModernServer } from '@x/mcp-testing'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { elicitationToInterrupt, loadMcpTools } from '../src/index.ts'
+import type { McpToolSource, StartedCall, ToolCallOptions } from '../src/base/tool-source.ts'
+import { askingGraph, type AskingGraph, type Turn } from './asking-graph.ts'
+import { startAskingServer } from './asking-server.ts'
+
+afterEach(() => void vi.useRealTimers())
+
+const asks = {
+  type: 'input_required',
+  inputRequests: {
+    who: {
+      method: 'elicitation/create',
+      params: { message: 'Who?', requestedSchema: { type: 'object', properties: {} } },
+    },
+  },
+  requestState: 'state',
+}
+
+/** A stateless server. It works as long as told, at each request of a call, and then asks or answers. */
+class WorkingSource implements McpToolSource {
+  readonly timeoutMs: number | undefined
+  readonly requests: ToolCallOptions[] = []
+  readonly #work: readonly { readonly ms: number; readonly end: 'asks' | 'answers' }[]
+
+  constructor(
+    work: readonly { readonly ms: number; readonly end: 'asks' | 'answers' }[],
+    timeoutMs?: number,
+  ) {
+    this.#work = work
+    this.timeoutMs = timeoutMs
+  }
+
+  listTools() {
+    return Promise.resolve([{ name: 'ask' }])
+  }
+
+  async callTool(name: string, args = {}, options: ToolCallOptions = {}) {
+    const { result } = await this.startTool(name, args, options)
+    return result ?? {}
+  }
+
+  startTool(_name: string, _args = {}, options: ToolCallOptions = {}): Promise<StartedCall> {
+    const { ms, end } = this.#work[this.requests.length] ?? { ms: 0, end: 'answers' }
+    this.requests.push(options)
+    const { signal } = options
+    return new Promise((resolve, reject) => {
+      signal?.addEventListener('abort', () => reject(signal.reason as Error))
+      setTimeout(() => resolve({ result: end === 'asks' ? asks : { content: [] } }), ms)
+    })
+  }
+}
+
+async function graphOf(
+  source: McpToolSource,
+  timeoutMs: number | undefined,
+  checkpointer = new MemorySaver(),
+): Promise<AskingGraph> {
+  const elicitation = elicitationToInterrupt()
+  const tools = await loadMcpTools(source, { elicitation, timeoutMs, server: { slug: 'shop' } })
+  return askingGraph({ kind: 'createAgent', tools, calls: [{ name: 'ask' }], checkpointer })
+}
+
+/** Answers the question. */
+function answerTo({ interrupts: [asked] }: Turn): Readonly<Record<string, unknown>> {
+  return { key: asked?.value.key, responses: { who: { action: 'accept', content: {} } } }
+}
+
+/** Lets the clock run until the turn ends. Returns the turn, and how long it took by this clock. */
+async function timed(turn: Promise<Turn>): Promise<{ readonly turn: Turn; readonly ms: number }> {
+  const startedAt = performance.now()
+  const over = Symbol('over')
+  const ended = turn.then(
+    () => over,
+    () => over,
+  )
+  while ((await Promise.race([ended, new Promise((resolve) => setImmediate(resolve))])) !== over) {
+    // In sequence: the clock moves between the steps of the graph.
+    await vi.advanceTimersByTimeAsync(100)
+  }
+  return { turn: await turn, ms: performance.now() - startedAt }
+}
+
+const toFake = ['setTimeout', 'clearTimeout', 'performance'] as const
+
+describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) => {
+  const limit = 2000
+  const limits = (work: ConstructorParameters<typeof WorkingSource>[0]) => ({
+    source: new WorkingSource(work, whose === 'the client' ? limit : undefined),
+    timeoutMs: whose === 'the client' ? undefined : limit,
+  })
+
+  test('ends a call that has asked nothing', async () => {
+    const { source, timeoutMs } = limits([{ ms: 60_000, end: 'answers' }])
+    const graph = await graphOf(source, timeoutMs)
+    vi.useFakeTimers({ toFake: [...toFake] })
+    const { turn, ms } = await timed(graph.start())
+    expect(turn.answers['call-0']).toMatchObject({ status: 'error' })
+    expect(turn.answers['call-0']?.text).toContain('No answer came in time')
+    expect(ms).toBeGreaterThanOrEqual(limit)
+    expect(ms).toBeLessThan(2 * limit)
+  })
+
+  test.each(['the same process', 'another process'])(
+    'goes on after the answer of a person, whose time does not count, in %s',
+    async (where) => {
+      const { source, timeoutMs } = limits([
+        { ms: 1000, end: 'asks' },
+        { ms: 60_000, end: 'answers' },
+      ])
+      const checkpointer = new MemorySaver()
+      const graph = await graphOf(source, timeoutMs, checkpointer)
+      const other =
+        where === 'the same process' ? graph : await graphOf(source, timeoutMs, checkpointer)
+      vi.useFakeTimers({ toFake: [...toFake] })
+      const asked = await timed(graph.start())
+      expect(asked.turn.interrupts).toHaveLength(1)
+      await vi.advanceTimersByTimeAsync(100_000)
+      const answered = await timed(other.resume(answerTo(asked.turn)))
+      expect(answered.turn.answers['call-0']?.text).toContain('No answer came in time')
+      expect(source.requests).toHaveLength(2)
+      const total = asked.ms + answered.ms
+      expect(total).toBeGreaterThanOrEqual(limit)
+      expect(total).toBeLessThan(limit + 900)
+    },
+  )
+})
+
+describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => {
+  test.each(['the tool', 'the client'] as const)(
+    'is not waited for longer than the limit of %s',
+    async (whose) => {
+      await using server = era === 'modern' ? await startModernServer() : await startAskingServer()
+      const elicitation = elicitationToInterrupt()
+      const limit = { timeoutMs: 500 }
+      await using client = new McpClient(
+        { url: server.url },
+        { handlers: elicitation.handlers, ...(whose === 'the client' && limit) },
+      )
+      const tools = await loadMcpTools(client, {
+        elicitation,
+        ...(whose === 'the tool' && limit),
+      })
+      // Neither tool ever answers in this test.
+      const calling =
+        era === 'modern' ? { name: 'slow', args: { ms: 60_000 } } : { name: 'ask_late' }
+      const { answers } = await askingGraph({ kind: 'subgraph', tools, calls: [calling] }).start()
+      expect(answers['call-0']?.text).toContain('No answer came in time')
+    },
+  )
+})
