@@ -133,6 +133,11 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
     { content: [] },
   ],
   ['tools/call', { content: [], structuredContent: [] }, { content: [], structuredContent: {} }],
+  [
+    'tools/call',
+    { content: [], structuredContent: [1] },
+    { content: [], structuredContent: { result: [1] } },
+  ],
   ['tools/call', { content: 'hi' }, { content: [{ type: 'text', text: 'hi' }] }],
   ['tools/call', { content: image }, { content: [image] }],
   ['tools/call', { content: { 0: image } }, { content: [image] }],
@@ -232,7 +237,6 @@ describe('the result of', () => {
   test.each([
     ['tools/list', { tools: 'none' }],
     ['tools/call', { content: 7 }],
-    ['tools/call', { content: [], structuredContent: [1] }],
     ['initialize', { capabilities: {} }],
   ])('%s that cannot be read stays for the schema: %j', (method, sent) => {
     expect(read(method, sent)).toEqual(sent)

@@ -309,9 +309,17 @@ const callResult = fields({
 
 const connected = fields({ _meta: open, capabilities, serverInfo: server, instructions: text })
 
-/** Structured content of the revisions with sessions is an object. */
+/**
+ * Structured content of the revisions with sessions is an object. Another value (zoteus#83) becomes its field `result`,
+ * as a client of 2026-07-28 shows it to SDK v1.
+ */
 const HAVE_STRUCTURE: ReadonlySet<string> = new Set(['tools/call', 'tasks/result'])
-const structured = fields({ structuredContent: open })
+const structured = fields({
+  structuredContent: (given) => {
+    const value = open(given)
+    return value === undefined || isObject(value) ? value : { result: value }
+  },
+})
 
 /** Repairs of results, by the method of the request. */
 const RESULTS: Readonly<Record<string, Repair>> = {

@@ -21,6 +21,7 @@ import type {
   ResourceTemplate,
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
+import { BoundedMap } from '@x/internal'
 import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
@@ -56,8 +57,11 @@ import type { TaskOwner } from './task.ts'
 import { assertReference, createReference } from './task-reference.ts'
 import { parseTask } from './task-state.ts'
 import { readResult } from './session-client.ts'
-import { allPages, outputProblem, parseToolPage } from './tool-list.ts'
+import { allPages, lacksStructure, outputProblem, parseToolPage } from './tool-list.ts'
 import type { Page } from './tool-list.ts'
+
+/** Servers choose the names of tools, so the memory for them is limited. */
+const MAX_REPORTED_TOOLS = 1000
 
 const NO_SESSION: SessionStatus = {
   state: 'created',
@@ -99,6 +103,8 @@ export class McpClient implements AsyncDisposable {
   readonly #sessions: SessionManager
   readonly #options: McpClientOptions
   #lastError: LastError | undefined
+  /** Tools that were reported, because their results lack the structured content that they declare. */
+  readonly #withoutStructure = new BoundedMap<string, true>(MAX_REPORTED_TOOLS)
 
   /**
    * @param config a URL is short for `{ url }`
@@ -175,8 +181,9 @@ export class McpClient implements AsyncDisposable {
    * Calls a tool. A tool that failed returns a result with `isError`; the call does not reject. With
    * `inputRequired: 'surface'`, requests of the server are returned instead of the result.
    *
-   * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run; `INVALID_OUTPUT` if it has
-   * run, and its result does not fit the output schema in the last list of tools (the call requests no list)
+   * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run; `INVALID_OUTPUT` with the
+   * `result` if it has run, and its structured content does not fit the output schema in the last list of tools (the
+   * call requests no list). Structured content that is missing is a warning in the event `log`
    */
   callTool(
     name: string,
@@ -525,15 +532,29 @@ export class McpClient implements AsyncDisposable {
     return this.#run(operation, { session, call: undefined, options })
   }
 
-  /** Returns the result if it fits the output schema of the tool, as far as that is known. */
-  #checkedResult(result: CallToolResult, name: string, { tools }: Session): CallToolResult {
-    const tool = tools.find(name)
-    const problem = tool === undefined ? undefined : outputProblem(tool, result)
+  /**
+   * Returns the result if it fits the output schema of the tool, as far as that is known. Structured content that is
+   * missing is only a warning: many servers declare a schema and send a text (n8n-mcp#343).
+   */
+  #checkedResult(result: CallToolResult, name: string, session: Session): CallToolResult {
+    const tool = session.tools.find(name)
+    if (tool === undefined) return result
+    if (lacksStructure(tool, result)) this.#warnOfStructure(tool, session)
+    const problem = outputProblem(tool, result)
     if (problem === undefined) return result
     const server = this.#label
     const message = `tool "${name}" of MCP server "${server}" has run, but its output ${problem}`
     const outcome = 'executed'
     throw new McpClientError('INVALID_OUTPUT', message, { server, tool: name, outcome, result })
+  }
+
+  #warnOfStructure({ name }: Tool, session: Session): void {
+    if (this.#withoutStructure.has(name)) return
+    this.#withoutStructure.set(name, true)
+    session.log(
+      'warning',
+      `tool "${name}" declares an output schema, but its result has no structured content`,
+    )
   }
 
   /** Calls `use` with the session that serves the call. */

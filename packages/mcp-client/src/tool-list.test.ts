@@ -2,7 +2,7 @@ import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { ClientEvents } from './events.ts'
-import { allPages, outputProblem, parseToolPage, ToolList } from './tool-list.ts'
+import { allPages, lacksStructure, outputProblem, parseToolPage, ToolList } from './tool-list.ts'
 import type { ReadTools } from './tool-list.ts'
 
 const { signal } = new AbortController()
@@ -204,9 +204,12 @@ test('outputProblem() describes output that does not fit, every time', () => {
   }
 })
 
-test('outputProblem() requires structured content for a tool with a schema, unless the tool failed', () => {
-  expect(outputProblem(counter, { content: [] })).toContain('no structured content')
-  expect(outputProblem(counter, { content: [], isError: true })).toBeUndefined()
+test('lacksStructure() finds a result without structured content, unless the tool failed or has no schema', () => {
+  expect(lacksStructure(counter, { content: [] })).toBe(true)
+  expect(outputProblem(counter, { content: [] })).toBeUndefined()
+  expect(lacksStructure(counter, { content: [], isError: true })).toBe(false)
+  expect(lacksStructure(counter, { content: [], structuredContent: {} })).toBe(false)
+  expect(lacksStructure({ ...counter, outputSchema: undefined }, { content: [] })).toBe(false)
 })
 
 test('outputProblem() checks nothing without a usable schema', () => {

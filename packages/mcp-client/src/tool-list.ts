@@ -199,14 +199,20 @@ function parseTool(value: unknown): Tool | string {
 
 const checks = new WeakMap<object, SchemaCheck>()
 
+/** Returns true if a tool declares structured content, and a result has none, without being a failure of the tool. */
+export function lacksStructure(tool: Tool, result: CallToolResult): boolean {
+  const { isError, structuredContent } = result
+  return tool.outputSchema !== undefined && isError !== true && structuredContent === undefined
+}
+
 /**
- * Checks a result against the output schema of its tool (2025-06-18, server/tools, "Output Schema"). Returns the
- * problem, or undefined. Results with `isError` and tools with an unusable schema are not checked.
+ * Checks structured content against the output schema of its tool (2025-06-18, server/tools, "Output Schema"). Returns
+ * the problem, or undefined. Results with `isError` and tools with an unusable schema are not checked.
  */
 export function outputProblem(tool: Tool, result: CallToolResult): string | undefined {
   const { outputSchema } = tool
   if (outputSchema === undefined || result.isError === true) return undefined
-  if (result.structuredContent === undefined) return 'has no structured content'
+  if (result.structuredContent === undefined) return undefined
   let check = checks.get(outputSchema)
   if (check === undefined) {
     check = new SchemaCheck(outputSchema, { ignoreFormats: true })

@@ -234,15 +234,19 @@ describe.each(eras)('$era', (era) => {
       inputSchema: { type: 'object' },
       outputSchema: { type: 'object', required: ['missing'] },
     }
-    const result = { tools: [tool], resultType: 'complete', ttlMs: 0, cacheScope: 'private' }
-    shop.proxy.inject({ match: is.method('tools/list'), action: answerWith({ result }) })
+    const list = { tools: [tool], resultType: 'complete', ttlMs: 0, cacheScope: 'private' }
+    shop.proxy.inject({ match: is.method('tools/list'), action: answerWith({ result: list }) })
+    const result = { content: [{ type: 'text', text: 'x' }], structuredContent: { text: 'x' } }
+    const answer = answerWith({ result: { ...result, resultType: 'complete' } })
+    shop.proxy.inject({ match: isEcho, action: answer })
     await client.listTools()
     expect(await rejectionOf(client.callTool('echo', { text: 'x' }))).toMatchObject({
       code: 'INVALID_OUTPUT',
       tool: 'echo',
-      result: { content: [{ text: 'x' }] },
+      outcome: 'executed',
+      result,
     })
-    expect(shop.server.executions('echo')).toBe(1)
+    expect(shop.proxy.count({ toolName: 'echo' })).toBe(1)
   })
 
   test('resumes in the next process with one request', async () => {

@@ -9,7 +9,7 @@ export type McpToolErrorCode =
   | 'TIMEOUT' // no answer in time: it may have been executed
   | 'UNREACHABLE' // no connection: not executed
   | 'UNAUTHORIZED' // the server refused the credentials
-  | 'INVALID_OUTPUT' // executed, but the structured result does not fit the tool's own schema
+  | 'INVALID_OUTPUT' // executed, but the structured result does not fit the tool's own schema. A readable result is shown with a note instead
   | 'HTTP_ERROR' // an HTTP response that is not MCP
   | 'CONFIG' // the server or an option is not set up correctly
   | 'NO_RUN' // called outside runInSessionScope(), with `session: 'run'`: not executed
@@ -36,7 +36,7 @@ export interface McpToolErrorOptions extends ErrorOptions, McpToolOrigin {
   readonly category?: McpToolErrorCategory | undefined
   /** @default undefined, if the code implies it */
   readonly outcome?: ToolOutcome | undefined
-  /** The server's answer: for `INVALID_OUTPUT` its result, else an artifact. @default undefined */
+  /** The server's answer: its result if `outcome` is `executed`, else an artifact. @default undefined */
   readonly artifact?: unknown
 }
 
@@ -80,9 +80,9 @@ interface Failure {
   /** The event, as the start of a sentence. */
   readonly what: string
   /** Used if the error has no outcome of its own. */
-  readonly outcome?: ToolOutcome
+  readonly outcome?: ToolOutcome | undefined
   /** Advice for the model, unless the call may have been executed. */
-  readonly advice?: string
+  readonly advice?: string | undefined
 }
 
 const AGAIN_LATER = 'Try again later'
@@ -107,7 +107,7 @@ const FAILURES = {
   SERVER_ERROR: { what: 'The server answered with an error' },
   HTTP_ERROR: { what: 'The answer of the server cannot be used', outcome: 'unknown' },
   INVALID_OUTPUT: {
-    what: 'The tool was executed, but its result does not fit the schema that it declares',
+    what: 'Its result does not fit the schema that it declares',
     outcome: 'executed',
   },
   CONFIG: { what: 'The server is not set up correctly', outcome: 'not-executed' },
@@ -159,14 +159,7 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   if (code === undefined || !(error instanceof Error)) return undefined
   const { what, advice, outcome: implied }: Failure = FAILURES[code]
   const outcome = outcomeFrom(error) ?? implied
-  const text =
-    outcome === 'unknown'
-      ? unknownOutcomeText(origin, what)
-      : [
-          failedText(origin),
-          outcome === 'not-executed' ? `${what}, so the tool was not executed` : what,
-          ...(advice === undefined ? [] : [advice]),
-        ].join('. ')
+  const text = textOf(origin, { what, advice, outcome })
   const { message: detail } = error
   const shortened = detail.length <= MAX_DETAIL ? detail : `${detail.slice(0, MAX_DETAIL)}…`
   return new McpToolError(code, WITHOUT_DETAIL.has(code) ? `${text}.` : `${text}: ${shortened}`, {
@@ -178,17 +171,29 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   })
 }
 
+/** Returns the text for the model, without a full stop. */
+function textOf(origin: McpToolOrigin, { what, advice, outcome }: Failure): string {
+  if (outcome === 'unknown') return unknownOutcomeText(origin, what)
+  if (outcome === 'executed') return `${toolTitle(origin)} was executed. ${what}`
+  const event = outcome === 'not-executed' ? `${what}, so the tool was not executed` : what
+  return [failedText(origin), event, ...(advice === undefined ? [] : [advice])].join('. ')
+}
+
 /** Returns the start of the text about a failed call. */
-export function failedText({ server, toolName }: McpToolOrigin): string {
-  return `MCP tool "${toolName}" of server "${serverTitle(server)}" failed`
+export function failedText(origin: McpToolOrigin): string {
+  return `${toolTitle(origin)} failed`
+}
+
+function toolTitle({ server, toolName }: McpToolOrigin): string {
+  return `MCP tool "${toolName}" of server "${serverTitle(server)}"`
 }
 
 /**
  * Returns the text for the model, without a full stop, about a call whose outcome is unknown. `what` is the
  * event, as a sentence without a full stop.
  */
-export function unknownOutcomeText({ server, toolName }: McpToolOrigin, what: string): string {
-  return `MCP tool "${toolName}" of server "${serverTitle(server)}" may or may not have been executed. ${what}. Check what happened before you repeat the call`
+export function unknownOutcomeText(origin: McpToolOrigin, what: string): string {
+  return `${toolTitle(origin)} may or may not have been executed. ${what}. Check what happened before you repeat the call`
 }
 
 /** Returns the outcome of all attempts, which the client knows. */

@@ -70,13 +70,30 @@ describe('a tool that reports an error', () => {
   })
 })
 
-test('a result that does not fit its own schema is reported with the raw result', async () => {
+test.each([
+  [
+    { content: [{ type: 'text', text: '2' }], _meta: 'none' },
+    'success',
+    /^2\n\[it is unreadable\]$/,
+  ],
+  [{ content: [{ type: 'text', text: 'no' }], isError: true, _meta: 1 }, 'error', /^no\n\[/],
+  [{ total: 2 }, 'error', /was executed.*it is unreadable/],
+])('an invalid result (%j) is shown as far as it can be read', async (result, status, text) => {
+  const about = { server: 'shop', outcome: 'executed', result } as const
+  const error = new McpClientError('UNEXPECTED_RESPONSE', 'it is unreadable', about)
+  const message: unknown = await toolOver(new AnsweringSource(error)).invoke(
+    toolCall({ item: 'x' }),
+  )
+  expect(message).toMatchObject({ status, content: expect.stringMatching(text) })
+})
+
+test('a result that does not fit its own schema is shown, with a note', async () => {
   const result = textResult('2', { structuredContent: { total: 'two' } })
   const about = { server: 'shop', outcome: 'executed', result } as const
   const source = new AnsweringSource(new McpClientError('INVALID_OUTPUT', 'total is text', about))
   expect(await toolOver(source).invoke(toolCall({ item: 'x' }))).toMatchObject({
-    status: 'error',
-    content: expect.stringMatching(/was executed.*total is text.* It answered: 2/),
+    status: 'success',
+    content: '2\n[total is text]',
     artifact: [{ type: 'mcp_structured_content', data: { total: 'two' } }, { type: 'mcp_content' }],
   })
 })

@@ -38,6 +38,8 @@ export class ToolCall {
   readonly #config: ToolRunnableConfig
   readonly #caller: ToolCaller
   #secrets: readonly string[] = []
+  /** What the model is told about a result that does not fit the schema of its tool. */
+  #problem: string | undefined
 
   constructor(binding: ToolBinding, name: string, config: ToolRunnableConfig) {
     this.#binding = binding
@@ -60,7 +62,8 @@ export class ToolCall {
       const answer = await this.#intercepted(prepared)
       if (isDirectAnswer(answer)) return [answer, undefined]
       const result = withoutSecrets(answer, this.#secrets)
-      const { content, artifact } = toolOutputFrom(result, options)
+      const { content: shown, artifact } = toolOutputFrom(result, options)
+      const content = this.#withProblem(shown)
       if (result.isError !== true) {
         return [this.#withSessionNote(content), this.#withSessionEntry(artifact)]
       }
@@ -73,7 +76,7 @@ export class ToolCall {
       if (signal?.aborted === true) throw error // an aborted run needs no advice
       const known = toolErrorFrom(error, origin)
       if (known === undefined) throw error
-      failure = withoutSecretsInError(this.#withAnswer(known), this.#secrets)
+      failure = withoutSecretsInError(known, this.#secrets)
     }
     return this.#failed(failure, text ?? failure.message)
   }
@@ -119,6 +122,13 @@ export class ToolCall {
     const call = { origin, source, args, options, secrets, interruptsForTasks }
     try {
       return await (elicitation || answeredByClient).callTool(call)
+    } catch (error) {
+      const failure = toolErrorFrom(error, origin)
+      const result = failure && executedResult(failure)
+      if (result === undefined) throw error
+      const { message } = failure?.cause instanceof Error ? failure.cause : (failure ?? {})
+      this.#problem = message
+      return result
     } finally {
       notifications?.end()
     }
@@ -140,15 +150,11 @@ export class ToolCall {
     return [new ToolMessage({ ...about, content, artifact }), undefined]
   }
 
-  /** Adds the server's answer to the error of a result that does not fit the tool's own schema. */
-  #withAnswer(failure: McpToolError): McpToolError {
-    if (failure.code !== 'INVALID_OUTPUT' || !isRecord(failure.artifact)) return failure
-    const { content, artifact } = toolOutputFrom(failure.artifact, this.#binding.options)
-    const text = textOf(content)
-    const { message, cause } = failure
-    const shown = text === '' ? message : `${message} It answered: ${text}`
-    const about = { ...this.#binding.origin, artifact, outcome: 'executed', cause } as const
-    return new McpToolError('INVALID_OUTPUT', shown, about)
+  #withProblem(content: ToolOutput['content']): ToolOutput['content'] {
+    const problem = this.#problem
+    return problem === undefined
+      ? content
+      : withNote(content, withoutSecrets(`[${problem}]`, this.#secrets))
   }
 
   #withSessionNote(content: ToolOutput['content']): ToolOutput['content'] {
@@ -163,5 +169,21 @@ export class ToolCall {
     if (replaced === undefined) return artifact
     const entry: McpArtifactEntry = { type: 'mcp_session', data: { ...replaced, replaced: true } }
     return Array.isArray(artifact) ? [...artifact, entry] : [entry]
+  }
+}
+
+/**
+ * Returns the result of a tool that was executed, although it does not fit a schema: the model can use what the server
+ * sent, and would repeat a call that seems to have failed.
+ */
+function executedResult({ outcome, artifact }: McpToolError): ToolResult | undefined {
+  if (outcome !== 'executed' || !isRecord(artifact)) return undefined
+  const { content, structuredContent, isError, _meta } = artifact
+  if (!Array.isArray(content) && structuredContent === undefined) return undefined
+  return {
+    content: Array.isArray(content) ? content : [],
+    structuredContent,
+    isError: isError === true,
+    ...(isRecord(_meta) && { _meta }),
   }
 }
