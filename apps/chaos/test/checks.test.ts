@@ -162,6 +162,24 @@ test.each<[string, RunRecord, string]>([
     'each session serves one principal',
   ],
   ['a session that is left', run(left), 'sessions are ended'],
+  [
+    'a session that is left although its owner was killed before its last use',
+    run({
+      ...left,
+      exchanges: [opened, exchange({ at: 50, sessionId: 'session-1' })],
+      kills: [{ name: 'agent-1', at: 20 }],
+    }),
+    'sessions are ended',
+  ],
+  [
+    'a second session that an agent keeps for the next process',
+    run({
+      sessions: ['session-1', 'session-2'].map((id) => ({ server: 'shop', id })),
+      exchanges: [opened, { ...opened, assignedSessionId: 'session-2' }],
+      durable: new Set([ada]),
+    }),
+    'sessions are ended',
+  ],
   ['an open connection', run({ sockets: { shop: 1 } }), 'no connection stays open'],
   [
     'an agent that does not close',
@@ -244,21 +262,6 @@ test.each<[string, RunRecord]>([
   ['a session that is kept for the next process', run({ ...left, durable: new Set([ada]) })],
 ])('accepts %s', (_title, record) => {
   expect(violationsOf(record)).toEqual([])
-})
-
-test('finds a session that is left although its owner was killed before its last use', () => {
-  const used = exchange({ at: 50, sessionId: 'session-1' })
-  const kills = [{ name: 'agent-1', at: 20 }]
-  const record = run({ ...left, exchanges: [opened, used], kills })
-  expect(brokenIn(record)).toEqual(['sessions are ended'])
-})
-
-test('finds a second session that an agent keeps for the next process', () => {
-  const second = { ...opened, assignedSessionId: 'session-2' }
-  const sessions = ['session-1', 'session-2'].map((id) => ({ server: 'shop', id }))
-  const durable = new Set([ada])
-  const record = run({ sessions, exchanges: [opened, second], durable })
-  expect(brokenIn(record)).toEqual(['sessions are ended'])
 })
 
 test.each<[string, Partial<ExchangeRecord> | undefined, object]>([

@@ -97,19 +97,23 @@ const declinesIn = (log: readonly ToolLogEntry[]): ToolLogEntry[] =>
   log.filter(({ message }) => message.includes('was declined'))
 
 describe('a question that arrives after its call was cancelled', () => {
+  async function cancelled(here: Setting): Promise<void> {
+    const { start } = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+    const stopping = new AbortController()
+    const started = start(stopping.signal)
+    await here.server.called('ask_late')
+    stopping.abort(new Error('enough'))
+    await expect(started).rejects.toThrow(/enough|abort/i)
+  }
+
   test.each(['shared', 'run'] as const)(
     'reaches no call of another thread (%s)',
     async (session) => {
       await using here = await setting('session', { session })
       const { server } = here
       const both = async (): Promise<Turn> => {
-        const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+        await cancelled(here)
         const b = await here.graph([['ask_late', 'of B']], { thread: 'b' })
-        const stopping = new AbortController()
-        const startOfA = a.start(stopping.signal)
-        await server.called('ask_late')
-        stopping.abort(new Error('enough'))
-        await expect(startOfA).rejects.toThrow(/enough|abort/i)
         const startOfB = b.start()
         await server.called('ask_late', 2)
         server.release('of A')
@@ -127,13 +131,8 @@ describe('a question that arrives after its call was cancelled', () => {
   test('is not shown to a person if it arrives on the stream of the cancelled call', async () => {
     await using here = await setting('call')
     const { server } = here
-    const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+    await cancelled(here)
     const b = await here.graph([['ask_late', 'of B']], { thread: 'b' })
-    const stopping = new AbortController()
-    const startOfA = a.start(stopping.signal)
-    await server.called('ask_late')
-    stopping.abort(new Error('enough'))
-    await expect(startOfA).rejects.toThrow(/enough|abort/i)
     const startOfB = b.start()
     await server.called('ask_late', 2)
     server.release('of A')
@@ -147,12 +146,7 @@ describe('a question that arrives after its call was cancelled', () => {
   test('has no effect in the session that replaced the lost one', async () => {
     await using here = await setting('session')
     const { server } = here
-    const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
-    const stopping = new AbortController()
-    const startOfA = a.start(stopping.signal)
-    await server.called('ask_late')
-    stopping.abort(new Error('enough'))
-    await expect(startOfA).rejects.toThrow(/enough|abort/i)
+    await cancelled(here)
     server.forgetSessions()
     const b = await here.graph([['ask', 'of B']], { thread: 'b' })
     const turn = await b.start()

@@ -23,6 +23,7 @@ test('the README contains the example file, and the example works', async () => 
 }, 60_000)
 
 test('the README, or the page about tasks, says for every error code what to do', () => {
+  // The compiler checks that these are all the codes.
   const codes: Record<McpClientErrorCode, true> = {
     CLOSED: true,
     CONFIG: true,

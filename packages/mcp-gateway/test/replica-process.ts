@@ -7,16 +7,9 @@ import { createGateway } from '../src/gateway.ts'
 import type { AgentCall, AgentUpdate } from '../src/agents/agent.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { redisStore } from './redis-store.ts'
+import type { ReplicaSettings } from './replica.ts'
 
-interface Settings {
-  readonly redis: string
-  readonly prefix?: string
-  readonly timeoutMs?: number
-  readonly sessions?: object
-  readonly requestsPerMinute?: number
-}
-
-const { redis, prefix, timeoutMs, sessions, requestsPerMinute }: Settings = JSON.parse(
+const { redis, prefix, timeoutMs, sessions, requestsPerMinute }: ReplicaSettings = JSON.parse(
   process.argv[2] ?? '{}',
 )
 

@@ -36,31 +36,30 @@ test('tells the kinds in the life of a session', () => {
   expect(new Classifier().kindOf(...AGENT, call('four'))).toBe('resume')
 })
 
-test('a late refusal of an earlier session does not make the next handshake a recovery', () => {
-  const classifier = new Classifier()
-  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(...AGENT, exchange)
-  kindOf(post('initialize', { status: 200, assignedSessionId: 'one' }))
-  expect(kindOf(post('tools/call', { sessionId: 'one', status: 404 }))).toBe('loss')
-  expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
-  expect(kindOf(post('tools/call', { sessionId: 'one', status: 404 }))).toBe('loss')
-  expect(kindOf(post('initialize'))).toBe('handshake')
-})
+const opened = (assignedSessionId: string) => post('initialize', { status: 200, assignedSessionId })
+const refused = post('tools/call', { sessionId: 'one', status: 404 })
+const forgotten = { status: 400, response: { body: '{"error":{"code":-32000}}' } }
 
-test('a failed handshake after a loss is followed by another recovery', () => {
+test.each<[string, readonly ObservedExchange[], string]>([
+  [
+    'a late refusal of an earlier session does not make the next handshake a recovery',
+    [opened('one'), refused, opened('two'), refused, post('initialize')],
+    'handshake loss recovery loss handshake',
+  ],
+  [
+    'a failed handshake after a loss is followed by another recovery',
+    [opened('one'), refused, post('initialize', { status: 503 }), opened('two')],
+    'handshake loss recovery recovery',
+  ],
+  [
+    'a new process loses a stored session also by the stream with which it begins',
+    [{ httpMethod: 'GET', sessionId: 'one', ...forgotten }, opened('two')],
+    'loss recovery',
+  ],
+])('%s', (_title, exchanges, kinds) => {
   const classifier = new Classifier()
-  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(...AGENT, exchange)
-  kindOf(post('initialize', { status: 200, assignedSessionId: 'one' }))
-  kindOf(post('tools/call', { sessionId: 'one', status: 404 }))
-  expect(kindOf(post('initialize', { status: 503 }))).toBe('recovery')
-  expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
-})
-
-test('a new process loses a stored session also by the stream with which it begins', () => {
-  const classifier = new Classifier()
-  const refused = { status: 400, response: { body: '{"error":{"code":-32000}}' } }
-  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(...AGENT, exchange)
-  expect(kindOf({ httpMethod: 'GET', sessionId: 'one', ...refused })).toBe('loss')
-  expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
+  const found = exchanges.map((exchange) => classifier.kindOf(...AGENT, exchange))
+  expect(found.join(' ')).toBe(kinds)
 })
 
 test('probes of an unknown server are handshakes, and other processes are apart', () => {

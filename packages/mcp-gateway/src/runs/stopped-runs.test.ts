@@ -70,48 +70,29 @@ test('abandons an agent that does not stop within 2 s, and marks it as degraded'
 })
 
 test.each([
-  ['after it was stopped', false],
-  ['just before it is stopped', true],
-])('drops a question that an agent asks %s', async (_, isBefore) => {
+  ['after it was stopped', 'cancelled', 'question'],
+  ['just before it is stopped', 'cancelled', 'files'],
+  ['in a run whose files cannot be read', 'unavailable', 'nothing'],
+])('drops a question that an agent asks %s', async (_, reason, stopsAt) => {
   const caller = new AbortController()
+  const soFar = async () => {
+    if (stopsAt !== 'files') throw new GatewayError('UNAVAILABLE', 'The store is down')
+    caller.abort()
+    return { blocks: [], shown: [] }
+  }
+  const unused = (): Promise<never> => Promise.reject(new Error('unused'))
   const files: ResultFiles = {
     input: async () => [],
-    open: () => ({
-      ...NO_OWN_FILES,
-      write: () => Promise.reject(new Error('unused')),
-      blocks: () => Promise.reject(new Error('unused')),
-      soFar: async () => {
-        caller.abort()
-        return { blocks: [], shown: [] }
-      },
-    }),
+    open: () => ({ ...NO_OWN_FILES, write: unused, blocks: unused, soFar }),
   }
   await using world = runsOf(
     async function* () {
-      if (!isBefore) caller.abort()
+      if (stopsAt === 'question') caller.abort()
       yield { type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: { thread: 't1' } }
     },
     { files },
   )
   const request = requestOf('Hi', { signal: caller.signal })
-  expect(metaOf(await callRuns(world.runs, tool, request))).toMatchObject({ reason: 'cancelled' })
-  expect(world.source.forgotten).toEqual([{ thread: 't1' }])
-})
-
-test('drops a question when the files of the run cannot be read', async () => {
-  const files: ResultFiles = {
-    input: async () => [],
-    open: () => ({
-      ...NO_OWN_FILES,
-      write: () => Promise.reject(new Error('unused')),
-      blocks: () => Promise.reject(new Error('unused')),
-      soFar: () => Promise.reject(new GatewayError('UNAVAILABLE', 'The store is down')),
-    }),
-  }
-  const questions = [{ id: 'q', message: 'Size?' }]
-  const asked = { type: 'asked', questions, state: { thread: 't1' } } as const
-  await using world = runsOf(() => [asked], { files })
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
-  expect(metaOf(outcome)).toMatchObject({ reason: 'unavailable' })
+  expect(metaOf(await callRuns(world.runs, tool, request))).toMatchObject({ reason })
   expect(world.source.forgotten).toEqual([{ thread: 't1' }])
 })
