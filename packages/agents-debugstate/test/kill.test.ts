@@ -1,10 +1,10 @@
+import { temporaryFolder } from '@x/internal/testing'
 // Kills `debugstate serve` fifty times during writes, and checks the stored values.
 import { seededRandom } from '@x/mcp-testing'
 import { Agent, request } from 'undici'
 import type { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
 import { startServiceProcess } from './service-process.ts'
-import { temporaryFolder } from './temporary-folder.ts'
 
 const KILLS = 50
 const WRITERS = 4

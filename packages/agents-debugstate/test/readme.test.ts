@@ -2,9 +2,8 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { sourceNode } from '@x/internal/testing'
+import { sourceNode, temporaryFolder } from '@x/internal/testing'
 import { expect, test } from 'vitest'
-import { temporaryFolder } from './temporary-folder.ts'
 
 const example = fileURLToPath(new URL('example.ts', import.meta.url))
 

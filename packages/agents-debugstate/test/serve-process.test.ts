@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
+import { temporaryFolder } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 import { startServiceProcess } from './service-process.ts'
-import { temporaryFolder } from './temporary-folder.ts'
 
 const PATH = '/agenthub_/design/debugstate/agent/mcpsession%3A%3Ashop'
 const TOKEN = 'token-of-the-agent'

@@ -1,8 +1,5 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import type { Order, Told } from './asking-process.ts'
@@ -46,9 +43,4 @@ export async function startGraph(
     kill,
     [Symbol.asyncDispose]: kill,
   }
-}
-
-export async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), 'asking-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }

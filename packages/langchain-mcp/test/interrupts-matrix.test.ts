@@ -1,9 +1,10 @@
+import { temporaryFolder } from '@x/internal/testing'
 // Every kind of graph, with every way in which a user interface may answer, in one process and across two.
 import { startModernServer, type ModernServer } from '@x/mcp-testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AskingGraphOptions, Turn } from './asking-graph.ts'
 import type { Order, Told } from './asking-process.ts'
-import { startGraph, temporaryFolder, type GraphProcess } from './graph-process.ts'
+import { startGraph, type GraphProcess } from './graph-process.ts'
 
 type Interrupt = Turn['interrupts'][number]
 

@@ -1,10 +1,11 @@
+import { temporaryFolder } from '@x/internal/testing'
 // Calls whose process is killed before their end.
 import { startModernServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { elicitationResume, type InterruptResume } from '../src/index.ts'
 import type { Told } from './asking-process.ts'
 import { startAskingServer } from './asking-server.ts'
-import { startGraph, temporaryFolder } from './graph-process.ts'
+import { startGraph } from './graph-process.ts'
 
 const SLOW = 180_000
 

@@ -1,10 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { sourceNode } from '@x/internal/testing'
+import { sourceNode, temporaryFolder } from '@x/internal/testing'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { Said } from './thread-agent.ts'
@@ -47,14 +44,6 @@ async function startAgent(shop: string, folder: string): Promise<AgentProcess> {
     },
     kill,
     [Symbol.asyncDispose]: kill,
-  }
-}
-
-async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), 'thread-agent-'))
-  return {
-    path,
-    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
   }
 }
 

@@ -98,9 +98,9 @@ const declinesIn = (log: readonly ToolLogEntry[]): ToolLogEntry[] =>
 
 describe('a question that arrives after its call was cancelled', () => {
   async function cancelled(here: Setting): Promise<void> {
-    const { start } = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+    const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
     const stopping = new AbortController()
-    const started = start(stopping.signal)
+    const started = a.start(stopping.signal)
     await here.server.called('ask_late')
     stopping.abort(new Error('enough'))
     await expect(started).rejects.toThrow(/enough|abort/i)

@@ -1,12 +1,11 @@
-import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { AIMessage } from '@langchain/core/messages'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { everythingStdioCommand, startEverythingServer } from '@x/internal/testing'
+import { everythingStdioCommand, startEverythingServer, temporaryFolder } from '@x/internal/testing'
 import { startModernServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -24,11 +23,6 @@ function program(manifest: string, ...args: string[]): { command: string; args: 
 
 const memory = require.resolve('@modelcontextprotocol/server-memory/package.json')
 const filesystem = require.resolve('@modelcontextprotocol/server-filesystem/package.json')
-
-async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await realpath(await mkdtemp(join(tmpdir(), 'mcp-')))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
-}
 
 async function ask(mcp: McpTools, content: string): Promise<string> {
   const agent = createAgent({ model: new ScriptedModel(), tools: await mcp.listTools() })

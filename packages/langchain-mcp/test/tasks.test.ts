@@ -1,3 +1,4 @@
+import { temporaryFolder } from '@x/internal/testing'
 // Calls in graphs that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
 import { InMemoryStore, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
@@ -22,7 +23,7 @@ import {
   type McpTools,
 } from '../src/index.ts'
 import { askingGraph, type AskingGraph, type Calling, type Turn } from './asking-graph.ts'
-import { startGraph, temporaryFolder } from './graph-process.ts'
+import { startGraph } from './graph-process.ts'
 
 const SLOW = 180_000
 const KEY = 'io.github.x-mcp/idempotency-key'

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { inspect } from 'node:util'
+import { temporaryFolder } from '@x/internal/testing'
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import { AlwaysOffSampler } from '@opentelemetry/sdk-trace'
 import { startLegacyServer, startModernServer, startRecordingProxy } from '@x/mcp-testing'
@@ -8,7 +9,6 @@ import { McpClient } from '../src/index.ts'
 import { recordOpenTelemetry } from './open-telemetry-recorder.ts'
 import { inFile } from './session-stores.ts'
 import { is, rejectionOf, startSetting } from './setting.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const tracer = trace.getTracer('test')
 
@@ -107,7 +107,7 @@ test('reports a failed handshake in its span and in the span of the call', async
 test('counts lost and resumed sessions, and measures durations', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
-  await using folder = await makeTemporaryFolder()
+  await using folder = await temporaryFolder()
   const sessionInfoFactory = inFile(join(folder.path, 'session.json'))
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
   await client.callTool('echo', { text: 'x' })

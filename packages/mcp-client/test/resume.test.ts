@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { temporaryFolder } from '@x/internal/testing'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -8,13 +9,12 @@ import type { SessionInfoSource } from '../src/index.ts'
 import { inFile, storeWith } from './session-stores.ts'
 import { rejectionOf, recordEvents, warningsOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /** `file`: path of the session file. */
 async function startShop() {
   const server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
-  const folder = await makeTemporaryFolder()
+  const folder = await temporaryFolder()
   return {
     server,
     proxy,

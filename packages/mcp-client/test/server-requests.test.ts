@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startEverythingServer } from '@x/internal/testing'
+import { startEverythingServer, temporaryFolder } from '@x/internal/testing'
 import type { EverythingServer } from '@x/internal/testing'
 import {
   deferred,
@@ -20,7 +20,6 @@ import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
 import { is, rejectionOf, textOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /** Handlers that answer everything, and the requests that they received. */
 function answering(): { readonly handlers: ClientHandlers; readonly asked: string[] } {
@@ -222,7 +221,7 @@ describe('on a stateless server', () => {
 
   test('continues a returned call in another process after kill -9, round by round', async () => {
     await using server = await startModernServer()
-    await using folder = await makeTemporaryFolder()
+    await using folder = await temporaryFolder()
     const startNext = (n: number): ReturnType<typeof startClientProcess> =>
       startClientProcess(server.url, join(folder.path, `${n}.json`))
     await using first = await startNext(1)

@@ -1,5 +1,6 @@
 // Tasks that are started and continued by their references, also in other processes.
 import { join } from 'node:path'
+import { temporaryFolder } from '@x/internal/testing'
 import { deferred, startLegacyServer, startRecordingProxy, startTaskServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -7,7 +8,6 @@ import type { TaskReference } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
 import { given, polled, startedTask, stored } from './task-setting.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
 
 describe.concurrent('startTool() and resumeTask()', () => {
   test('return a result, or a task that another client continues, without a second call', async () => {
@@ -27,7 +27,7 @@ describe.concurrent('startTool() and resumeTask()', () => {
 
   test('continue a task in another process after kill -9', async () => {
     await using server = await startTaskServer()
-    await using folder = await makeTemporaryFolder()
+    await using folder = await temporaryFolder()
     await using first = await startClientProcess(server.url, join(folder.path, '1.json'))
     const reference = await first.ask('task')
     const lost = first.ask(`wait ${JSON.stringify(reference)}`).catch(() => 'lost')

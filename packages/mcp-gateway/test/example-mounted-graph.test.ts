@@ -19,7 +19,7 @@ test('the example of the README serves a graph in an application of Hono to who 
     })
   const info = { name: 'test', version: '1.0.0' }
   const client = new Client(info, { versionNegotiation: { mode: 'auto' } })
-  await expect(client.connect(transportWith('wrong'))).rejects.toThrow()
+  await expect(client.connect(transportWith('wrong'))).rejects.toThrow(/401/)
   await client.connect(transportWith('a-token-of-some-length'))
   expect((await client.listTools()).tools).toMatchObject([{ name: 'support' }])
   const result = await client.callTool({ name: 'support', arguments: { message: 'Where is it?' } })

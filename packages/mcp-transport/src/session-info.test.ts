@@ -1,6 +1,5 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { temporaryFolder, type TemporaryFolder } from '@x/internal/testing'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { SessionInfo, FileSessionInfo } from './session-info.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -14,20 +13,6 @@ const record: SessionRecord = {
   sessionId: 'a-session',
   createdAt: '2026-11-20T10:00:00.000Z',
   updatedAt: '2026-11-20T10:00:00.000Z',
-}
-
-interface Folder extends AsyncDisposable {
-  readonly path: string
-  file(name: string): string
-}
-
-async function temporaryFolder(): Promise<Folder> {
-  const path = await mkdtemp(join(tmpdir(), 'file-session-info-'))
-  return {
-    path,
-    file: (name) => join(path, name),
-    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
-  }
 }
 
 describe('session info', () => {
@@ -44,7 +29,7 @@ describe('session info', () => {
     }
   }
 
-  let folder: Folder | undefined
+  let folder: TemporaryFolder | undefined
 
   describe.each([
     ['SessionInfo', () => new SessionInfo()],

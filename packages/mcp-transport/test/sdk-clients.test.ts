@@ -1,11 +1,9 @@
 // The unmodified clients of SDK v1 and v2 on this transport: sessions survive a loss and the end of the process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@x/internal/testing'
 import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
@@ -48,28 +46,20 @@ function startApp(...args: readonly string[]): App {
   }
 }
 
-async function temporaryFile(): Promise<{ path: string } & AsyncDisposable> {
-  const folder = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
-  return {
-    path: join(folder, '.mcp', 'shop.json'),
-    [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
-  }
-}
-
 const timeout = 60_000 // a busy machine needs long to start three processes
 
 describe.each(['v1', 'v2'])('the client of SDK %s', { timeout }, (sdk) => {
   test('continues after SIGKILL, and after the server has lost its session', async () => {
     await using server = await startLegacyServer()
-    await using file = await temporaryFile()
+    await using folder = await temporaryFolder()
     {
-      await using first = startApp(sdk, server.url, file.path)
+      await using first = startApp(sdk, server.url, folder.file('.mcp', 'shop.json'))
       expect(await first.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 1 })
       expect(await first.call('counter_add')).toEqual({ count: 2, isResumed: false, epoch: 1 })
       await first.kill()
     }
     {
-      await using second = startApp(sdk, server.url, file.path)
+      await using second = startApp(sdk, server.url, folder.file('.mcp', 'shop.json'))
       expect(await second.call('counter_add')).toEqual({ count: 3, isResumed: true, epoch: 1 })
       expect(server.count('initialize')).toBe(1)
       server.forgetSessions()
@@ -77,7 +67,7 @@ describe.each(['v1', 'v2'])('the client of SDK %s', { timeout }, (sdk) => {
       await second.kill()
     }
     server.forgetSessions() // while no client is connected
-    await using third = startApp(sdk, server.url, file.path)
+    await using third = startApp(sdk, server.url, folder.file('.mcp', 'shop.json'))
     expect(await third.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 3 })
     expect(server.count('initialize')).toBe(3)
     expect(server.executions('counter_add')).toBe(5)
@@ -86,9 +76,9 @@ describe.each(['v1', 'v2'])('the client of SDK %s', { timeout }, (sdk) => {
 
   test('needs no handshake with a stateless server that it has used before', async () => {
     await using server = await startModernServer()
-    await using file = await temporaryFile()
+    await using folder = await temporaryFolder()
     for (const isResumed of [false, true]) {
-      await using app = startApp(sdk, server.url, file.path)
+      await using app = startApp(sdk, server.url, folder.file('.mcp', 'shop.json'))
       expect(await app.call('progress')).toMatchObject({ isResumed, epoch: 1 })
       await app.kill()
     }

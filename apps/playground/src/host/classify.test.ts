@@ -37,18 +37,18 @@ test('tells the kinds in the life of a session', () => {
 })
 
 const opened = (assignedSessionId: string) => post('initialize', { status: 200, assignedSessionId })
-const refused = post('tools/call', { sessionId: 'one', status: 404 })
+const lost = post('tools/call', { sessionId: 'one', status: 404 })
 const forgotten = { status: 400, response: { body: '{"error":{"code":-32000}}' } }
 
 test.each<[string, readonly ObservedExchange[], string]>([
   [
     'a late refusal of an earlier session does not make the next handshake a recovery',
-    [opened('one'), refused, opened('two'), refused, post('initialize')],
+    [opened('one'), lost, opened('two'), lost, post('initialize')],
     'handshake loss recovery loss handshake',
   ],
   [
     'a failed handshake after a loss is followed by another recovery',
-    [opened('one'), refused, post('initialize', { status: 503 }), opened('two')],
+    [opened('one'), lost, post('initialize', { status: 503 }), opened('two')],
     'handshake loss recovery recovery',
   ],
   [

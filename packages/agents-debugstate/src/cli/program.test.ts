@@ -1,6 +1,6 @@
+import { temporaryFolder } from '@x/internal/testing'
 import { describe, expect, test } from 'vitest'
 import { debugState, runDebugState } from '../../test/run-debugstate.ts'
-import { temporaryFolder } from '../../test/temporary-folder.ts'
 import { createDebugStateServer } from '../server/create-debug-state-server.ts'
 import { MemoryDebugStateStore } from '../server/memory-debug-state-store.ts'
 

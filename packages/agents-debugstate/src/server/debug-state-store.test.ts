@@ -1,7 +1,6 @@
-import { startRedisServer } from '@x/internal/testing'
+import { startRedisServer, temporaryFolder } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
-import { temporaryFolder } from '../../test/temporary-folder.ts'
 import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 import { createRedisKeys, RedisDebugStateStore } from './redis-debug-state-store.ts'

@@ -1,8 +1,8 @@
 import { chmod, chown, readFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { temporaryFolder } from '@x/internal/testing'
 import { afterEach, expect, test, vi } from 'vitest'
-import { temporaryFolder } from '../../test/temporary-folder.ts'
 import type { DebugStateStoreError, DebugStateStoreErrorCode } from './debug-state-store.ts'
 import { SqliteDebugStateStore, toStoreError } from './sqlite-debug-state-store.ts'
 

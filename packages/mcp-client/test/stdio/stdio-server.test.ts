@@ -2,12 +2,11 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { inspect, promisify } from 'node:util'
-import { everythingStdioCommand, sourceNode } from '@x/internal/testing'
+import { everythingStdioCommand, sourceNode, temporaryFolder } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient, McpClientError, StaticServerDirectory } from '../../src/index.ts'
 import { rejectionOf, statesOf, stopClock, recordEvents, textOf } from '../setting.ts'
-import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
 
 const pidOf = async (client: McpClient): Promise<number> =>
@@ -89,7 +88,7 @@ describe('a server on stdio', { timeout: 20_000 }, () => {
   })
 
   test('runs in its cwd, else in the folder of this process', async () => {
-    await using folder = await makeTemporaryFolder()
+    await using folder = await temporaryFolder()
     const { command, args } = misbehaving()
     await using placed = new McpClient({ command, args, cwd: folder.path })
     expect(textOf(await placed.callTool('cwd'))).toBe(folder.path)

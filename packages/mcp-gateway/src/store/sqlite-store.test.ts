@@ -1,36 +1,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmod,
-  mkdir,
-  mkdtemp,
-  readdir,
-  rm,
-  stat,
-  symlink,
-  utimes,
-  writeFile,
-} from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, mkdir, readdir, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { sourceNode } from '@x/internal/testing'
+import { sourceNode, temporaryFolder } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
 
-interface Folder extends AsyncDisposable {
-  readonly path: string
-}
-
-async function newFolder(): Promise<Folder> {
-  const path = await mkdtemp(join(tmpdir(), 'disk-store-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
-}
-
 test('reads records, events and files after a restart', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   const store = new DiskGatewayStore(folder.path)
   const version = await store.records.put('key', { a: 1 })
   const options = { limits: { maxEvents: 5, ttlMs: 3_600_000 }, isLast: false }
@@ -46,7 +26,7 @@ test('reads records, events and files after a restart', async () => {
 })
 
 test('refuses a folder that another process uses or another program owns', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   await using store = new DiskGatewayStore(folder.path)
   await store.records.put('key', 1)
   const config = expect.objectContaining({ code: 'CONFIG' })
@@ -61,7 +41,7 @@ test('refuses a folder that another process uses or another program owns', async
 })
 
 test('creates files that other users cannot read', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   const path = join(folder.path, 'new')
   await using store = new DiskGatewayStore(path)
   const { id } = await writeNew(store.blobs, bytesOf('x'), 1)
@@ -70,7 +50,7 @@ test('creates files that other users cannot read', async () => {
 })
 
 test('withdraws the permissions of other users in an existing folder', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   await chmod(folder.path, 0o755)
   await writeFile(join(folder.path, 'gateway.db'), '', { mode: 0o644 })
   await using store = new DiskGatewayStore(folder.path)
@@ -83,7 +63,7 @@ test('withdraws the permissions of other users in an existing folder', async () 
 })
 
 test('refuses a symbolic link in place of its file', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   const elsewhere = join(folder.path, 'elsewhere')
   await mkdir(join(folder.path, 'store'))
   await symlink(elsewhere, join(folder.path, 'store', 'gateway.db'))
@@ -94,7 +74,7 @@ test('refuses a symbolic link in place of its file', async () => {
 })
 
 test('deletes the partial files of a killed process a day later', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   const partial = join(folder.path, 'blobs', 'partial')
   await mkdir(partial, { recursive: true })
   const [old, fresh] = ['a'.repeat(32), 'b'.repeat(32)]
@@ -107,7 +87,7 @@ test('deletes the partial files of a killed process a day later', async () => {
 })
 
 test('loses no acknowledged write when the process is killed at any moment', async () => {
-  await using folder = await newFolder()
+  await using folder = await temporaryFolder()
   const program = fileURLToPath(new URL('../../test/write-until-killed.ts', import.meta.url))
   for (const killAfter of [1, 20, 150]) {
     const child = spawn(

@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { temporaryFolder } from '@x/internal/testing'
 import { afterEach, expect, test } from 'vitest'
 import { deferred } from '@x/mcp-testing'
 import { fileTokenStore, withFileLock } from './token-store.ts'
@@ -12,13 +13,8 @@ const credentials: StoredCredentials = {
   tokens: { access_token: 'a', token_type: 'Bearer', refresh_token: 'r', expires_in: 60 },
 }
 
-async function folder(): Promise<AsyncDisposable & { path: string }> {
-  const path = await mkdtemp(join(tmpdir(), 'token-store-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
-}
-
 test('stores credentials for the next process in a file that only its owner can read', async () => {
-  await using here = await folder()
+  await using here = await temporaryFolder()
   const path = join(here.path, 'deep', 'shop.json')
   await fileTokenStore(path).write(credentials)
   await expect(fileTokenStore(path).read()).resolves.toEqual(credentials)
@@ -27,12 +23,12 @@ test('stores credentials for the next process in a file that only its owner can 
 })
 
 test('returns undefined without a file', async () => {
-  await using here = await folder()
+  await using here = await temporaryFolder()
   await expect(fileTokenStore(join(here.path, 'none.json')).read()).resolves.toBeUndefined()
 })
 
 test('reads what another process has written', async () => {
-  await using here = await folder()
+  await using here = await temporaryFolder()
   const path = join(here.path, 'shop.json')
   const [one, other] = [fileTokenStore(path), fileTokenStore(path)]
   await one.write(credentials)
@@ -53,7 +49,7 @@ test.each([
 ])(
   'returns undefined for a file with %j, and renames that file before the next write',
   async (text) => {
-    await using here = await folder()
+    await using here = await temporaryFolder()
     const path = join(here.path, 'shop.json')
     await writeFile(path, text)
     const store = fileTokenStore(path)
@@ -67,7 +63,7 @@ test.each([
 )
 
 test('throws STORE_UNUSABLE when the file system fails', async () => {
-  await using here = await folder()
+  await using here = await temporaryFolder()
   const store = fileTokenStore(join(here.path, 'file', 'shop.json'))
   await writeFile(join(here.path, 'file'), '')
   await expect(store.write(credentials)).rejects.toMatchObject({
