@@ -44,6 +44,8 @@ export interface OAuthDiscoveryState {
   readonly scope?: string | undefined
   /** `redirect_uri` of the authorization request. */
   readonly redirectUrl?: string | undefined
+  /** Number of authorizations in a row, this one included, whose callback has not come. */
+  readonly unanswered?: number | undefined
 }
 
 /** Names the authorization server, for providers that keep credentials for several. */
@@ -84,6 +86,12 @@ export interface OAuthClientProvider {
   readonly clientMetadata: OAuthClientMetadata
   /** URL of the client id metadata document of this client. */
   readonly clientMetadataUrl?: string | undefined
+  /**
+   * Issuer of the authorization server. Chooses among the servers that the resource metadata lists, and serves if
+   * there is no such metadata. May have a private address. The SDKs do not have this property.
+   * @default the first server in the metadata, or else the origin of the MCP server
+   */
+  readonly issuer?: string | undefined
   /** `state` of an authorization request. @default a random value */
   state?(): MaybePromise<string>
   /** Undefined if the client is not registered yet. */
@@ -125,6 +133,10 @@ export interface OAuthClientProvider {
   /** Parameters of the token request for a grant without a user, `grant_type` included. */
   prepareTokenRequest?(scope?: string): MaybePromise<URLSearchParams | undefined>
   saveDiscoveryState?(state: OAuthDiscoveryState): MaybePromise<void>
+  /**
+   * A state with only `authorizationServerUrl` names the authorization server. Other states, which were saved,
+   * name it if the MCP server has no resource metadata.
+   */
   discoveryState?(): MaybePromise<OAuthDiscoveryState | undefined>
 }
 
@@ -176,7 +188,7 @@ export type AuthErrorCode =
   | 'DISCOVERY_FAILED' // metadata could not be read
   | 'ISSUER_MISMATCH' // the response or the credentials belong to another authorization server
   | 'STATE_MISMATCH' // the callback answers another authorization request
-  | 'INSECURE_URL' // neither https nor loopback
+  | 'INSECURE_URL' // neither https nor loopback, or a private address that a public server names
   | 'INVALID_RESPONSE' // a response that violates the specifications
   | 'STORE_UNUSABLE' // the token store could not be read or written
   | 'LIBRARY_MISSING' // `@modelcontextprotocol/client` is not installed
@@ -192,7 +204,10 @@ const BRAND = Symbol.for('mcp-transport.AuthError')
 export class AuthError extends Error {
   override readonly name = 'AuthError'
   readonly code: AuthErrorCode
-  /** `error` of the authorization server, such as `invalid_grant` (RFC 6749, section 5.2). */
+  /**
+   * `error` of the authorization server, such as `invalid_grant` (RFC 6749, section 5.2). `invalid_client` also if
+   * only the text of the server says that it does not know the client.
+   */
   readonly oauthError: string | undefined
 
   constructor(code: AuthErrorCode, message: string, options: AuthErrorOptions = {}) {

@@ -216,11 +216,11 @@ async function wait(flight: Flight, signal: AbortSignal): Promise<void> {
 
 export function toResponse({ status, headers, text }: RefusedResponse): Response {
   const isEmpty = status === 204 || status === 205 || status === 304
-  const response = new Response(isEmpty ? null : text, { status })
+  const all = new Headers() // before the response, which would add a content type
   for (const [name, value = []] of Object.entries(headers)) {
-    for (const one of [value].flat()) response.headers.append(name, one)
+    for (const one of [value].flat()) all.append(name, one)
   }
-  return response
+  return new Response(isEmpty ? null : text, { status, headers: all })
 }
 
 /** Parameters of a Bearer or DPoP challenge (RFC 6750, section 3; RFC 9728, section 5.1; RFC 9449, section 9). */

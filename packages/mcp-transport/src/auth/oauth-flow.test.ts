@@ -2,100 +2,48 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { Agent } from 'undici'
-import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import {
+  ISSUER,
+  nameIssuers,
+  oauthUser,
+  renewal,
+  renewToken,
+  RESOURCE,
+} from '../../test/oauth-user.ts'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
-import { createOAuthFetch } from '../http/http-client.ts'
 import { TransportError } from '../transport-error.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientProvider, OAuthTokens } from './auth-provider.ts'
 import { Authorizer } from './authorizer.ts'
-import type { Renewal } from './authorizer.ts'
-import { callbackParameters, secureUrl } from './oauth-flow.ts'
-import { clientCredentials, createAuthProvider } from './providers.ts'
+import { callbackParameters } from './oauth-flow.ts'
+import { clientCredentials } from './providers.ts'
 import type { AuthProviderOptions } from './providers.ts'
 import { fileTokenStore, memoryTokenStore } from './token-store.ts'
 
-const dispatcher = new Agent()
-const oauthFetch = createOAuthFetch(dispatcher)
-afterAll(() => dispatcher.destroy())
-
-// The library warns when it would go on after a failure, or about credentials without an issuer.
-const warn = vi.spyOn(console, 'warn').mockImplementation((text) => {
-  throw new Error(`Unexpected warning: ${text}`)
-})
-afterAll(() => warn.mockRestore())
-
-let sentTo: URL[] = []
-beforeEach(() => {
-  sentTo = []
-})
-
-function userWhoAgrees(options: Partial<AuthProviderOptions> = {}): OAuthClientProvider {
-  return createAuthProvider({
-    redirectUrl: 'http://127.0.0.1:9/callback',
-    clientName: 'test',
-    redirect: (url) => {
-      sentTo.push(url)
-      return browse(url)
-    },
-    ...options,
-  })
-}
-
-function renewal(challenge = ''): Renewal {
-  const isStepUp = challenge.includes('insufficient_scope')
-  const headers = { 'www-authenticate': challenge }
-  const refusal = { status: isStepUp ? 403 : 401, headers, text: '' }
-  return { signal: new AbortController().signal, refused: undefined, isStepUp, refusal }
-}
+const { fetch, sentTo, user, leaves, comesBack, finish } = oauthUser()
 
 /** Handles a refusal in the same way as a transport. */
-async function refuse(
+const refuse = (
   server: ProtectedServer,
   provider: OAuthClientProvider,
   challenge = `Bearer resource_metadata="${server.origin}${RESOURCE}"`,
-): Promise<string | undefined> {
-  const authorizer = new Authorizer(provider, new URL(server.url), oauthFetch)
-  const refused = (await authorizer.credential('POST'))?.token
-  await authorizer.renew({ ...renewal(challenge), refused })
-  return (await authorizer.credential('POST'))?.token
-}
-
-const RESOURCE = '/.well-known/oauth-protected-resource/mcp'
-const ISSUER = '/.well-known/oauth-authorization-server'
-
-const finish = (
-  server: ProtectedServer,
-  provider: OAuthClientProvider,
-  callback: string | URL,
-): Promise<void> => new Authorizer(provider, new URL(server.url), oauthFetch).finish(callback)
-
-/** A provider that does not wait for the user. */
-function leaves(options: Partial<AuthProviderOptions> = {}): OAuthClientProvider {
-  return userWhoAgrees({ redirect: (url) => sentTo.push(url), ...options })
-}
+): Promise<string | undefined> => renewToken(provider, { url: server.url, fetch }, challenge)
 
 async function sendAway(server: ProtectedServer, provider: OAuthClientProvider): Promise<URL> {
   await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' })
-  return browse(sentTo.at(-1) ?? new URL('none:'))
+  return comesBack()
 }
 
 async function authorized(
   server: ProtectedServer,
   options: Partial<AuthProviderOptions> = {},
 ): Promise<OAuthClientProvider> {
-  const provider = userWhoAgrees(options)
+  const provider = user(options)
   await refuse(server, provider)
   server.seen.length = 0
   return provider
-}
-
-/** Lets the MCP server name another authorization server. */
-function moveTo(other: ProtectedServer, server: ProtectedServer): void {
-  const body = { resource: server.url, authorization_servers: [other.origin] }
-  server.behaviour.pages[RESOURCE] = { status: 200, body }
 }
 
 /** Refuses the next token request. */
@@ -109,7 +57,7 @@ function refuseOnce(server: ProtectedServer, error: string): void {
 describe('an authorization by the user', () => {
   test('registers the client, sends PKCE, state and resource, and exchanges the code for a token', async () => {
     await using server = await startProtectedServer()
-    expect(await refuse(server, userWhoAgrees())).toBe('access-1')
+    expect(await refuse(server, user())).toBe('access-1')
     expect(JSON.parse(server.of('POST /register')[0]?.body ?? '')).toMatchObject({
       client_name: 'test',
       application_type: 'native',
@@ -129,7 +77,7 @@ describe('an authorization by the user', () => {
 
   test('never sends a client id of the caller to another authorization server', async () => {
     await using server = await startProtectedServer()
-    const provider = userWhoAgrees({ clientId: 'by hand', issuer: 'https://other.test' })
+    const provider = user({ clientId: 'by hand', issuer: 'https://other.test' })
     await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
     expect(sentTo).toEqual([])
   })
@@ -138,7 +86,7 @@ describe('an authorization by the user', () => {
     await using first = await startProtectedServer()
     await using second = await startProtectedServer()
     const provider = await authorized(first, { clientId: 'by hand' })
-    moveTo(second, first)
+    nameIssuers(first, second.origin)
     await expect(refuse(first, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
     expect(JSON.stringify(second.seen)).not.toContain('by hand')
     expect(sentTo).toHaveLength(1)
@@ -148,7 +96,7 @@ describe('an authorization by the user', () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     // The server does not repeat the scopes in its response.
     server.behaviour.pages['/token'] = () => ({ status: 200, body: server.issue() })
-    const provider = userWhoAgrees()
+    const provider = user()
     await refuse(server, provider)
     await refuse(server, provider, 'Bearer error="insufficient_scope", scope="write"')
     expect(sentTo.map((url) => url.searchParams.get('scope'))).toEqual(['read', 'read write'])
@@ -168,14 +116,14 @@ describe('an authorization by the user', () => {
     await using server = await startProtectedServer()
     const redirect = (url: URL): string =>
       `${server.origin}/cb?state=${query.includes('stolen') ? '' : url.searchParams.get('state')}&${query}`
-    await expect(refuse(server, userWhoAgrees({ redirect }))).rejects.toMatchObject(expected)
+    await expect(refuse(server, user({ redirect }))).rejects.toMatchObject(expected)
     expect(server.of('/token')).toHaveLength(0)
   })
 
   test('opens no page of an authorization server that is neither https nor on this machine', async () => {
     const authorization_endpoint = 'http://as.test/authorize'
     await using server = await startProtectedServer({ metadata: { authorization_endpoint } })
-    await expect(refuse(server, userWhoAgrees())).rejects.toMatchObject({ code: 'INSECURE_URL' })
+    await expect(refuse(server, user())).rejects.toMatchObject({ code: 'INSECURE_URL' })
     expect(sentTo).toEqual([])
   })
 })
@@ -220,7 +168,7 @@ describe('finishAuth()', () => {
     await using other = await startProtectedServer()
     const store = memoryTokenStore()
     const callback = await sendAway(server, leaves({ store }))
-    moveTo(other, server)
+    nameIssuers(server, other.origin)
     await finish(server, leaves({ store }), callback)
     expect([server.of('/token').length, other.seen.length]).toEqual([1, 0])
   })
@@ -314,7 +262,7 @@ describe('a refresh', () => {
     const folder = await mkdtemp(join(tmpdir(), 'oauth-'))
     const path = join(folder, 'new', 'shop.json')
     await authorized(server, { store: fileTokenStore(path) })
-    const processes = [1, 2, 3].map(() => userWhoAgrees({ store: fileTokenStore(path) }))
+    const processes = [1, 2, 3].map(() => user({ store: fileTokenStore(path) }))
     const tokens = await Promise.all(processes.map((provider) => refuse(server, provider)))
     await rm(folder, { recursive: true })
     expect(tokens).toEqual(['access-2', 'access-2', 'access-2'])
@@ -343,7 +291,7 @@ describe('a refresh', () => {
     const redirect = (url: URL): unknown => (isAway ? undefined : browse(url))
     const provider = await authorized(first, { store: storeWithoutIssuers(), redirect })
     const client = await provider.clientInformation()
-    moveTo(second, first)
+    nameIssuers(first, second.origin)
     isAway = true
     await expect(refuse(first, provider)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' })
     isAway = false
@@ -359,9 +307,9 @@ describe('a refresh', () => {
     await using second = await startProtectedServer()
     const store = memoryTokenStore()
     await authorized(first, { store })
-    const authorizer = new Authorizer(userWhoAgrees({ store }), new URL(second.url), oauthFetch)
+    const authorizer = new Authorizer(user({ store }), new URL(second.url), fetch)
     await expect(authorizer.credential('POST')).resolves.toBeUndefined()
-    expect(await refuse(second, userWhoAgrees({ store }))).toBe('access-1')
+    expect(await refuse(second, user({ store }))).toBe('access-1')
     expect(JSON.stringify(second.seen)).not.toContain('refresh-1')
   })
 })
@@ -378,8 +326,8 @@ function storeWithoutIssuers(): AuthProviderOptions['store'] {
 }
 
 test('refuses a provider for a second origin', async () => {
-  const provider = userWhoAgrees()
-  const serve = (url: string): Authorizer => new Authorizer(provider, new URL(url), oauthFetch)
+  const provider = user()
+  const serve = (url: string): Authorizer => new Authorizer(provider, new URL(url), fetch)
   serve('https://one.example/mcp')
   expect(() => serve('https://one.example/other')).not.toThrow()
   expect(() => serve('https://other.example/mcp')).toThrow(
@@ -399,20 +347,20 @@ describe('metadata', () => {
     const root = RESOURCE.replace('/mcp', '')
     const openid = '/.well-known/openid-configuration'
     for (const path of [RESOURCE, root, ISSUER, openid]) server.behaviour.pages[path] = answer
-    expect(await refuse(server, userWhoAgrees())).toBe('access-1')
+    expect(await refuse(server, user())).toBe('access-1')
   })
 
   test('rejects with CLOSED if the transport is closed meanwhile', async () => {
-    const fetch = (): never => {
+    const closed = (): never => {
       throw new TransportError('CLOSED', 'The dispatcher of this transport was closed')
     }
-    const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), fetch)
+    const authorizer = new Authorizer(user(), new URL('https://mcp.test/mcp'), closed)
     await expect(authorizer.renew(renewal())).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
   test('is never read from this machine for a remote server', async () => {
     await using server = await startProtectedServer()
-    const authorizer = new Authorizer(userWhoAgrees(), new URL('https://mcp.test/mcp'), oauthFetch)
+    const authorizer = new Authorizer(user(), new URL('https://mcp.test/mcp'), fetch)
     const renewed = authorizer.renew(
       renewal(`Bearer resource_metadata="${server.origin}${RESOURCE}"`),
     )
@@ -428,7 +376,7 @@ test.each([
 ])('fails if the registration is answered with %i %j', async (status, body, code) => {
   await using server = await startProtectedServer({ pages: { '/register': { status, body } } })
   const oauthError = status === 400 ? 'invalid_redirect_uri' : undefined
-  await expect(refuse(server, userWhoAgrees())).rejects.toMatchObject({ code, oauthError })
+  await expect(refuse(server, user())).rejects.toMatchObject({ code, oauthError })
 })
 
 test.each([
@@ -438,7 +386,7 @@ test.each([
   ['/register', 'a-secret'],
 ])('puts no secret of the answer of %s into errors: %j', async (path, body) => {
   await using server = await startProtectedServer({ pages: { [path]: { status: 200, body } } })
-  const error = await refuse(server, userWhoAgrees()).catch((cause: unknown) => cause)
+  const error = await refuse(server, user()).catch((cause: unknown) => cause)
   expect(error).toMatchObject({ name: 'AuthError' })
   expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('secret')
 })
@@ -462,7 +410,7 @@ test('requests a token for a program with its secret, which only its issuer gets
 })
 
 test('stores two changes that are made at once', async () => {
-  const provider = userWhoAgrees()
+  const provider = user()
   await Promise.all([
     provider.saveTokens({ access_token: 'a', token_type: 'Bearer' }),
     provider.saveClientInformation?.({ client_id: 'c' }),
@@ -520,29 +468,4 @@ test.each([
   new URL('https://as.test/authorize?client_id=c&code_challenge=x'),
 ])('finds no parameters in %s', (value) => {
   expect(callbackParameters(value)).toBeUndefined()
-})
-
-const local = new URL('http://127.0.0.1:3000/mcp')
-const remote = new URL('https://mcp.test/mcp')
-
-test.each([
-  ['https://as.test/token', remote],
-  ['https://as.test/token', local],
-  ['http://localhost:9/token', local],
-  ['http://[::1]:9/token', local],
-  ['http://127.0.0.9/token', local],
-])('accepts the URL %s for the MCP server %s', (url, server) => {
-  expect(secureUrl(url, server).href).toBe(url)
-})
-
-test.each([
-  ['http://as.test/token', remote],
-  ['http://as.test/token', local],
-  ['http://localhost:9/token', remote],
-  ['http://127.0.0.1.evil.test/', local],
-  ['javascript:alert(1)', local],
-])('refuses the URL %s for the MCP server %s', (url, server) => {
-  expect(() => secureUrl(url, server)).toThrow(
-    expect.objectContaining({ name: 'AuthError', code: 'INSECURE_URL' }),
-  )
 })

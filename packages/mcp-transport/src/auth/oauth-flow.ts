@@ -4,27 +4,35 @@
 // - Metadata that cannot be read is an error: `auth()` would use the MCP server as the authorization server.
 // - Credentials are sent to https or to this machine only, and a refused token request is never repeated.
 // - `state` is always sent and compared, and an error in a callback is used only after its `iss`.
+// - The authorization server is chosen before `auth()` runs: it takes the first of several, and no `issuer`.
+// - A registration that the authorization server has forgotten is made again once.
 import {
   auth,
-  AuthorizationServerMismatchError,
   computeScopeUnion,
-  IssuerMismatchError,
+  discoverOAuthProtectedResourceMetadata,
   OAuthError,
-  RegistrationRejectedError,
   validateAuthorizationResponseIssuer,
 } from '@modelcontextprotocol/client'
 import type { OAuthClientProvider as LibraryProvider } from '@modelcontextprotocol/client'
-import { isLoopback, isRecord } from '@x/internal'
-import { parseJson } from '../json-rpc.ts'
-import { TransportError } from '../transport-error.ts'
 import { AuthError, storedTokens } from './auth-provider.ts'
 import type {
   AuthorizationCallback,
+  OAuthClientInformation,
   OAuthClientProvider,
   OAuthDiscoveryState,
 } from './auth-provider.ts'
 import { oauthChallenge } from './authorizer.ts'
 import type { FetchFunction, Renewal } from './authorizer.ts'
+import { chooseServer, isSameIssuer, namedServer, withFinalSlash } from './discovery.ts'
+import type { Discovery } from './discovery.ts'
+import {
+  metadataDocument,
+  printable,
+  registrationResponse,
+  toAuthError,
+  tokenResponse,
+} from './oauth-responses.ts'
+import { secureUrl } from './secure-url.ts'
 
 type LibraryOptions = Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>
 type Overrides = { [Name in keyof OAuthClientProvider]?: OAuthClientProvider[Name] | undefined }
@@ -34,7 +42,17 @@ interface Memory {
   pending?: OAuthDiscoveryState | undefined
   tokenIssuer?: string | undefined
   clientIssuer?: string | undefined
+  /** Id of the client that was registered last. */
+  registered?: string | undefined
+  /** Id of a client that the authorization server has forgotten, for providers that keep it nevertheless. */
+  forgotten?: string | undefined
 }
+
+/** Codes for a client that the authorization server does not know. Keycloak sends the second one. */
+const FORGOTTEN = new Set(['invalid_client', 'unauthorized_client'])
+
+/** Authorizations without a callback after which the client is registered again. */
+const MAX_UNANSWERED = 2
 
 const MEMORIES = new WeakMap<OAuthClientProvider, Memory>()
 
@@ -52,6 +70,14 @@ export class OAuthFlow {
   /** Scope of the tokens that are requested, for servers that do not repeat it in the response. */
   #scope: string | undefined
   readonly #failures: unknown[] = []
+  /** Metadata documents by URL, undefined for a missing one. A flow reads each of them once. */
+  readonly #documents = new Map<string, Record<string, unknown> | undefined>()
+  #discovery: Discovery | undefined
+  /** Authorization server that the user named. */
+  #named: string | undefined
+  /** Id of the client that the last request was for. */
+  #clientId: string | undefined
+  #hasForgottenClient = false
 
   constructor(options: FlowOptions) {
     this.#options = options
@@ -83,11 +109,41 @@ export class OAuthFlow {
         isDone = await isReplaced() // by the process that held the lock before
         if (isDone) return
         if (hasUser) isDone = await this.#refreshed(options, isReplaced)
-        else isDone = (await this.#auth(options, {})) === 'AUTHORIZED'
+        else isDone = (await this.#registeredAgain(() => this.#auth(options, {}))) === 'AUTHORIZED'
       }
       await (provider.exclusively === undefined ? work() : provider.exclusively(work))
     }
-    if (!isDone) await this.#askUser(options)
+    if (!isDone) await this.#signIn(options, isStepUp)
+  }
+
+  /**
+   * Asks the user. An authorization server that has forgotten the client shows the user an error page, which nobody
+   * sees here: after two authorizations without a callback, the client is registered again, once.
+   */
+  async #signIn(options: LibraryOptions, isStepUp: boolean): Promise<void> {
+    const { provider } = this.#options
+    const memory = this.#memory
+    const client = await provider.clientInformation()
+    const unanswered = await this.#unanswered()
+    // A step-up keeps the client that its tokens belong to.
+    if (unanswered !== MAX_UNANSWERED || isStepUp || !this.#isRegistered(client)) {
+      return this.#registeredAgain(() => this.#askUser(options))
+    }
+    memory.forgotten = client?.client_id
+    this.#hasForgottenClient = true
+    try {
+      await this.#askUser(options)
+    } catch (error) {
+      if (this.#clientId !== undefined) throw error
+      memory.forgotten = undefined // there is no new registration, and the old one may be good
+      await this.#askUser(options)
+    }
+  }
+
+  /** Number of authorizations in a row, up to now, whose callback has not come. */
+  async #unanswered(): Promise<number> {
+    const kept = await this.#options.provider.discoveryState?.()
+    return kept?.unanswered ?? this.#memory.pending?.unanswered ?? 0
   }
 
   /**
@@ -103,7 +159,70 @@ export class OAuthFlow {
       throw new TypeError('The callback holds neither a code nor an error: pass its whole query')
     }
     const pending = this.#memory.pending ?? (await this.#options.provider.discoveryState?.())
-    await this.#complete(pending, parameters ?? text)
+    try {
+      await this.#complete(pending, parameters ?? text)
+    } catch (cause) {
+      if (!isOfForgottenClient(cause) || !(await this.#forgetClient())) throw cause
+      const { code, oauthError } = cause
+      const message = `The authorization server has forgotten this client (${oauthError}), and its registration was removed. Start the authorization again`
+      throw new AuthError(code, message, { cause, oauthError })
+    }
+  }
+
+  /** Finds the authorization server. @throws AuthError `ISSUER_MISMATCH`, or for metadata that cannot be read */
+  async #discover(url: URL | undefined): Promise<Discovery> {
+    const { provider, serverUrl } = this.#options
+    const server = await namedServer(provider)
+    this.#named = server.url
+    this.#failures.length = 0
+    const found = await discoverOAuthProtectedResourceMetadata(
+      serverUrl,
+      { ...(url && { resourceMetadataUrl: url }) },
+      this.#fetch,
+    ).catch(() => undefined) // none, or malformed
+    if (this.#failures.length > 0) throw this.#failures[0]
+    return { resourceMetadataUrl: url?.href, ...chooseServer(server, serverUrl, found) }
+  }
+
+  /** Runs `work`, and once more if the authorization server has forgotten the client. */
+  async #registeredAgain<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isOfForgottenClient(error) || !(await this.#forgetClient())) throw error
+      return work()
+    }
+  }
+
+  /**
+   * Removes a registration that the authorization server has forgotten. Tokens are kept: they may be of another
+   * server. Returns whether the client can be registered again: once for each flow, and never if the user has
+   * registered it.
+   */
+  async #forgetClient(): Promise<boolean> {
+    const { provider } = this.#options
+    if (this.#hasForgottenClient || provider.saveClientInformation === undefined) return false
+    const stored = await provider.clientInformation()
+    const id = this.#clientId ?? stored?.client_id
+    if (id === undefined || id === provider.clientMetadataUrl) return false
+    // Another process may have registered the client already.
+    if (id === stored?.client_id) {
+      await provider.invalidateCredentials?.('client')
+      const isKept = (await provider.clientInformation())?.client_id === id
+      if (isKept && !this.#isRegistered(stored)) return false
+      this.#memory.forgotten = isKept ? id : undefined
+    }
+    this.#hasForgottenClient = true
+    return true
+  }
+
+  /** Returns whether a client shows that it was registered by a request, and not by the user. */
+  #isRegistered(client: OAuthClientInformation | undefined): boolean {
+    const { provider } = this.#options
+    if (!client || provider.saveClientInformation === undefined) return false
+    const { client_id: id, redirect_uris: uris, client_id_issued_at: issuedAt } = client
+    if (id === provider.clientMetadataUrl) return false
+    return id === this.#memory.registered || uris !== undefined || issuedAt !== undefined
   }
 
   /**
@@ -129,11 +248,8 @@ export class OAuthFlow {
       const refused = AuthError.is(error) ? (error.oauthError ?? '') : ''
       if (['invalid_grant', 'invalid_dpop_proof'].includes(refused)) {
         await provider.invalidateCredentials?.('tokens')
-      } else if (
-        ['invalid_client', 'unauthorized_client'].includes(refused) &&
-        provider.saveClientInformation !== undefined
-      ) {
-        await provider.invalidateCredentials?.('client')
+      } else if (FORGOTTEN.has(refused) && provider.saveClientInformation !== undefined) {
+        await this.#forgetClient()
       } else if (this.#failures.length > 0) throw error
       return false
     }
@@ -141,10 +257,11 @@ export class OAuthFlow {
 
   /** Sends the user to the authorization server, and continues if the provider waits for the callback. */
   async #askUser(options: LibraryOptions): Promise<void> {
-    const { provider, serverUrl, signal } = this.#options
+    const { provider, signal } = this.#options
     const memory = this.#memory
     await provider.prepareRedirect?.({ signal })
     const state = (await provider.state?.()) ?? crypto.randomUUID()
+    const unanswered = 1 + (await this.#unanswered())
     let discovered: OAuthDiscoveryState | undefined
     let pending: OAuthDiscoveryState | undefined
     let returned: unknown
@@ -153,14 +270,17 @@ export class OAuthFlow {
       {
         state: () => state,
         saveDiscoveryState: (found) => void (discovered = found),
-        async redirectToAuthorization(url) {
-          const { searchParams, origin } = secureUrl(url, serverUrl)
+        redirectToAuthorization: async (url) => {
+          const { searchParams, origin } = this.#secureUrl(url)
+          const { authorizationServerUrl = origin } = this.#discovery ?? {}
           pending = {
-            authorizationServerUrl: origin,
+            ...this.#discovery,
             ...discovered,
+            authorizationServerUrl, // as the server spells it
             state,
             scope: searchParams.get('scope') ?? undefined,
             redirectUrl: searchParams.get('redirect_uri') ?? undefined,
+            unanswered,
           }
           memory.pending = pending
           await provider.saveDiscoveryState?.(pending)
@@ -180,15 +300,19 @@ export class OAuthFlow {
     pending: OAuthDiscoveryState | undefined,
     answer: URLSearchParams | string,
   ): Promise<void> {
+    const { provider } = this.#options
     const isBareCode = typeof answer === 'string'
     const parameters = isBareCode ? new URLSearchParams({ code: answer }) : answer
     const metadata = pending?.authorizationServerMetadata
     const iss = parameters.get('iss') ?? undefined
+    const spelling = pending?.authorizationServerUrl
+    // The server has published its issuer twice, and may use either spelling.
+    const isOther = iss !== undefined && iss === spelling && isSameIssuer(iss, metadata?.issuer)
     try {
       // Before anything else in the callback is used, errors included (RFC 9207, section 2.4).
       validateAuthorizationResponseIssuer({
         iss,
-        expectedIssuer: metadata?.issuer,
+        expectedIssuer: isOther ? iss : metadata?.issuer,
         issParameterSupported:
           metadata?.['authorization_response_iss_parameter_supported'] === true,
       })
@@ -198,34 +322,47 @@ export class OAuthFlow {
     if (pending?.state !== undefined && !isBareCode && parameters.get('state') !== pending.state) {
       throw new AuthError('STATE_MISMATCH', 'The callback answers another authorization request')
     }
+    const answered = pending && { ...pending, unanswered: 0 }
+    if (this.#memory.pending === pending) this.#memory.pending = answered
+    if (answered && pending.unanswered) await provider.saveDiscoveryState?.(answered)
     const oauthError = printable(parameters.get('error'))
     if (oauthError !== undefined) {
       throw new AuthError('DENIED', `This client was not authorized: ${oauthError}`, { oauthError })
     }
     this.#scope = pending?.scope
+    this.#discovery = pending
+    this.#named = (await namedServer(provider)).url
     await this.#auth(
-      { authorizationCode: parameters.get('code') ?? '', ...(iss !== undefined && { iss }) },
       {
-        redirectUrl: pending?.redirectUrl ?? this.#options.provider.redirectUrl,
-        discoveryState: () => pending,
+        authorizationCode: parameters.get('code') ?? '',
+        ...(iss !== undefined && { iss: metadata?.issuer ?? iss }),
+      },
+      {
+        redirectUrl: pending?.redirectUrl ?? provider.redirectUrl,
         saveDiscoveryState: undefined,
       },
     )
-    if (this.#memory.pending === pending) this.#memory.pending = undefined
+    if (this.#memory.pending === answered) this.#memory.pending = undefined
   }
 
   async #auth(options: LibraryOptions, overrides: Overrides): Promise<'AUTHORIZED' | 'REDIRECT'> {
+    const { serverUrl } = this.#options
+    const discovery = (this.#discovery ??= await this.#discover(options.resourceMetadataUrl))
+    const resource = discovery.resourceMetadata?.resource
     this.#failures.length = 0
     try {
       return await auth(this.#view(overrides), {
         ...options,
-        serverUrl: this.#options.serverUrl,
-        fetchFn: (url, init) => this.#step(() => this.#send(url, init)),
+        // A resource with a final slash is the same one. The library sends the spelling of the metadata.
+        serverUrl: resource === `${serverUrl.href}/` ? resource : serverUrl,
+        fetchFn: this.#fetch,
       })
     } catch (cause) {
       throw this.#failures.length === 0 ? toAuthError(cause) : this.#failures[0]
     }
   }
+
+  readonly #fetch: FetchFunction = (url, init) => this.#step(() => this.#send(url, init))
 
   /** Runs a step of `auth()`. The first failure ends the flow: `auth()` would go on and ask the user. */
   async #step<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -245,14 +382,18 @@ export class OAuthFlow {
     const own: Overrides = {
       clientInformation: async (context) => {
         const client = await provider.clientInformation(context)
-        const issuer = client?.issuer ?? memory.clientIssuer ?? context?.issuer
-        return client && { ...client, issuer }
+        const isForgotten = client?.client_id === memory.forgotten
+        this.#clientId = isForgotten ? undefined : client?.client_id
+        if (!client || isForgotten) return undefined
+        const issuer = client.issuer ?? memory.clientIssuer ?? context?.issuer
+        return { ...client, issuer }
       },
       saveClientInformation:
         provider.saveClientInformation === undefined
           ? undefined
           : async (client, context) => {
               memory.clientIssuer = client.issuer
+              this.#clientId = memory.registered = client.client_id
               await provider.saveClientInformation?.(client, context)
             },
       tokens: async (context) => {
@@ -269,7 +410,7 @@ export class OAuthFlow {
             context,
           )
         }),
-      discoveryState: () => undefined, // the server may have changed its authorization server
+      discoveryState: () => this.#discovery && withFinalSlash(this.#discovery),
       ...overrides,
     }
     const target: LibraryProvider = Object.create(null)
@@ -282,102 +423,32 @@ export class OAuthFlow {
     })
   }
 
+  #secureUrl(input: string | URL): URL {
+    return secureUrl(input, this.#options.serverUrl, this.#named)
+  }
+
   async #send(input: string | URL, init: RequestInit = {}): Promise<Response> {
-    const url = secureUrl(input, this.#options.serverUrl)
+    const url = this.#secureUrl(input)
     const headers = new Headers(init.headers)
     headers.delete('mcp-protocol-version') // some authorization servers refuse it
-    const response = this.#options.fetch(url, { ...init, headers, signal: this.#options.signal })
+    const send = (): Promise<Response> =>
+      this.#options.fetch(url, { ...init, headers, signal: this.#options.signal })
     if (init.body instanceof URLSearchParams) {
       this.#scope = init.body.get('scope') ?? this.#scope
-      return tokenResponse(await response, url)
+      return tokenResponse(await send(), url)
     }
-    return init.method === 'POST' ? response : metadataResponse(response, url)
-  }
-}
-
-/** Returns other errors unchanged: they are of the provider, or say what is wrong with the server. */
-function toAuthError(cause: unknown): unknown {
-  if (cause instanceof IssuerMismatchError || cause instanceof AuthorizationServerMismatchError) {
-    const message =
-      'The response or the stored client belongs to another authorization server. Pass the whole callback, and the issuer of the client'
-    return new AuthError('ISSUER_MISMATCH', message, { cause })
-  }
-  if (cause instanceof RegistrationRejectedError) {
-    const oauthError = errorCode(parseJson(cause.body))
-    const why = oauthError === undefined ? '' : `, ${oauthError}`
-    const message = `The authorization server did not register this client (HTTP ${cause.status}${why}). Register it there by hand, and pass its client id`
-    return new AuthError('NOT_REGISTERED', message, { oauthError })
-  }
-  if (!(cause instanceof Error) || !['ZodError', 'SyntaxError'].includes(cause.name)) return cause
-  // Without the cause: a `SyntaxError` quotes the response, which may hold a secret.
-  return new AuthError('INVALID_RESPONSE', 'The authorization server sent a malformed response')
-}
-
-/**
- * A response that is not a JSON object counts as 404, because many servers answer unknown paths with a page or a
- * redirect.
- *
- * @throws AuthError `DISCOVERY_FAILED` if the request fails: the server may have metadata
- */
-async function metadataResponse(response: Promise<Response>, url: URL): Promise<Response> {
-  try {
-    const { ok, status } = await response
-    if (status >= 500) throw new Error(`HTTP ${status}`)
-    const document = ok ? parseJson(await (await response).text()) : undefined
-    if (isRecord(document)) return Response.json(document)
-  } catch (cause) {
-    const code = TransportError.is(cause) ? cause.code : undefined
-    if (code === 'CLOSED') throw cause
-    if (code !== 'UNEXPECTED_RESPONSE') {
-      const message = `Metadata could not be read from ${url.origin}${url.pathname}`
-      throw new AuthError('DISCOVERY_FAILED', message, { cause })
+    if (init.method === 'POST') return registrationResponse(await send(), init.body)
+    if (!this.#documents.has(url.href)) {
+      this.#documents.set(url.href, await metadataDocument(send(), url))
     }
+    const document = this.#documents.get(url.href)
+    return document === undefined ? new Response(null, { status: 404 }) : Response.json(document)
   }
-  return new Response(null, { status: 404 })
 }
 
-/** @throws AuthError `TOKEN_REFUSED` */
-async function tokenResponse(response: Response, { origin }: URL): Promise<Response> {
-  const { status, headers } = response
-  const text = await response.text()
-  const body = parseJson(text)
-  const oauthError = errorCode(body)
-  const type = isRecord(body) ? String(body['token_type']) : ''
-  const isToken = response.ok && oauthError === undefined && /^(?:bearer|dpop)$/i.test(type)
-  // The library repeats the request once with the nonce.
-  if (isToken || oauthError === 'use_dpop_nonce') return new Response(text, { status, headers })
-  const why = oauthError === undefined ? '' : `: ${oauthError}`
-  const message = `${origin} gave no usable token${why} (HTTP ${status})`
-  throw new AuthError('TOKEN_REFUSED', message, { oauthError })
-}
-
-/** Returns the error code of a response (RFC 6749, section 5.2), safe to show. */
-function errorCode(body: unknown): string | undefined {
-  return isRecord(body) ? printable(body['error']) : undefined
-}
-
-function printable(code: unknown): string | undefined {
-  if (typeof code !== 'string') return undefined
-  return code.replaceAll(/[^\x21-\x7E]/g, '?').slice(0, 64)
-}
-
-/**
- * Accepts a URL for credentials: https, or http on this machine if the MCP server is on it too (OAuth 2.1,
- * section 1.5). So a remote server cannot make this machine send requests to its own services.
- *
- * @throws AuthError `INSECURE_URL`
- */
-export function secureUrl(input: string | URL, serverUrl: URL): URL {
-  const url = new URL(input)
-  const isLocal = url.protocol === 'http:' && isOnThisMachine(url) && isOnThisMachine(serverUrl)
-  if (url.protocol === 'https:' || isLocal) return url
-  const where = url.origin === 'null' ? url.protocol : url.origin
-  const message = `${where} is named for authorization, but it is neither https nor on this machine`
-  throw new AuthError('INSECURE_URL', message)
-}
-
-function isOnThisMachine({ hostname }: URL): boolean {
-  return isLoopback(hostname) || hostname.endsWith('.localhost')
+function isOfForgottenClient(error: unknown): error is AuthError {
+  const isRefusal = AuthError.is(error) && ['TOKEN_REFUSED', 'DENIED'].includes(error.code)
+  return isRefusal && FORGOTTEN.has(error.oauthError ?? '')
 }
 
 /** Returns the parameters of a callback URL. Undefined for a bare code and for other texts. */

@@ -39,7 +39,10 @@ interface CredentialOptions {
   readonly store?: TokenStore | undefined
   /** Requested if the server names no scopes. */
   readonly scope?: string | undefined
-  /** The authorization server that `clientId` belongs to. No other server gets the credentials. */
+  /**
+   * Issuer of the authorization server, with or without a final slash. Names the server if there is no resource
+   * metadata (RFC 9728). No other server gets the credentials. @default the server that the metadata names
+   */
   readonly issuer?: string | undefined
   /** Binds tokens to a key (RFC 9449). Return the same `DpopSession` of `@modelcontextprotocol/client` each time. */
   readonly dpop?: (() => DpopSession | Promise<DpopSession>) | undefined
@@ -157,6 +160,7 @@ export function createAuthProvider(options: AuthProviderOptions): OAuthClientPro
   return {
     ...credentials.methods(),
     ...(dpop && { dpop }),
+    ...(issuer !== undefined && { issuer }),
     redirectUrl,
     clientMetadata: {
       grant_types: ['authorization_code', 'refresh_token'],

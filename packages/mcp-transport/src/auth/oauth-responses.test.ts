@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest'
+import { authErrorOf, oauthUser, REDIRECT_URL } from '../../test/oauth-user.ts'
+import { startProtectedServer } from '../../test/protected-server.ts'
+
+const { sentTo, user, signIn } = oauthUser()
+
+describe('null and empty text', () => {
+  const nothing = [null, '']
+
+  test.each(nothing)('in a token response is absent: %j', async (empty) => {
+    await using server = await startProtectedServer({ scopesSupported: ['read'] })
+    const optional = { expires_in: empty, scope: empty, id_token: empty, error: empty }
+    server.behaviour.pages['/token'] = () => ({
+      status: 200,
+      body: { ...server.issue(), ...optional },
+    })
+    const provider = user()
+    expect(await signIn(server, provider)).toBe('access-1')
+    expect(await provider.tokens()).toMatchObject({ refresh_token: 'refresh-1', scope: 'read' })
+    expect(await provider.tokens()).not.toHaveProperty('expires_in')
+  })
+
+  test.each(nothing)('as refresh_token keeps the one that is stored: %j', async (empty) => {
+    await using server = await startProtectedServer()
+    const provider = user()
+    await signIn(server, provider)
+    server.behaviour.pages['/token'] = () => ({
+      status: 200,
+      body: { ...server.issue(), refresh_token: empty },
+    })
+    expect(await signIn(server, provider)).toBe('access-2')
+    expect((await provider.tokens())?.refresh_token).toBe('refresh-1')
+    expect(sentTo).toHaveLength(1)
+  })
+
+  test.each([
+    ...nothing.map((empty) => ({
+      client_secret: empty,
+      client_secret_expires_at: empty,
+      client_id_issued_at: empty,
+      grant_types: empty,
+      response_types: empty,
+      token_endpoint_auth_method: empty,
+      redirect_uris: empty,
+      client_name: empty,
+      client_uri: empty,
+      logo_uri: empty,
+      scope: empty,
+      contacts: empty,
+      jwks_uri: empty,
+      application_type: empty,
+    })),
+    { redirect_uris: [] },
+    { redirect_uris: undefined },
+  ])('in a registration response is absent: %j', async (fields) => {
+    await using server = await startProtectedServer()
+    server.behaviour.pages['/register'] = ({ body }) => ({
+      status: 201,
+      body: { ...JSON.parse(body), client_id: 'c', ...fields },
+    })
+    const provider = user()
+    expect(await signIn(server, provider)).toBe('access-1')
+    expect(await provider.clientInformation()).toMatchObject({
+      client_id: 'c',
+      redirect_uris: [REDIRECT_URL],
+    })
+    expect(server.of('/token')[0]?.form.get('client_id')).toBe('c')
+  })
+
+  test('in metadata is absent', async () => {
+    await using server = await startProtectedServer({
+      metadata: {
+        scopes_supported: null,
+        grant_types_supported: null,
+        service_documentation: '',
+        token_endpoint_auth_methods_supported: null,
+        authorization_response_iss_parameter_supported: null,
+      },
+    })
+    expect(await signIn(server, user())).toBe('access-1')
+  })
+
+  test.each([
+    ['/register', { client_id: null }, 'INVALID_RESPONSE', 'client_id'],
+    ['/register', { client_id: 'c', contacts: 7 }, 'INVALID_RESPONSE', 'contacts'],
+    ['/token', { access_token: null, token_type: 'Bearer' }, 'TOKEN_REFUSED', 'no access_token'],
+    ['/token', { access_token: 'a-secret' }, 'TOKEN_REFUSED', 'no token_type'],
+    ['/token', { access_token: 'a-secret', token_type: 'mac' }, 'TOKEN_REFUSED', 'token_type'],
+  ])(
+    'where %s requires a value is an error that says so: %j',
+    async (...[path, body, code, text]) => {
+      await using server = await startProtectedServer({ pages: { [path]: { status: 200, body } } })
+      const error = await authErrorOf(signIn(server, user()))
+      expect(error).toMatchObject({ code, message: expect.stringContaining(text) })
+      expect(error.message).not.toContain('secret')
+    },
+  )
+})
+
+describe('a token response that is not JSON', () => {
+  const FORM = 'application/x-www-form-urlencoded'
+
+  test.each([
+    [200, `${FORM}; charset=utf-8`, 'access_token=a-secret&scope=&token_type=bearer', 'a form'],
+    [200, FORM.toUpperCase(), 'token_type=bearer&access_token=a-secret', 'a form'],
+    [200, 'text/plain', 'access_token=a-secret&token_type=bearer', 'a form'],
+    [200, 'text/html', '<html>access_token=a-secret</html>', 'text/html instead of JSON'],
+    [200, 'application/json', '{"access_token":"a-secret"', 'malformed JSON'],
+    [200, 'application/json', '["a-secret"]', 'malformed JSON'],
+    [200, 'a-secret', 'a-secret', 'another type instead of JSON'],
+    [502, 'text/html', '<html>a-secret</html>', 'no error code (HTTP 502)'],
+  ])('is an error that says so: HTTP %i, %s, %s', async (...[status, type, body, text]) => {
+    await using server = await startProtectedServer()
+    server.behaviour.pages['/token'] = { status, body, headers: { 'content-type': type } }
+    const error = await authErrorOf(signIn(server, user()))
+    expect(error).toMatchObject({ code: 'TOKEN_REFUSED', message: expect.stringContaining(text) })
+    expect(error.message).not.toContain('secret')
+  })
+
+  test('gives its error code', async () => {
+    await using server = await startProtectedServer()
+    const body = 'error=bad_verification_code&error_description=a-secret'
+    server.behaviour.pages['/token'] = { status: 200, body, headers: { 'content-type': FORM } }
+    const error = await authErrorOf(signIn(server, user()))
+    expect(error).toMatchObject({ code: 'TOKEN_REFUSED', oauthError: 'bad_verification_code' })
+    expect(error.message).not.toContain('secret')
+  })
+})

@@ -1,0 +1,188 @@
+import {
+  AuthorizationServerMismatchError,
+  IssuerMismatchError,
+  RegistrationRejectedError,
+} from '@modelcontextprotocol/client'
+import { isRecord } from '@x/internal'
+import { parseJson } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
+import { AuthError } from './auth-provider.ts'
+
+/**
+ * Reads a metadata document. A response that is not a JSON object counts as missing, because many servers answer
+ * unknown paths with a page or a redirect.
+ *
+ * @throws AuthError `DISCOVERY_FAILED` if the request fails: the server may have metadata
+ */
+export async function metadataDocument(
+  response: Promise<Response>,
+  url: URL,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const { ok, status } = await response
+    if (status >= 500) throw new Error(`HTTP ${status}`)
+    const document = ok ? parseJson(await (await response).text()) : undefined
+    if (!isRecord(document)) return undefined
+    const methods = document['code_challenge_methods_supported']
+    // A server that lists no methods is used with S256, like one without a list (typescript-sdk#832).
+    const isEmpty = Array.isArray(methods) && methods.length === 0
+    return withoutEmpty({ ...document, ...(isEmpty && { code_challenge_methods_supported: null }) })
+  } catch (cause) {
+    const code = TransportError.is(cause) ? cause.code : undefined
+    if (code === 'CLOSED') throw cause
+    if (code === 'UNEXPECTED_RESPONSE') return undefined
+    const message = `Metadata could not be read from ${url.origin}${url.pathname}`
+    throw new AuthError('DISCOVERY_FAILED', message, { cause })
+  }
+}
+
+/**
+ * Reads the response of a token endpoint.
+ *
+ * @throws AuthError `TOKEN_REFUSED`, with `invalid_client` also if only the text says that the client is unknown
+ */
+export async function tokenResponse(response: Response, { origin }: URL): Promise<Response> {
+  const { status, headers } = response
+  const text = await response.text()
+  const json = parseJson(text)
+  const body = isRecord(json) ? withoutEmpty(json) : undefined
+  // The library repeats the request once with the nonce.
+  if (body?.['error'] === 'use_dpop_nonce') return new Response(text, { status, headers })
+  const form = body === undefined ? formOf(response, text) : undefined
+  const isUnknownClient = REFUSALS.has(status) && UNKNOWN_CLIENT.test(text.slice(0, 1024))
+  const oauthError =
+    errorCode(body) ??
+    printable(form?.get('error')) ??
+    (isUnknownClient ? 'invalid_client' : undefined)
+  const problem = oauthError ?? problemOf(response, body, form)
+  if (problem === undefined) return Response.json(body, { status, headers })
+  const message = `${origin} gave no usable token: ${problem} (HTTP ${status})`
+  throw new AuthError('TOKEN_REFUSED', message, { oauthError })
+}
+
+/** A gateway before the server answers with other statuses. */
+const REFUSALS = new Set([400, 401, 404, 422])
+
+/** Texts of servers that do not use the code `invalid_client` (supabase/mcp#355). */
+const UNKNOWN_CLIENT =
+  /(?:unrecogni[sz]ed|unknown|unregistered|invalid) client(?:[_ ]?id)?\b|client(?:[_ ]?id)? (?:(?:was|is|does|could) )?not (?:be )?(?:found|registered|recogni[sz]ed|known|exist)/i
+
+/** Says why a response without an error code is no token; undefined for a token. */
+function problemOf(
+  { ok, headers }: Response,
+  body: Record<string, unknown> | undefined,
+  form: URLSearchParams | undefined,
+): string | undefined {
+  if (form !== undefined) {
+    return 'it answered with a form (application/x-www-form-urlencoded) instead of JSON (RFC 6749, section 5.1)'
+  }
+  if (!ok) return 'it gave no error code'
+  if (body === undefined) {
+    const type = mediaTypeOf(headers)
+    return `it answered with ${type === 'application/json' ? 'malformed JSON' : `${type} instead of JSON`}`
+  }
+  const { access_token: token, token_type: type } = body
+  if (typeof token !== 'string') return 'the response has no access_token'
+  if (type === undefined) return 'the response has no token_type'
+  const isKnown = typeof type === 'string' && /^(?:bearer|dpop)$/i.test(type)
+  return isKnown ? undefined : 'its token_type is not supported'
+}
+
+/** Returns the parameters of a form, as GitHub sends it to clients that do not ask for JSON (typescript-sdk#759). */
+function formOf({ headers }: Response, text: string): URLSearchParams | undefined {
+  const isForm =
+    mediaTypeOf(headers) === 'application/x-www-form-urlencoded' ||
+    /^(?:[\w.-]+=[^&\s<]*&)*(?:access_token|error)=[^\s<]*$/.test(text.trim())
+  return isForm ? new URLSearchParams(text) : undefined
+}
+
+function mediaTypeOf(headers: Headers): string {
+  const [type = ''] = (headers.get('content-type') ?? '').toLowerCase().split(';', 1)
+  return /^[\w.+-]{1,64}\/[\w.+-]{1,64}$/.test(type.trim()) ? type.trim() : 'another type'
+}
+
+/**
+ * Reads the response of a registration endpoint. A server that does not repeat the redirect URLs has registered
+ * those of the request (RFC 7591, section 3.2.1).
+ */
+export async function registrationResponse(response: Response, sent: unknown): Promise<Response> {
+  if (!response.ok) return response
+  const { status, headers } = response
+  const text = await response.text()
+  const body = parseJson(text)
+  if (!isRecord(body)) return new Response(text, { status, headers })
+  const registered = withoutEmpty(body)
+  const uris = registered['redirect_uris']
+  const request = parseJson(String(sent))
+  if (isRecord(request) && (uris === undefined || (Array.isArray(uris) && uris.length === 0))) {
+    registered['redirect_uris'] = request['redirect_uris']
+  }
+  return Response.json(registered, { status, headers })
+}
+
+/** Leaves out members that are null or empty text: servers send them for absent ones (sigbit/mcp-auth-proxy#173). */
+function withoutEmpty(document: Record<string, unknown>): Record<string, unknown> {
+  const members = Object.entries(document)
+  return Object.fromEntries(members.filter(([, value]) => value !== null && value !== ''))
+}
+
+/** Returns the error code of a response (RFC 6749, section 5.2), safe to show. */
+function errorCode(body: unknown): string | undefined {
+  return isRecord(body) ? printable(body['error']) : undefined
+}
+
+/** Returns text of a server, safe to show. */
+export function printable(text: unknown): string | undefined {
+  return typeof text === 'string' ? text.replaceAll(/[^\x21-\x7E]/g, '?').slice(0, 64) : undefined
+}
+
+/** Turns errors of the library into errors without secrets. Others are of the provider, or say what is wrong. */
+export function toAuthError(cause: unknown): unknown {
+  if (cause instanceof IssuerMismatchError) {
+    const { expected, received, kind } = cause
+    const where = kind === 'metadata' ? 'The metadata' : 'The callback'
+    const rule = kind === 'metadata' ? 'RFC 8414, section 3.3' : 'RFC 9207'
+    const what =
+      received === undefined ? 'names no issuer' : `names the issuer ${shownIssuer(received)}`
+    const advice = kind === 'metadata' ? '' : '. Pass the whole callback'
+    const message = `${where} of the authorization server ${what}, and ${shownIssuer(expected)} was expected (${rule})${advice}`
+    return new AuthError('ISSUER_MISMATCH', message, { cause })
+  }
+  if (cause instanceof AuthorizationServerMismatchError) {
+    return issuerMismatch(cause.recordedIssuer, [cause.currentIssuer], cause)
+  }
+  if (cause instanceof RegistrationRejectedError) {
+    const oauthError = errorCode(parseJson(cause.body))
+    const why = oauthError === undefined ? '' : `, ${oauthError}`
+    const message = `The authorization server did not register this client (HTTP ${cause.status}${why}). Register it there by hand, and pass its client id`
+    return new AuthError('NOT_REGISTERED', message, { oauthError })
+  }
+  if (!(cause instanceof Error) || !['ZodError', 'SyntaxError'].includes(cause.name)) return cause
+  // Without the cause: a `SyntaxError` quotes the response, which may hold a secret.
+  const fields = fieldsOf(cause)
+  const which = fields === '' ? '' : `: see ${fields}`
+  const message = `The authorization server sent a malformed response${which}`
+  return new AuthError('INVALID_RESPONSE', message)
+}
+
+/** Creates the error for credentials of one authorization server that another one would get. */
+export function issuerMismatch(own: string, named: readonly string[], cause?: unknown): AuthError {
+  const others = named.slice(0, 3).map(shownIssuer).join(', ')
+  const message = `The client belongs to the authorization server ${shownIssuer(own)}, and the MCP server uses ${others}. Pass the issuer of the client, or a client of that issuer`
+  return new AuthError('ISSUER_MISMATCH', message, { ...(cause !== undefined && { cause }) })
+}
+
+/** An issuer has no query and no user (RFC 8414, section 2). Its spelling is kept: a slash may be the difference. */
+function shownIssuer(issuer = ''): string {
+  const [text = ''] = issuer.replace(/\/\/[^/?#]*@/, '//').split(/[?#]/, 1)
+  return JSON.stringify(text.slice(0, 256))
+}
+
+/** Names of the fields that a `ZodError` is about. They come from the schemas, not from the response. */
+function fieldsOf(error: Error): string {
+  const issues: unknown = 'issues' in error ? error.issues : undefined
+  const paths = (Array.isArray(issues) ? issues : []).flatMap((issue) =>
+    isRecord(issue) && Array.isArray(issue['path']) ? [issue['path'].join('.')] : [],
+  )
+  return [...new Set(paths)].filter((path) => path !== '').join(', ')
+}
