@@ -1,6 +1,6 @@
 // Checks of options. Used as a namespace: `check.number(1)`.
 import { isRecord } from './is-record.ts'
-import { nearestWord } from './nearest-word.ts'
+import { nearestWord, nearestWords } from './nearest-word.ts'
 
 /** An option that is unknown or has a wrong value. */
 export interface OptionProblem {
@@ -200,7 +200,9 @@ function adviceFor(
   const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)
   const nearest = nearestWord(key, fitting) ?? nearestWord(key, keys)
   if (nearest !== undefined) return `Did you mean "${joined(path, nearest)}"?`
-  return `The options${path === '' ? '' : ` of "${path}"`} are ${keys.join(', ')}`
+  const of = path === '' ? '' : ` of "${path}"`
+  if (keys.length <= MAX_LISTED) return `The options${of} are ${keys.join(', ')}`
+  return `Its name is like none of the ${keys.length} options${of}. The nearest are ${nearestWords(key, keys).join(', ')}; your editor shows all, and the README of the package explains them`
 }
 
 function joined(path: string, key: string): string {
@@ -210,6 +212,8 @@ function joined(path: string, key: string): string {
 }
 
 const MAX_SHOWN = 40
+/** Nobody reads a longer list in an error. */
+const MAX_LISTED = 12
 
 function cut(value: string): string {
   return value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value

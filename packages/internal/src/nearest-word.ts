@@ -10,6 +10,16 @@ export function nearestWord(word: string, known: readonly string[]): string | un
   return near.toSorted((a, b) => a.distance - b.distance)[0]?.each
 }
 
+/** Returns the three known words that are most like a word, also if none is near. */
+export function nearestWords(word: string, known: readonly string[]): readonly string[] {
+  const wanted = normalized(word)
+  return known
+    .map((each) => ({ each, distance: editDistance(wanted, normalized(each)) / each.length }))
+    .toSorted((a, b) => a.distance - b.distance)
+    .slice(0, 3)
+    .map(({ each }) => each)
+}
+
 /** `folder` stands for `folderPath`. */
 function isStart(wanted: string, each: string): boolean {
   return wanted.length >= 4 && normalized(each).startsWith(wanted)

@@ -2,7 +2,7 @@ import { check, isRecord, Listeners, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
-import { assertOptions, wordOrFunction, wrongValue } from './base/options.ts'
+import { assertOptions, configError, wordOrFunction, wrongValue } from './base/options.ts'
 import {
   answeringFrom,
   type ElicitationToInterrupt,
@@ -124,6 +124,21 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
 }
 
+/** Says what to write instead of options of `MultiServerMCPClient` of `@langchain/mcp-adapters`. */
+function refuseAdapterOptions(options: object): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (name === 'mcpServers' || name === 'connections') {
+      throw configError(`createMcpTools(): there is no option "${name}". Write it as "servers"`)
+    }
+    const isServer = isRecord(value) && ('url' in value || 'command' in value)
+    if (isServer && !Object.hasOwn(optionChecks, name)) {
+      throw configError(
+        `createMcpTools(): there is no option "${name}". Write servers as { servers: { ${name}: … } }`,
+      )
+    }
+  }
+}
+
 class LiveTools implements McpTools {
   readonly #options: CreateMcpToolsOptions
   readonly #elicitation: ElicitationToInterrupt
@@ -136,6 +151,7 @@ class LiveTools implements McpTools {
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
+    refuseAdapterOptions(options)
     assertOptions('createMcpTools()', options, optionChecks)
     const servers = toServers(options.servers)
     assertOneOrigin(
@@ -155,6 +171,11 @@ class LiveTools implements McpTools {
     const own = { ...options, handlers, log, addsHeaders }
     this.#clients = new ServerClients(own, this.#contexts)
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
+  }
+
+  /** For code that was written for `MultiServerMCPClient` of `@langchain/mcp-adapters`. */
+  getTools(): never {
+    throw configError('There is no getTools(): write listTools()')
   }
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {

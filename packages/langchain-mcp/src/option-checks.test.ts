@@ -52,8 +52,8 @@ describe('createMcpTools(), before anything is opened,', () => {
       /servers\.shop: .*there is no option "header". Did you mean "headers"/,
     ],
     [
-      { servers: { shop: { url: 'http://a', transport: 'sse' } } },
-      /servers\.shop: .*there is no option "transport"/,
+      { servers: { shop: { url: 'http://a', stream: true } } },
+      /servers\.shop: .*there is no option "stream"/,
     ],
     [{ servers: { shop: { url: 'http://a', era: 'old' } } }, /servers\.shop: .*"era" must be/],
     [{ servers: undefined }, /^servers: expected .*undefined$/],
@@ -159,4 +159,33 @@ test.each([
     code: 'CONFIG',
     message: expect.stringContaining(message),
   })
+})
+
+test.each([
+  [
+    { mcpServers: { shop: { url: 'http://127.0.0.1:9/mcp' } } },
+    /no option "mcpServers"\. Write it as "servers"/,
+  ],
+  [{ connections: {} }, /no option "connections"\. Write it as "servers"/],
+  [{ shop: { url: 'http://127.0.0.1:9/mcp' } }, /Write servers as \{ servers: \{ shop: … \} \}/],
+  [
+    { servers: { shop: { url: 'http://127.0.0.1:9/mcp', transport: 'sse' } } },
+    /transport is "sse".*Streamable HTTP/,
+  ],
+  [{ servers: { shop: { url: 'http://127.0.0.1:9/mcp', transport: 'stdio' } } }, /must be "http"/],
+  [{ servers: {}, quickly: true }, /like none of the \d+ options\. The nearest are \w+, \w+, \w+;/],
+])('says what to write in place of %j', (options, message) => {
+  expect(() => createMcpTools(options as never)).toThrow(message)
+})
+
+test('takes servers as they are written for @langchain/mcp-adapters, and names listTools()', () => {
+  const url = 'http://127.0.0.1:9/mcp'
+  const mcp = createMcpTools({
+    servers: {
+      a: { url, transport: 'http' },
+      b: { url, transport: 'streamable_http' },
+      c: { command: 'node', transport: 'stdio' },
+    },
+  })
+  expect(() => (mcp as unknown as { getTools(): void }).getTools()).toThrow('write listTools()')
 })

@@ -74,7 +74,7 @@ describe('McpClient rejects the config', () => {
     ['shop', 'url must be an absolute URL'],
     ['', 'url is empty'],
     [{ url, header: {} }, 'there is no option "header". Did you mean "headers"?'],
-    [{ url, transport: 'sse' }, 'there is no option "transport". The options are url, headers'],
+    [{ url, stream: true }, 'there is no option "stream". The options are url, headers'],
     [
       { url, headers: 'authorization: x' },
       'headers must be an object with string values, or a function',

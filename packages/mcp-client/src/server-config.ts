@@ -8,7 +8,9 @@ import {
   FieldError,
   parseFields,
   parseHeaders,
+  parseHttpTransport,
   parseName,
+  parseStdioTransport,
   parseText,
   parseUrl,
   urlFields,
@@ -40,6 +42,8 @@ export interface UrlConfig {
   readonly url: string | URL
   /** Sent with every request. A function is called before each request. @default none */
   readonly headers?: ScopedHeaders | undefined
+  /** Not needed: entries of `@langchain/mcp-adapters` have it. */
+  readonly transport?: 'http' | 'streamable_http' | undefined
 }
 
 /** Server that is a program. It is started at the first call, and uses stdio. */
@@ -52,6 +56,8 @@ export interface CommandConfig {
   readonly env?: Readonly<Record<string, string>> | undefined
   /** Folder in which the program runs: an absolute path. @default the folder of this process */
   readonly cwd?: string | undefined
+  /** Not needed: entries of `@langchain/mcp-adapters` have it. */
+  readonly transport?: 'stdio' | undefined
 }
 
 /** Request that a header function is called for. */
@@ -71,8 +77,8 @@ export type ScopedHeaders =
 const FIELDS = {
   slug: { slug: parseName, folderPath: parseText },
   name: { name: parseName, folderPath: parseText },
-  url: { ...urlFields, headers: parseScopedHeaders },
-  command: commandFields,
+  url: { ...urlFields, headers: parseScopedHeaders, transport: parseHttpTransport },
+  command: { ...commandFields, transport: parseStdioTransport },
 } as const
 
 type Kind = keyof typeof FIELDS

@@ -89,6 +89,27 @@ export function parseFolder(field: string, value: unknown): string {
   return text
 }
 
+const HTTP_NAMES = ['http', 'streamable_http', 'streamable-http', 'streamableHttp']
+
+/** Accepts the names that other clients have for Streamable HTTP. */
+export function parseHttpTransport(field: string, value: unknown): string {
+  const text = parseText(field, value)
+  if (text === 'sse') {
+    fail(
+      field,
+      'is "sse", the transport of 2024-11-05, which is not supported: use the server\'s Streamable HTTP endpoint',
+    )
+  }
+  if (!HTTP_NAMES.includes(text)) fail(field, 'must be "http" for a server at a URL')
+  return text
+}
+
+export function parseStdioTransport(field: string, value: unknown): string {
+  const text = parseText(field, value)
+  if (text !== 'stdio') fail(field, 'must be "stdio" for a server with a command')
+  return text
+}
+
 /** Accepts a text that is not empty. */
 export function parseName(field: string, value: unknown): string {
   const text = parseText(field, value)

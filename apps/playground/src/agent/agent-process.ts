@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { toLine } from '@x/internal/command-line'
+import { executionTypeFrom } from '../timeline/commands.ts'
 import type { FromAgent, ToAgent } from './agent-messages.ts'
 import { createModel, modelName } from './models.ts'
 import { TeamRunner } from './run.ts'
@@ -11,7 +12,7 @@ const { DATA_FOLDER = '', AGENT_EXECUTION_TYPE } = process.env
 const runner = new TeamRunner(
   {
     model: await createModel(modelName()),
-    executionType: AGENT_EXECUTION_TYPE === 'playground' ? 'playground' : 'runtime',
+    executionType: executionTypeFrom(AGENT_EXECUTION_TYPE),
     checkpointer: new SqliteSaver(join(DATA_FOLDER, 'agent.db')),
     store: new SqliteStore(join(DATA_FOLDER, 'agent-store.db')),
   },

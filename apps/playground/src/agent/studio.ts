@@ -1,6 +1,7 @@
 // The graph that `langgraph.json` names, for the LangGraph server and Studio. They bring their own checkpointer.
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { executionTypeFrom } from '../timeline/commands.ts'
 import { openTeam } from './graph.ts'
 import type { Team } from './graph.ts'
 import { createModel, modelName } from './models.ts'
@@ -13,7 +14,7 @@ else console.warn('The tools of the team have no servers: start `pnpm playground
 
 const team: Team = await openTeam({
   model: await createModel(modelName()),
-  executionType: process.env['AGENT_EXECUTION_TYPE'] === 'playground' ? 'playground' : 'runtime',
+  executionType: executionTypeFrom(process.env['AGENT_EXECUTION_TYPE']),
 })
 
 /** Exported as a value: a function would open the team again for each run. */

@@ -8,12 +8,12 @@ import {
   UsageError,
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
-import type { ExecutionType } from '../timeline/commands.ts'
+import { executionTypeFrom, EXECUTION_TYPES } from '../timeline/commands.ts'
 import { Terminal } from './terminal.ts'
 import type { StepResult } from './terminal.ts'
 
 interface Options {
-  readonly executionType: ExecutionType | 'eval'
+  readonly executionType: (typeof EXECUTION_TYPES)[number]
   readonly step?: true
   readonly json?: true
 }
@@ -30,7 +30,7 @@ await runInProcess(async (context) => {
           '--execution-type <type>',
           'playground: sessions are kept for the next process; runtime, eval: they end with the run',
         )
-        .choices(['playground', 'runtime', 'eval'])
+        .choices([...EXECUTION_TYPES])
         .env('AGENT_EXECUTION_TYPE')
         .default('playground'),
     )
@@ -55,7 +55,7 @@ async function demo(options: Options, context: CommandContext): Promise<void> {
   const { stepsFor } = await import('./steps.ts')
   terminal.line('Starting the servers, the gateway and the agent …')
   await using stack = new AsyncDisposableStack()
-  const executionType = options.executionType === 'playground' ? 'playground' : 'runtime'
+  const executionType = executionTypeFrom(options.executionType)
   const playground = stack.use(
     await Playground.start({
       executionType,

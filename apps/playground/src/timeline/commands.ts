@@ -51,6 +51,22 @@ export const COMMAND = z.discriminatedUnion('type', [
 ])
 
 export type ExecutionType = z.infer<typeof EXECUTION_TYPE>
+
+/** Values of the environment variable. `eval` runs like `runtime`. */
+export const EXECUTION_TYPES = ['playground', 'runtime', 'eval'] as const
+
+/**
+ * Returns the type that `AGENT_EXECUTION_TYPE` names. @default 'runtime'
+ *
+ * @throws Error for another value: sessions would silently end with each run
+ */
+export function executionTypeFrom(value: string | undefined): ExecutionType {
+  const known = EXECUTION_TYPES.find((type) => type === (value ?? 'runtime'))
+  if (known !== undefined) return known === 'playground' ? 'playground' : 'runtime'
+  throw new Error(
+    `AGENT_EXECUTION_TYPE is "${value}": it must be one of ${EXECUTION_TYPES.join(', ')}, in lower case`,
+  )
+}
 export type ProcessName = z.infer<typeof PROCESS_NAME>
 export type FormValues = z.infer<typeof FORM_VALUES>
 export type QuestionAction = z.infer<typeof QUESTION_ACTION>

@@ -6,6 +6,7 @@ import {
   commandFields,
   FieldError,
   parseFields,
+  parseHttpTransport,
   readJsonObject,
   urlFields,
 } from '../server-fields.ts'
@@ -60,10 +61,8 @@ function parseEntry(entry: unknown, prefix: string): McpServer {
   if (isRemote === isGiven(entry['command'])) {
     throw new FieldError(`${prefix} must have either url or command`)
   }
-  if (entry['type'] === 'sse') {
-    throw new FieldError(
-      `${prefix}.type is "sse", the transport of 2024-11-05, which is not supported: use the server's Streamable HTTP endpoint`,
-    )
+  for (const name of ['type', 'transport']) {
+    if (entry[name] === 'sse') parseHttpTransport(`${prefix}.${name}`, 'sse')
   }
   const expanded = (fields: object): Readonly<Record<string, unknown>> => {
     const given = Object.keys(fields).filter((name) => isGiven(entry[name]))
