@@ -192,7 +192,8 @@ class LiveTools implements McpTools {
         }
         const definitions = await server.listTools({ config, forceRefresh })
         const principal = server.principalOf(config)
-        return { server: label, source: server, definitions, principal, timeoutMs }
+        const leftOut = server.leftOutOf(definitions)
+        return { server: label, source: server, definitions, leftOut, principal, timeoutMs }
       } catch (error) {
         if (this.#closing !== undefined) throw error
         const { onServerError } = this.#options

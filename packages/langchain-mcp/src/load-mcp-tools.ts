@@ -1,5 +1,5 @@
 import { check, isRecord, type Checks } from '@x/internal'
-import type { McpClient } from '@x/mcp-client'
+import type { LeftOutTool, McpClient } from '@x/mcp-client'
 import { assertOptions, wrongValue } from './base/options.ts'
 import { isSdkClient, toolSourceFrom, type SdkClient } from './base/sdk-client.ts'
 import type { McpServerLabel, McpToolSource } from './base/tool-source.ts'
@@ -38,9 +38,10 @@ export async function loadMcpTools(
   }
   assertOptions('loadMcpTools()', options, optionChecks)
   const source = isSdkClient<SdkClient>(client) ? toolSourceFrom(client) : client
-  const definitions = await source.listTools()
-  const server = options.server ?? labelOf(client)
-  return buildTools([{ server: serverLabelFrom(server), source, definitions }], options).tools
+  const leftOut: LeftOutTool[] = []
+  const definitions = await source.listTools({ onLeftOut: (tool) => leftOut.push(tool) })
+  const server = serverLabelFrom(options.server ?? labelOf(client))
+  return buildTools([{ server, source, definitions, leftOut }], options).tools
 }
 
 function labelOf(client: McpToolSource | SdkClient): McpServerLabel {

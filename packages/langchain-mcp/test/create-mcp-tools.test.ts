@@ -232,7 +232,10 @@ describe('several servers', () => {
       expect(tools.map(({ name }) => name)).toEqual(['good'])
     }
     const quarantined = [expect.objectContaining({ toolName: 'bad' })]
-    expect(mcp.status()).toEqual([{ name: 'shop', state: 'up', quarantined }])
+    expect(mcp.status()).toEqual([{ name: 'shop', state: 'partial', quarantined }])
+    server.tools = server.tools.slice(0, 1)
+    await mcp.listTools({ forceRefresh: true })
+    expect(mcp.status()).toEqual([{ name: 'shop', state: 'up' }])
   })
 
   test("rejects with the first error with 'throw'", async () => {

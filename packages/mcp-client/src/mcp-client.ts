@@ -58,7 +58,7 @@ import { assertReference, createReference } from './task-reference.ts'
 import { parseTask } from './task-state.ts'
 import { readResult } from './session-client.ts'
 import { allPages, lacksStructure, outputProblem, parseToolPage } from './tool-list.ts'
-import type { Page } from './tool-list.ts'
+import type { LeftOutTool, Page, ToolsRead } from './tool-list.ts'
 
 /** Servers choose the names of tools, so the memory for them is limited. */
 const MAX_REPORTED_TOOLS = 1000
@@ -70,6 +70,7 @@ const NO_SESSION: SessionStatus = {
   epoch: undefined,
   sessionId: undefined,
   tools: undefined,
+  leftOutTools: undefined,
 }
 
 /** Requests during which no server sends requests to the client. */
@@ -103,6 +104,8 @@ export class McpClient implements AsyncDisposable {
   readonly #sessions: SessionManager
   readonly #options: McpClientOptions
   #lastError: LastError | undefined
+  /** Lists whose unusable tools are in the log. */
+  readonly #reported = new WeakSet<readonly Tool[]>()
   /** Tools that were reported, because their results lack the structured content that they declare. */
   readonly #withoutStructure = new BoundedMap<string, true>(MAX_REPORTED_TOOLS)
 
@@ -326,22 +329,34 @@ export class McpClient implements AsyncDisposable {
    * All tools of the server, cached until the server announces a change, the session is replaced, or `forceRefresh`.
    * Concurrent callers share one request. The list is frozen.
    *
+   * @param options `onLeftOut` receives each tool that cannot be used. Without it, they are warnings in the event `log`
    * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
    */
   async listTools(
-    options: CallOptions & { readonly forceRefresh?: boolean | undefined } = {},
+    options: CallOptions & {
+      readonly forceRefresh?: boolean | undefined
+      readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
+    } = {},
   ): Promise<readonly Tool[]> {
     const method = 'tools/list'
-    const { forceRefresh = false } = options
+    const { forceRefresh = false, onLeftOut } = options
     return this.#use({ method }, options, async (lease) => {
       const { session, options: limits } = lease
       using deadline = new Deadline(limits.timeoutMs ?? this.timeoutMs, limits.signal)
       const { signal } = deadline
       try {
-        return await session.tools.get(
+        const tools = await session.tools.get(
           (onRequested, shared) => this.#readTools(lease, onRequested, shared),
           { forceRefresh, signal },
         )
+        const isNew = !this.#reported.has(tools)
+        if (onLeftOut === undefined) this.#reported.add(tools)
+        for (const tool of session.tools.leftOutOf(tools)) {
+          const { name, reason } = tool
+          if (onLeftOut !== undefined) onLeftOut(tool)
+          else if (isNew) session.log('warning', `tool "${name}" is left out: ${reason}`)
+        }
+        return tools
       } catch (error) {
         if (!signal.aborted) throw error
         throw toOperationError(error, { method, server: this.#label, signal, outcome: 'unknown' })
@@ -504,27 +519,25 @@ export class McpClient implements AsyncDisposable {
     return this.#request(operation, options)
   }
 
-  #readTools(
-    { session }: Lease,
-    onRequested: () => void,
-    signal: AbortSignal,
-  ): Promise<readonly Tool[]> {
+  #readTools({ session }: Lease, onRequested: () => void, signal: AbortSignal): Promise<ToolsRead> {
     const method = 'tools/list'
     const server = this.#label
-    const operation: Operation<readonly Tool[]> = {
+    const operation: Operation<ToolsRead> = {
       method,
       isSafe: true,
-      readList: (requestPage) => {
+      readList: async (requestPage) => {
         onRequested()
-        return allPages({ server, method }, async (cursor) => {
+        const leftOut: LeftOutTool[] = []
+        const tools = await allPages({ server, method }, async (cursor) => {
           const page = parseToolPage(await requestPage(cursor))
           if (page === undefined) {
             const message = `MCP server "${server}" answered tools/list without a list of tools`
             throw new McpClientError('UNEXPECTED_RESPONSE', message, { server })
           }
-          for (const why of page.invalid) session.log('warning', `a tool cannot be used: ${why}`)
+          leftOut.push(...page.leftOut)
           return page
         })
+        return { tools, leftOut }
       },
     }
     // Each caller that waits for the list has its own limit. The signal aborts when the last one has left.

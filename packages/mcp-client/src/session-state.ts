@@ -7,6 +7,7 @@ import type { Generation } from './generation.ts'
 import { recoveryDelayMs } from './retry.ts'
 import type { RetryTiming } from './retry.ts'
 import type { SessionScope } from './session-scope.ts'
+import type { LeftOutTool } from './tool-list.ts'
 
 /** State of a session. Only `nextState` changes it, and every change emits the event `state`. */
 export type SessionState =
@@ -77,6 +78,8 @@ export interface SessionStatus {
   readonly sessionId: string | undefined
   /** Number of tools in the last list. Undefined before the first list. */
   readonly tools: number | undefined
+  /** Tools of the last list that cannot be used, with the reasons. Undefined if there are none. */
+  readonly leftOutTools: readonly LeftOutTool[] | undefined
 }
 
 /** A question of the server that was refused, because it may have been for several calls. */

@@ -168,6 +168,7 @@ export class Session {
       epoch: generation?.number,
       sessionId: generation && shortIdOf(generation),
       tools: this.tools.size,
+      leftOutTools: this.tools.leftOut.length === 0 ? undefined : this.tools.leftOut,
     }
   }
 

@@ -3,7 +3,7 @@ import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { ClientEvents } from './events.ts'
 import { allPages, lacksStructure, outputProblem, parseToolPage, ToolList } from './tool-list.ts'
-import type { ReadTools } from './tool-list.ts'
+import type { ReadTools, ToolsRead } from './tool-list.ts'
 
 const { signal } = new AbortController()
 const cached = { forceRefresh: false, signal }
@@ -15,14 +15,15 @@ function tool(name: string, description = ''): Tool {
 
 /** A server whose requests the test answers, in any order. */
 function startFetches() {
-  const fetches: ReturnType<typeof deferred<readonly Tool[]>>[] = []
+  const fetches: ReturnType<typeof deferred<ToolsRead>>[] = []
   const read: ReadTools = (onRequested) => {
     onRequested()
-    const fetch = deferred<readonly Tool[]>()
+    const fetch = deferred<ToolsRead>()
     fetches.push(fetch)
     return fetch.promise
   }
-  const answer = (n: number, name: string): void => fetches[n - 1]?.resolve([tool(name)])
+  const answer = (n: number, name: string): void =>
+    fetches[n - 1]?.resolve({ tools: [tool(name)], leftOut: [] })
   return { read, answer, count: () => fetches.length }
 }
 
@@ -41,7 +42,7 @@ describe('the list', () => {
       reads++
       list.invalidate() // by the handshake that the request waits for
       onRequested()
-      return [tool('a')]
+      return { tools: [tool('a')], leftOut: [] }
     }
     await list.get(read, cached)
     await list.get(read, cached)
@@ -104,7 +105,7 @@ describe('the list', () => {
     const list = new ToolList(events)
     const read: ReadTools = async (onRequested) => {
       onRequested()
-      return tools
+      return { tools, leftOut: [] }
     }
     await list.get(read, cached)
     await list.get(read, fresh)
@@ -116,7 +117,7 @@ describe('the list', () => {
 
   test('cannot be changed by its callers', async () => {
     const list = new ToolList(new ClientEvents())
-    const tools = await list.get(async () => [tool('a')], cached)
+    const tools = await list.get(async () => ({ tools: [tool('a')], leftOut: [] }), cached)
     expect(() => (tools as Tool[]).pop()).toThrow(TypeError)
     expect(() => Object.assign(tools[0]?.inputSchema ?? {}, { type: 'array' })).toThrow(TypeError)
   })
@@ -162,7 +163,7 @@ test('parseToolPage() returns tools and cursor', () => {
   expect(parseToolPage({ tools, nextCursor: 'x' })).toEqual({
     items: tools,
     nextCursor: 'x',
-    invalid: [],
+    leftOut: [],
   })
 })
 
@@ -170,10 +171,10 @@ test('parseToolPage() leaves out an invalid tool with a reason, and keeps the ot
   const good = { name: 'good', inputSchema }
   const page = parseToolPage({ tools: [{ name: 'bad', inputSchema: 'none' }, good, null, {}] })
   expect(page?.items).toEqual([good])
-  expect(page?.invalid).toEqual([
-    expect.stringContaining('tool 1: inputSchema'),
-    expect.stringContaining('tool 3:'),
-    expect.stringContaining('tool 4: name'),
+  expect(page?.leftOut).toEqual([
+    { name: 'bad', reason: expect.stringContaining('inputSchema') },
+    { name: 'tool 3', reason: expect.any(String) },
+    { name: 'tool 4', reason: expect.stringContaining('name') },
   ])
 })
 
@@ -181,7 +182,7 @@ test('parseToolPage() removes an output schema whose type is not object, and kee
   const page = parseToolPage({
     tools: [{ name: 'a', inputSchema, outputSchema: { type: 'array' } }],
   })
-  expect(page).toEqual({ items: [{ name: 'a', inputSchema }], invalid: [] })
+  expect(page).toEqual({ items: [{ name: 'a', inputSchema }], leftOut: [] })
 })
 
 test.each([{}, { tools: 'none' }, { tools: [], nextCursor: 7 }])(

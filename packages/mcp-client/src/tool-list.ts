@@ -1,15 +1,30 @@
+import { isRecord } from '@x/internal'
 import { SchemaCheck } from '@x/internal/schema-check'
+import { LEFT_OUT_META_KEY } from '@x/mcp-transport'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientEvents, McpClientEvents } from './events.ts'
 import { McpClientError } from './errors.ts'
 import { SingleFlight } from './single-flight.ts'
 
+/** A tool of a server that cannot be used. The other tools of the list can. */
+export interface LeftOutTool {
+  /** Its name on the server, or its place in the list (`tool 3`). */
+  readonly name: string
+  readonly reason: string
+}
+
+/** All pages of a list. */
+export interface ToolsRead {
+  readonly tools: readonly Tool[]
+  readonly leftOut: readonly LeftOutTool[]
+}
+
 /**
  * Requests the list. Must call `onRequested` when it requests the first page, and again if it starts over: changes
  * that the server announced before that moment are part of the result.
  */
-export type ReadTools = (onRequested: () => void, signal: AbortSignal) => Promise<readonly Tool[]>
+export type ReadTools = (onRequested: () => void, signal: AbortSignal) => Promise<ToolsRead>
 
 /**
  * The tools of the server, cached until the server says that they changed. Concurrent callers share one request. If
@@ -23,6 +38,7 @@ export class ToolList {
   /** Value of `#changes` when the cached list was requested. */
   #asOf = -1
   #fetch: Fetch | undefined
+  readonly #leftOut = new WeakMap<readonly Tool[], readonly LeftOutTool[]>()
 
   /** Emits `toolsChanged` when a new list differs from the one before. */
   constructor(events: ClientEvents) {
@@ -32,6 +48,16 @@ export class ToolList {
   /** Number of tools in the last list. Undefined if there was none yet. */
   get size(): number | undefined {
     return this.#tools?.length
+  }
+
+  /** Tools that the server had in its last list, and that cannot be used. */
+  get leftOut(): readonly LeftOutTool[] {
+    return this.#tools === undefined ? [] : this.leftOutOf(this.#tools)
+  }
+
+  /** The same for a list that `get()` has returned. */
+  leftOutOf(tools: readonly Tool[]): readonly LeftOutTool[] {
+    return this.#leftOut.get(tools) ?? []
   }
 
   /** Returns a tool of the last list, without a request. */
@@ -78,7 +104,9 @@ export class ToolList {
       fetch.asOf = this.#changes
     }
     try {
-      const tools = frozen([...(await read(onRequested, signal))])
+      const { tools: given, leftOut } = await read(onRequested, signal)
+      const tools = frozen([...given])
+      this.#leftOut.set(tools, frozen([...leftOut]))
       // A request that was overtaken must not overwrite a newer list.
       if (this.#fetch === fetch) this.#keep(tools, fetch.asOf ?? this.#changes)
       return tools
@@ -161,7 +189,7 @@ function endless(server: string, what: string): McpClientError {
 
 /** The usable tools of a page, and why the others cannot be used. */
 export interface ToolPage extends Page<Tool> {
-  readonly invalid: readonly string[]
+  readonly leftOut: readonly LeftOutTool[]
 }
 
 /**
@@ -171,17 +199,32 @@ export interface ToolPage extends Page<Tool> {
  * @returns undefined for a result that is not a list of tools
  */
 export function parseToolPage(result: Readonly<Record<string, unknown>>): ToolPage | undefined {
-  const { tools, nextCursor } = result
+  const { tools, nextCursor, _meta: meta } = result
   if (!Array.isArray(tools)) return undefined
   if (nextCursor !== undefined && typeof nextCursor !== 'string') return undefined
   const items: Tool[] = []
-  const invalid: string[] = []
+  const leftOut: LeftOutTool[] = leftOutBefore(meta)
   for (const [index, value] of tools.entries()) {
     const tool = parseTool(value)
-    if (typeof tool === 'string') invalid.push(`tool ${index + 1}: ${tool}`)
-    else items.push(tool)
+    if (typeof tool !== 'string') items.push(tool)
+    else leftOut.push({ name: nameOf(value) ?? `tool ${index + 1}`, reason: tool })
   }
-  return { items, nextCursor, invalid }
+  return { items, nextCursor, leftOut }
+}
+
+/** Returns the tools that the transport has left out. */
+function leftOutBefore(meta: unknown): LeftOutTool[] {
+  const given: unknown = isRecord(meta) ? meta[LEFT_OUT_META_KEY] : undefined
+  if (!Array.isArray(given)) return []
+  return given.flatMap((value: unknown) => {
+    const name = nameOf(value)
+    return name === undefined || !isRecord(value) ? [] : [{ name, reason: String(value['reason']) }]
+  })
+}
+
+function nameOf(value: unknown): string | undefined {
+  const name = isRecord(value) ? value['name'] : undefined
+  return typeof name === 'string' && name !== '' ? name : undefined
 }
 
 /** Returns the tool, or the reason why it is invalid. */

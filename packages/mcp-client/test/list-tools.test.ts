@@ -85,7 +85,14 @@ test('leaves out a tool with an invalid definition, and logs it', async () => {
   const tools = [{ name: 'bad' }, { name: 'good', inputSchema: { type: 'object' } }]
   proxy.inject({ match: is.method('tools/list'), action: answerWith({ result: { tools } }) })
   expect(await namesOf(client)).toEqual(['good'])
-  expect(warningsOf(observed)).toEqual([expect.stringContaining('tool 1: inputSchema')])
+  expect(warningsOf(observed)).toEqual([expect.stringContaining('"bad" is left out: inputSchema')])
+  const leftOut = [{ name: 'bad', reason: expect.stringContaining('inputSchema') }]
+  expect(client.status().leftOutTools).toEqual(leftOut)
+  const reported: unknown[] = []
+  await client.listTools({ onLeftOut: (tool) => reported.push(tool) })
+  expect(reported).toEqual(leftOut)
+  await client.listTools()
+  expect(warningsOf(observed)).toHaveLength(1)
 })
 
 test('rejects with UNEXPECTED_RESPONSE for a result without a list', async () => {

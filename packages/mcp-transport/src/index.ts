@@ -34,6 +34,7 @@ export {
 } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
 // Helpers for other transports, such as stdio.
+export { LEFT_OUT_META_KEY } from './modern/tools.ts'
 export { INPUT_META_KEY, takeInputInstructions, withTraceContext } from './json-rpc.ts'
 export { TASKS_EXTENSION } from './modern/modern-post.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'

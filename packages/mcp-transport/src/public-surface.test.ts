@@ -6,6 +6,7 @@ test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'FileSessionInfo',
     'INPUT_META_KEY',
+    'LEFT_OUT_META_KEY',
     'SessionInfo',
     'StreamableHttpTransport',
     'TASKS_EXTENSION',

@@ -1,5 +1,10 @@
 import type { Checks } from '@x/internal'
-import { clientOptionChecks, McpClient, type McpClientOptions } from '@x/mcp-client'
+import {
+  clientOptionChecks,
+  McpClient,
+  type LeftOutTool,
+  type McpClientOptions,
+} from '@x/mcp-client'
 import type { NamedResource } from '../arguments/argument-property.ts'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { mapBounded } from '../base/map-bounded.ts'
@@ -212,9 +217,11 @@ async function discoverTools(
   if (mode.type === 'cached') {
     return { ...found, definitions: stored.map(withoutArgumentProperties) }
   }
-  const live = await source.listTools()
-  if (mode.allowAll === true) return { ...found, definitions: live }
-  const liveNames = new Set(live.map(({ name }) => name))
+  const unusable: LeftOutTool[] = []
+  const live = await source.listTools({ onLeftOut: (tool) => unusable.push(tool) })
+  if (mode.allowAll === true) return { ...found, definitions: live, leftOut: unusable }
+  const leftOut = unusable.filter(({ name }) => argumentProperties.has(name))
+  const liveNames = new Set([...live, ...leftOut].map(({ name }) => name))
   for (const { name } of stored) {
     if (liveNames.has(name)) continue
     log({
@@ -225,7 +232,8 @@ async function discoverTools(
       tool: name,
     })
   }
-  return { ...found, definitions: live.filter(({ name }) => argumentProperties.has(name)) }
+  const definitions = live.filter(({ name }) => argumentProperties.has(name))
+  return { ...found, definitions, leftOut }
 }
 
 /** Argument properties may hold secrets, so the public definition of a tool does not contain them. */

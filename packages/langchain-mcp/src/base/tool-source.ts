@@ -1,7 +1,7 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import type { ToolAnnotations } from '@modelcontextprotocol/sdk/types.js'
 import { check, type Checks } from '@x/internal'
-import type { CallOptions, CallToolOptions, McpTask, ServerLog } from '@x/mcp-client'
+import type { CallOptions, CallToolOptions, LeftOutTool, McpTask, ServerLog } from '@x/mcp-client'
 
 /** The server of a tool. At least one of `slug` and `name` identifies it. */
 export interface McpServerLabel {
@@ -78,6 +78,12 @@ export interface RequestOptions extends CallOptions {
   readonly config?: RunnableConfig | undefined
 }
 
+/** Options of a list of tools. */
+export interface ListToolsOptions extends RequestOptions {
+  /** Receives each tool that the server has and that cannot be used. A source without such tools ignores it. */
+  readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
+}
+
 /** Options of one call. A source ignores the options that it does not support. */
 export interface ToolCallOptions
   extends
@@ -108,7 +114,7 @@ export interface McpToolSource {
   /** Limit of one call without `timeoutMs`, in milliseconds. Time that a person takes does not count. @default 600_000 */
   readonly timeoutMs?: number | undefined
   /** Returns every tool of the server, from all pages. */
-  listTools(options?: RequestOptions): Promise<readonly ToolDefinition[]>
+  listTools(options?: ListToolsOptions): Promise<readonly ToolDefinition[]>
   callTool(
     name: string,
     args?: Record<string, unknown>,

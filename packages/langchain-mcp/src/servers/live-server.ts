@@ -6,6 +6,7 @@ import { currentRun, McpClientError } from '@x/mcp-client'
 import type {
   CallOptions,
   DeclinedQuestion,
+  LeftOutTool,
   McpClient,
   McpClientEvents,
   SessionScope,
@@ -68,8 +69,11 @@ export interface ListRequest {
 export interface ServerStatus {
   /** Key of the server in `servers`. */
   readonly name: string
-  /** `untried` before the first list request, then `up` or `down` by the last one. */
-  readonly state: 'untried' | 'up' | 'down'
+  /**
+   * `untried` before the first list request, then by the last one: `up`, `partial` if tools are left out (see
+   * `quarantined`), or `down`.
+   */
+  readonly state: 'untried' | 'up' | 'partial' | 'down'
   /**
    * Why the server is down. Errors of other classes are the `cause` of an `McpClientError`: with the code
    * `REJECTED` for an error response of the server, and `CONFIG` for an error of your own function
@@ -139,6 +143,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly #lists: ToolListCache
   /** The last list of each principal, to find changes. */
   readonly #last: BoundedMap<string | undefined, readonly ToolDefinition[]>
+  readonly #leftOut = new WeakMap<readonly ToolDefinition[], readonly LeftOutTool[]>()
   readonly #failures: BoundedMap<string | undefined, ListFailure>
   #status: ServerStatus
   readonly #replacements: SessionReplacements
@@ -170,8 +175,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   get status(): ServerStatus {
     const { lastDeclined } = this.#options.client.status()
     const { quarantined } = this
+    const isPartial = this.#status.state === 'up' && quarantined.length > 0
     return {
       ...this.#status,
+      ...(isPartial && { state: 'partial' }),
       ...(lastDeclined && { lastDeclined }),
       ...(quarantined.length > 0 && { quarantined }),
     }
@@ -201,6 +208,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       }
       throw error
     }
+  }
+
+  /** Returns the tools that the client has left out of a list that `listTools()` returned. */
+  leftOutOf(tools: readonly ToolDefinition[]): readonly LeftOutTool[] {
+    return this.#leftOut.get(tools) ?? []
   }
 
   /** Returns why the last list request of the caller's principal failed, if it failed less than `ms` ago. */
@@ -338,7 +350,13 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   async #list(context: CallContext, forceRefresh: boolean): Promise<readonly ToolDefinition[]> {
     const { client, listMs: timeoutMs } = this.#options
     try {
-      return await inCall(context, () => client.listTools({ forceRefresh, timeoutMs }))
+      const leftOut: LeftOutTool[] = []
+      const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
+      const tools = await inCall(context, () =>
+        client.listTools({ forceRefresh, timeoutMs, onLeftOut }),
+      )
+      this.#leftOut.set(tools, leftOut)
+      return tools
     } catch (error) {
       if (isErrorResponse(error) && error.code === METHOD_NOT_FOUND) return []
       throw error

@@ -1,4 +1,5 @@
 import { check, isRecord, type Checks } from '@x/internal'
+import type { LeftOutTool } from '@x/mcp-client'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { wordOrFunction } from '../base/options.ts'
 import {
@@ -63,6 +64,8 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
 /** A server with its tool definitions, before the tools get their names. */
 export interface DiscoveredServer extends Pick<McpToolFields, 'server' | 'source'> {
   readonly definitions: readonly ToolDefinition[]
+  /** Tools that the client has left out. @default none */
+  readonly leftOut?: readonly LeftOutTool[] | undefined
   /** Stored fields, if the server belongs to an agent definition. */
   readonly stored?: Pick<McpToolFields, 'refreshBeforeCall' | 'resources'> & {
     /** Arguments that the agent definition fixes, by tool name. Never from the server. */
@@ -90,6 +93,20 @@ export function buildTools(
   const pins = toolPinsFrom(given.pin)
   const options = { ...given, pin: pins }
   const quarantined: QuarantinedTool[] = []
+  const leaveOut = (origin: McpToolOrigin, reason: string): void => {
+    const server = serverTitle(origin.server)
+    const tool = origin.toolName
+    const message = `Tool "${tool}" of MCP server "${server}" is left out: ${reason}`
+    log({ level: 'warning', code: 'TOOL_QUARANTINED', message, server, tool })
+    quarantined.push({ ...origin, reason })
+  }
+  for (const { server, leftOut = [] } of servers) {
+    for (const { name, reason } of leftOut) {
+      // A function cannot judge a tool without a definition.
+      if (Array.isArray(allow) && !allow.includes(name)) continue
+      leaveOut({ server, toolName: name }, reason)
+    }
+  }
   const found = servers
     .flatMap((from) =>
       from.definitions.map((definition) => {
@@ -109,9 +126,7 @@ export function buildTools(
       }
       const reason = unusableReason(definition)
       if (reason === undefined) return true
-      const message = `Tool "${definition.name}" of MCP server "${server}" is left out: ${reason}`
-      log({ ...about, code: 'TOOL_QUARANTINED', message })
-      quarantined.push({ ...origin, reason })
+      leaveOut(origin, reason)
       return false
     })
   const origins = found.map(({ origin }) => origin)

@@ -6,6 +6,9 @@ import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts
 
 const MAX_PAGES = 64
 
+/** Key in the `_meta` of a list of tools, with `{ name, reason }` of the tools that the transport left out. */
+export const LEFT_OUT_META_KEY = 'mcp-transport/left-out-tools'
+
 /** Knows which tool arguments are sent as headers, and converts tool lists and results for SDK v1. */
 export class ToolCatalog {
   readonly #protocol: ModernProtocol
@@ -78,7 +81,11 @@ export class ToolCatalog {
       const message = `The tool ${JSON.stringify(name)} of ${url} is left out: ${reason}`
       report(http.error('UNEXPECTED_RESPONSE', message))
     }
-    return { ...result, tools }
+    const { _meta: meta } = result
+    const note = leftOut.length > 0 && {
+      _meta: { ...(isRecord(meta) && meta), [LEFT_OUT_META_KEY]: leftOut },
+    }
+    return { ...result, tools, ...note }
   }
 }
 
