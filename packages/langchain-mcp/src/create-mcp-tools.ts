@@ -49,11 +49,13 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
 
 const { scope: _scope, ...sharedClientChecks } = clientOptionChecks
 
+const sessionModes = check.oneOf('run', 'thread', 'shared')
+
 const optionChecks: Checks<CreateMcpToolsOptions> = {
   ...sharedClientChecks,
   ...buildOptionChecks,
   servers: check.anything, // checked by toServers()
-  session: check.or(check.oneOf('run', 'thread', 'shared'), {
+  session: check.or(sessionModes, {
     ...check.methods('createSession'),
     takes: 'a SessionInfoFactory',
   }),
@@ -169,7 +171,7 @@ class LiveTools implements McpTools {
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
     const addsHeaders = interceptors.length > 0
     const own = { ...options, handlers, log, addsHeaders }
-    this.#clients = new ServerClients(own, this.#contexts)
+    this.#clients = new ServerClients(own)
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
   }
 
@@ -261,7 +263,9 @@ class LiveTools implements McpTools {
 
   #liveServer(name: string, server: McpToolsServerConfig): LiveServer {
     const { replay, idleScopes } = this.#options
-    const { timeoutMs } = server
+    const { timeoutMs, session = 'command' in server ? 'shared' : this.#contexts.mode } = server
+    assertOptions(`servers.${name}`, { session }, { session: sessionModes })
+    const contexts = this.#contexts.with(session)
     return new LiveServer({
       name,
       label: {
@@ -270,8 +274,8 @@ class LiveTools implements McpTools {
         ...('folderPath' in server && { folderPath: server.folderPath }),
       },
       config: server,
-      client: this.#clients.create(name, server),
-      contexts: this.#contexts,
+      client: this.#clients.create(name, server, contexts),
+      contexts,
       repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
       listsMax: idleScopes?.max ?? LISTS_MAX,

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import {
   deferred,
@@ -157,6 +158,35 @@ describe('several servers', () => {
       expect(mcp.status()).toMatchObject([{ error: { server: 'shop', code: 'UNREACHABLE' } }])
     },
   )
+
+  test('starts one program for all threads, unless its entry says otherwise', async () => {
+    const program = fileURLToPath(new URL('counting-program.mjs', import.meta.url))
+    const command = { command: process.execPath, args: [program] }
+    await using mcp = createMcpTools({
+      servers: { shared: command, own: { ...command, session: 'thread' } },
+      session: 'thread',
+      prefixToolNames: true,
+    })
+    const tools = await mcp.listTools()
+    const processes = async (server: string): Promise<Set<unknown>> => {
+      const pid = tools.find(({ origin }) => origin.server.name === server)
+      const threads = ['t1', 't2']
+      return new Set(
+        await Promise.all(
+          threads.map((thread_id) => pid?.invoke({}, { configurable: { thread_id } })),
+        ),
+      )
+    }
+    expect((await processes('shared')).size).toBe(1)
+    expect((await processes('own')).size).toBe(2)
+  })
+
+  test.each(['user', 7])('refuses the session %j of an entry', (session) => {
+    const servers = { shop: { url: DOWN, session } }
+    expect(() => createMcpTools({ servers } as never)).toThrow(
+      /servers\.shop: option "session" must be/,
+    )
+  })
 
   test('has a code in status() for an error response of the server', async () => {
     await using server = await startTestServer(async (request, response) => {

@@ -37,8 +37,13 @@ export type ToolHeaders =
     ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
 
 /** A server, with options of its own. Its headers may depend on the run. */
-export type McpToolsServerConfig = PerServerOptions &
-  (
+export type McpToolsServerConfig = PerServerOptions & {
+  /**
+   * What a session with this server belongs to. A child process is a session, so threads or runs would start one
+   * process each. @default `'shared'` for a server with a `command`, else `session` of all servers
+   */
+  readonly session?: SessionMode | undefined
+} & (
     | Exclude<McpServerConfig, UrlConfig>
     | (Omit<UrlConfig, 'headers'> & { readonly headers?: ToolHeaders | undefined })
   )
@@ -52,7 +57,7 @@ export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
    */
   readonly authProvider?: AuthProvider | AuthProviderOf | undefined
   /**
-   * What a session belongs to, beside its server and principal.
+   * What a session belongs to, beside its server and principal. An entry of `servers` may choose otherwise.
    * - `'shared'`: all calls.
    * - `'thread'`: the calls with one `thread_id`. The session is kept in the graph's own store, so that the
    *   next process continues it, or in memory if the run has no store. `sessionInfoFactory` keeps it elsewhere.
@@ -78,31 +83,32 @@ interface OwnOptions {
 /** Creates one client for each server. The scope of each call selects the session of the client. */
 export class ServerClients {
   readonly #options: ServerClientsOptions & OwnOptions
-  readonly #contexts: CallContexts
   readonly #common: McpClientOptions
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
   readonly #ownDispatcher: ReturnType<typeof createDispatcher> | undefined
   readonly #clients: McpClient[] = []
 
-  constructor(options: ServerClientsOptions & OwnOptions, contexts: CallContexts) {
+  constructor(options: ServerClientsOptions & OwnOptions) {
     const { dispatcher, timeouts } = options
     this.#options = options
-    this.#contexts = contexts
     this.#ownDispatcher =
       dispatcher === undefined ? createDispatcher({ connectMs: timeouts?.connectMs }) : undefined
     this.#common = {
       ...clientOptionsFrom(options),
       dispatcher: dispatcher ?? this.#ownDispatcher,
-      sessionInfoFactory: this.#sessionInfoFactory(),
     }
   }
 
   /**
-   * Creates the client of one entry of `servers`.
+   * Creates the client of one entry of `servers`, whose calls have these contexts.
    *
    * @throws {McpClientError} `CONFIG` that names the entry, for a server that cannot be used as it is configured
    */
-  create(name: string, entry: McpToolsServerConfig): McpClient {
+  create(
+    name: string,
+    { session: _, ...entry }: McpToolsServerConfig,
+    { isOneSession, mode }: CallContexts,
+  ): McpClient {
     const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
     const { handshakeMs, timeoutMs, ...server } = others
     const { authProvider: common, addsHeaders, log } = this.#options
@@ -112,10 +118,10 @@ export class ServerClients {
     const own = { label: name, authProvider, dispatcher, era, limits, handshakeMs, timeoutMs }
     const config = withRunHeaders(server, addsHeaders)
     // One session for all calls needs no scope function, and is not closed when it is idle.
-    const { isOneSession, mode } = this.#contexts
     const scope = mode === 'run' ? scopeInRun : currentScope
     const client = newClient(name, config, {
       ...this.#common,
+      sessionInfoFactory: this.#sessionInfoFactory(mode),
       ...definedFields(own),
       ...(!isOneSession && { scope }),
     })
@@ -148,10 +154,10 @@ export class ServerClients {
     await this.#ownDispatcher?.destroy().catch(() => {})
   }
 
-  #sessionInfoFactory(): SessionInfoSource | undefined {
+  #sessionInfoFactory(mode: SessionMode): SessionInfoSource | undefined {
     const { session, sessionInfoFactory, log } = this.#options
     if (typeof session === 'object') return session
-    if (sessionInfoFactory !== undefined || session !== 'thread') return sessionInfoFactory
+    if (sessionInfoFactory !== undefined || mode !== 'thread') return sessionInfoFactory
     return new SessionInfoLangGraphStoreFactory({ log })
   }
 }

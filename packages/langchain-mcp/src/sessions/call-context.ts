@@ -42,11 +42,21 @@ export class CallContexts {
   readonly mode: SessionMode
   readonly principal: PrincipalOf | undefined
   /** Stores of the runs that called tools, for `deleteThread()`; undefined for runs without a store. */
-  readonly stores: Set<GraphStore | undefined> = new Set()
+  readonly stores: Set<GraphStore | undefined>
 
-  constructor(mode: SessionMode, principal: PrincipalOf | undefined) {
+  constructor(
+    mode: SessionMode,
+    principal: PrincipalOf | undefined,
+    stores: Set<GraphStore | undefined> = new Set(),
+  ) {
     this.mode = mode
     this.principal = principal
+    this.stores = stores
+  }
+
+  /** Returns the contexts of a server whose sessions belong to something else. */
+  with(mode: SessionMode): CallContexts {
+    return mode === this.mode ? this : new CallContexts(mode, this.principal, this.stores)
   }
 
   /** True if one session serves all calls. */
