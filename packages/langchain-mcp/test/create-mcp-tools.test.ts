@@ -173,7 +173,7 @@ describe('several servers', () => {
       const threads = ['t1', 't2']
       return new Set(
         await Promise.all(
-          threads.map((thread_id) => pid?.invoke({}, { configurable: { thread_id } })),
+          threads.map(async (thread_id) => pid?.invoke({}, { configurable: { thread_id } })),
         ),
       )
     }

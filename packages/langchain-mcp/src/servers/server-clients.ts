@@ -106,11 +106,11 @@ export class ServerClients {
    */
   create(
     name: string,
-    { session: _, ...entry }: McpToolsServerConfig,
+    entry: McpToolsServerConfig,
     { isOneSession, mode }: CallContexts,
   ): McpClient {
     const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
-    const { handshakeMs, timeoutMs, ...server } = others
+    const { handshakeMs, timeoutMs, session: _session, ...server } = others
     const { authProvider: common, addsHeaders, log } = this.#options
     const authProvider: typeof common =
       ownProvider ??
