@@ -7,7 +7,7 @@ import { isRecord } from '@x/internal'
 export type LangGraphRuntime = Pick<
   // oxlint-disable-next-line consistent-type-imports -- an import would stay in types that compile without LangGraph
   typeof import('@langchain/langgraph'),
-  'interrupt' | 'task' | 'getConfig' | 'GraphInterrupt'
+  'interrupt' | 'task' | 'GraphInterrupt'
 >
 
 let loading: Promise<LangGraphRuntime | undefined> | undefined
@@ -53,19 +53,25 @@ export function taskInputOf({ configurable = {} }: RunnableConfig): unknown {
   return isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
 }
 
-/** The method of a checkpoint saver that is used here. */
-export interface CheckpointReader {
+/** The methods of LangGraph's `BaseCheckpointSaver` that are used here. */
+export interface CheckpointSaver {
   getTuple(config: {
     readonly configurable: Readonly<Record<string, unknown>>
   }): Promise<{ readonly pendingWrites?: readonly unknown[] } | undefined>
+  putWrites?(
+    config: { readonly configurable: Readonly<Record<string, unknown>> },
+    writes: [channel: string, value: unknown][],
+    taskId: string,
+    taskPath?: string,
+  ): Promise<unknown>
 }
 
 /** What only inner names of LangGraph tell about a task. */
 export interface InnerNames {
   /** False if the graph has no checkpointer. True if that is not known: LangGraph refuses an interrupt then. */
   readonly canInterrupt: boolean
-  /** Without it, only an answer with the key of its question counts. */
-  readonly saver: CheckpointReader | undefined
+  /** Without it, only an answer with the key of its question counts, and outcomes of calls are kept by `task()`s. */
+  readonly saver: CheckpointSaver | undefined
   /**
    * Ids of the checkpoints from which the task and its outer graphs were started, by namespace. Without them, the
    * newest checkpoint of an outer graph is read.
@@ -77,9 +83,8 @@ export interface InnerNames {
    */
   readonly answersById: Readonly<Record<string, unknown>> | undefined
   /**
-   * True if the task may have been executed before, with answers. Only then the checkpoint is read for what LangGraph
-   * forgets: 1.4 executes the finished `task()`s of inner graphs again; and where several tasks take an answer
-   * without an id, all versions drop other writes from memory (`consumeNullResume` in `pregel/algo.ts`). True if that is not known.
+   * True if the task may have been executed before: in another run, or in an earlier attempt. Only then the checkpoint is
+   * read for outcomes of its calls. True if that is not known.
    */
   readonly isResumed: boolean
   /** The names that this version of LangGraph does not have. */
@@ -96,10 +101,10 @@ export function innerNames(configurable: Readonly<Record<string, unknown>> = {})
   )
   return {
     canInterrupt: Boolean(saver) || !('__pregel_checkpointer' in configurable),
-    saver: isReader(saver) ? saver : undefined,
+    saver: isSaver(saver) ? saver : undefined,
     checkpoints: isRecord(checkpoints) ? checkpoints : {},
     answersById: isRecord(byId) ? byId : undefined,
-    isResumed: configurable['__pregel_resuming'] === true || hasAnswers(configurable),
+    isResumed: configurable['__pregel_resuming'] !== false || hasAnswers(configurable),
     missing,
   }
 }
@@ -110,7 +115,7 @@ function hasAnswers(configurable: Readonly<Record<string, unknown>>): boolean {
   return scratchpad['resume'].length > 0 || scratchpad['nullResume'] !== undefined
 }
 
-function isReader(value: unknown): value is CheckpointReader {
+function isSaver(value: unknown): value is CheckpointSaver {
   return isRecord(value) && typeof value['getTuple'] === 'function'
 }
 
@@ -141,7 +146,7 @@ export interface TaskWrites {
   readonly answer: unknown
   /** LangGraph does not execute a finished task again, except for 1.4 in inner graphs. */
   readonly isFinished: boolean
-  /** What a `task()` of the functional API returned. */
+  /** What a `task()` of the functional API returned, or the outcome of a call that `keepReturned()` kept. */
   readonly returned: { readonly value: unknown } | undefined
 }
 
@@ -160,6 +165,32 @@ const NO_WRITES: TaskWrites = {
   answer: undefined,
   isFinished: false,
   returned: undefined,
+}
+
+/** Where a write belongs: a graph of a thread, and the checkpoint from which its tasks were started. */
+export interface CheckpointPlace {
+  readonly thread: string
+  readonly graph: string
+  readonly checkpoint: string
+}
+
+/**
+ * Keeps a value beside the writes of the tasks, as what the task with this id returned. LangGraph ignores writes of tasks
+ * that it does not know, and removes them with their checkpoint.
+ *
+ * @throws the error of the saver
+ */
+export async function keepReturned(
+  saver: Required<CheckpointSaver>,
+  { thread, graph, checkpoint }: CheckpointPlace,
+  { id, value }: { readonly id: string; readonly value: unknown },
+): Promise<void> {
+  const configurable = { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoint }
+  await saver.putWrites({ configurable }, [['__return__', value]], id, '')
+}
+
+export function canKeep(saver: CheckpointSaver | undefined): saver is Required<CheckpointSaver> {
+  return typeof saver?.putWrites === 'function'
 }
 
 /** Reads the writes of a checkpoint, by the ids of their tasks. */

@@ -43,7 +43,7 @@ import {
   type McpElicitationInterrupt,
   type McpTaskInterrupt,
 } from './interrupt-value.ts'
-import { questionKey, taskIn, type GraphPlace } from './graph-place.ts'
+import { questionKey, stepIn, type GraphPlace } from './graph-place.ts'
 import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
 
 /** One call of a tool. */
@@ -131,7 +131,7 @@ export class CallRounds {
   async callInGraph(graph: LangGraphRuntime, place: GraphPlace): Promise<ToolResult> {
     const { journal } = this.#shared
     const { origin } = this.#call
-    const step = taskIn({ graph, place }, `mcp:${place.toolCallId}`, async (round: Round) => {
+    const run = async (round: Round): Promise<CallOutcome> => {
       const execute = async (sentAt?: number): Promise<CallOutcome> => {
         this.#usedMs = round.usedMs
         const outcome = await this.#execute(round, place, sentAt)
@@ -144,7 +144,11 @@ export class CallRounds {
       const isAborted = this.#call.options.config.signal?.aborted === true
       if (outcome.kind === 'task' && isAborted) return this.send({ task: outcome.reference }, place)
       return outcome
-    })
+    }
+    const step = stepIn(
+      { graph, place },
+      { name: `mcp:${place.toolCallId}`, run, isNeeded: (outcome) => !isEnd(outcome) },
+    )
     const answers = new AnswerLog(place, this.#shared.warnOfUnknown)
     const [server, tool] = [serverTitle(origin.server), origin.toolName]
     const aboutQuestion = (question: number | 'task') => {
@@ -425,6 +429,11 @@ async function finishError(
   } catch (error) {
     return error instanceof Error ? error.message : 'Access was not granted'
   }
+}
+
+function isEnd(outcome: unknown): boolean {
+  const { kind } = callOutcomeFrom(outcome)
+  return kind === 'result' || kind === 'failed'
 }
 
 /** Narrows the type. The client has checked the value. */

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { canonicalJson, isRecord } from '@x/internal'
+import { canonicalJson, fulfilledWithin, isRecord } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
 import {
+  canKeep,
   executionOf,
   innerNames,
   isPushed,
+  keepReturned,
   loadLangGraph,
   taskInputOf,
   tasksIn,
@@ -110,7 +112,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   return {
     thread,
     task,
-    graph: namespace.split('|').slice(0, -1).join('|'),
+    graph: graphOf({ namespace, checkpoint }, inner),
     namespace,
     checkpoint,
     toolCallId,
@@ -120,6 +122,19 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     inner,
     reads: new Map(),
   }
+}
+
+/**
+ * Returns the namespace of the graph of a task. A `task()` of the functional API has the namespace of its caller, which is
+ * a task of the same graph: both were started from one checkpoint.
+ */
+function graphOf(
+  { namespace, checkpoint }: Pick<GraphPlace, 'namespace' | 'checkpoint'>,
+  { checkpoints }: InnerNames,
+): string {
+  const names = namespace.split('|')
+  const outer = names.map((_, index) => names.slice(0, index).join('|'))
+  return outer.find((one) => checkpoints[one] === checkpoint) ?? names.slice(0, -1).join('|')
 }
 
 /**
@@ -144,21 +159,49 @@ export function startOf({ checkpoint }: GraphPlace): number {
   return Number(time / 10_000n - UUID_EPOCH_MS)
 }
 
+/** Time that a checkpoint may take to keep an outcome that is not needed again, unless the run fails, in milliseconds. */
+const KEEP_MS = 2000
+
+/** One step of a call: a function whose outcome is kept in the checkpoint. */
+interface Step<Arguments extends unknown[]> {
+  /** Name of the `task()`, where there has to be one. */
+  readonly name: string
+  readonly run: (...args: Arguments) => Promise<unknown>
+  /** Returns true if the call cannot continue in another process without this outcome. */
+  readonly isNeeded: (outcome: unknown) => boolean
+}
+
 /**
- * LangGraph's `task()`, which is never executed again once its outcome is in the checkpoint. LangGraph does not always
- * look there, so the task does (see `InnerNames.isResumed`).
+ * Returns a function that executes a step, and is never executed again once its outcome is in the checkpoint.
+ *
+ * It is no `task()` of LangGraph: those appear in the update stream with all that a server answered, finished ones of
+ * inner graphs are executed again by 1.4, and those that take an answer without an id are forgotten by all versions
+ * (`consumeNullResume` in `pregel/algo.ts`). A `task()` serves where the saver is not known.
+ *
+ * @throws the error of the step, or of the saver if the outcome is needed
  */
-export function taskIn<Arguments extends unknown[], Outcome>(
+export function stepIn<Arguments extends unknown[]>(
   { graph, place }: { readonly graph: LangGraphRuntime; readonly place: GraphPlace },
-  name: string,
-  run: (...args: Arguments) => Promise<Outcome>,
-): (...args: Arguments) => Promise<Outcome> {
-  const task = graph.task(name, async (...args: Arguments): Promise<unknown> => {
-    const returned = place.inner.isResumed ? await storedOutcome(graph, place) : undefined
-    return returned === undefined ? run(...args) : returned.value
-  })
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the checkpoint contains what `run` returned
-  return async (...args) => (await task(...args)) as Outcome
+  { name, run, isNeeded }: Step<Arguments>,
+): (...args: Arguments) => Promise<unknown> {
+  const { saver, isResumed } = place.inner
+  if (!canKeep(saver)) return graph.task(name, run)
+  let number = 0
+  return async function step(...args) {
+    const id = uuidFrom([place.task, place.call, number++])
+    const returned = isResumed ? (await pendingTasks(place)).get(id)?.returned : undefined
+    if (returned !== undefined) return returned.value
+    const value = await run(...args)
+    const keeping = keepReturned(saver, place, { id, value })
+    if (isNeeded(value)) await keeping
+    else await fulfilledWithin(keeping, KEEP_MS).catch(() => false) // LangGraph reports a saver that fails
+    return value
+  }
+}
+
+/** Returns an id in the form of a UUID, because savers may have a column for those. */
+function uuidFrom(parts: readonly (string | number)[]): string {
+  return digest(parts).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 }
 
 /**
@@ -183,15 +226,6 @@ async function readTasks(
     configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: id },
   })
   return tasksIn(tuple?.pendingWrites ?? [])
-}
-
-/** Returns the outcome of the running task, if the checkpoint contains it. */
-async function storedOutcome(
-  { getConfig }: LangGraphRuntime,
-  place: GraphPlace,
-): Promise<TaskWrites['returned']> {
-  const task = executionOf(getConfig())?.taskId
-  return task === undefined ? undefined : (await pendingTasks(place)).get(task)?.returned
 }
 
 /** Finds the message with the model's call in the input of the task. Returns true if the task makes no other call of it. */
