@@ -9,7 +9,8 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)\s+[^\s"',;]+/gi, '$1 [redacted]'],
   // JWTs
   [/(?<![\w-])(?=[\w-]*eyJ)[\w-]+\.[\w-]+\.[\w-]*/g, '[redacted]'],
-  [/(?<![a-z0-9+.-])([a-z0-9+.-]+:\/\/)[^\s/@"']+@/gi, '$1[redacted]@'],
+  // To the last "@": people do not always encode one in a password.
+  [/(?<![a-z0-9+.-])([a-z0-9+.-]+:\/\/)[^\s/"']+@/gi, '$1[redacted]@'],
   [
     new RegExp(`(["']?(?:${SECRET_NAME})["']?\\s*[:=]\\s*)("[^"]*"|'[^']*'|[^\\s&,;}"']+)`, 'gi'),
     '$1[redacted]',
