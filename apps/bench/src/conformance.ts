@@ -3,6 +3,7 @@ import {
   clientPlan,
   CLIENTS,
   execute,
+  EXTENSIONS,
   INAPPLICABLE,
   isClient,
   planLines,
@@ -16,13 +17,13 @@ import { requiredScenarios, REVISIONS, SIDES } from './conformance/suite.ts'
 const HELP = `Usage: pnpm conformance [options]
 
 Runs the official MCP conformance suite: every scenario that a revision requires, and those of the authorization
-extensions. Client scenarios run the Client of SDK v1 and v2 on our transport; server scenarios run a gateway,
-with agents or with a fixture server behind it. Scenarios that a client cannot run are listed with the reason.
-Exits with 1 unless all of them pass. Needs no network.
+extensions. Client scenarios run McpClient, and the Client of SDK v1 and v2 on our transport; server scenarios run
+a gateway, with agents or with a fixture server behind it. Scenarios that a client cannot run are listed with the
+reason. Exits with 1 unless all of them pass. Needs no network.
 
 Options
   --side <side>       only this end of a connection (${SIDES.join(', ')})
-  --client <version>  only this version of the SDK; repeatable (${CLIENTS.join(', ')})
+  --client <name>     only this client, and no servers; repeatable (${CLIENTS.join(', ')})
   --revision <date>   only this revision; repeatable (${REVISIONS.join(', ')})
   --scenario <name>   only this scenario; repeatable
   --jobs <n>          number of scenarios at the same time (default: 2)
@@ -41,7 +42,8 @@ await runCommand(
   { name: 'conformance', help: HELP, options: OPTIONS, takesNames: false },
   async (values) => {
     const jobs = wholeNumber('--jobs', values.jobs, 1)
-    const sides = (values.side ?? SIDES).map((side) => oneOf('--side', SIDES, side))
+    const given = values.side ?? (values.client === undefined ? SIDES : ['client'])
+    const sides = given.map((side) => oneOf('--side', SIDES, side))
     const clients = (values.client ?? CLIENTS).map((client) => oneOf('--client', CLIENTS, client))
     const revisions = (values.revision ?? REVISIONS).map((revision) =>
       oneOf('--revision', REVISIONS, revision),
@@ -71,9 +73,7 @@ await runCommand(
     console.log(summaryLines(results))
     if (values.json) {
       const required = results.filter(({ isRequired }) => isRequired)
-      const extensions = results.filter(
-        ({ subject, isRequired }) => isClient(subject) && !isRequired,
-      )
+      const extensions = results.filter(({ name }) => EXTENSIONS.includes(name))
       const summaries = { ...summariesFrom(required), extensions: summariesFrom(extensions) }
       console.log(JSON.stringify(summaries))
     }
@@ -89,7 +89,7 @@ function isNamed(name: string, names: readonly string[] | undefined): boolean {
 function isApplicable({ subject, revision, name }: Run): boolean {
   const reason = INAPPLICABLE[`${subject} ${name}`]
   if (reason === undefined) return true
-  console.log(`not run ${subject.padEnd(9)}  ${revision}  ${name}\n          ${reason}`)
+  console.log(`not run ${subject.padEnd(10)}  ${revision}  ${name}\n          ${reason}`)
   return false
 }
 

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { clientPlan, INAPPLICABLE, planLines, serverPlan } from './plan.ts'
-import type { ClientVersion } from './plan.ts'
+import type { ClientName } from './plan.ts'
 import type { Scenario } from './suite.ts'
 
 const old = { revision: '2025-11-25', name: 'initialize' } as const
 const modern = { revision: '2026-07-28', name: 'initialize' } as const
 
 test('runs SDK v2 with its own negotiation on modern servers', () => {
-  const required = (versions: readonly ClientVersion[], scenarios: readonly Scenario[]) =>
-    clientPlan(versions, scenarios)
+  const required = (names: readonly ClientName[], scenarios: readonly Scenario[]) =>
+    clientPlan(names, scenarios)
       .filter(({ isRequired }) => isRequired)
       .map(({ subject, revision }) => `${subject} ${revision}`)
   expect(required(['v1', 'v2'], [old, modern])).toEqual([
@@ -19,13 +19,18 @@ test('runs SDK v2 with its own negotiation on modern servers', () => {
     'v2-modern 2026-07-28',
   ])
   expect(required(['v2'], [old])).toEqual(['v2 2025-11-25'])
+  expect(required(['mcp-client'], [old, modern])).toEqual([
+    'mcp-client 2025-11-25',
+    'mcp-client 2026-07-28',
+  ])
 })
 
-test('runs the six extensions in two revisions with each version of the SDK', () => {
-  const runs = clientPlan(['v1', 'v2'], [])
-  expect(runs).toHaveLength(24)
+test('runs the scenarios that no revision requires in two revisions with each client', () => {
+  const runs = clientPlan(['v1', 'v2', 'mcp-client'], [])
+  expect(runs).toHaveLength(42)
   expect(runs.filter(({ isRequired }) => isRequired)).toEqual([])
-  expect(new Set(runs.map(({ subject }) => subject))).toEqual(new Set(['v1', 'v2']))
+  const subjects = new Set(runs.map(({ subject }) => subject))
+  expect(subjects).toEqual(new Set(['v1', 'v2', 'mcp-client']))
 })
 
 test('gives the reason for a scenario that a client cannot pass', () => {
@@ -51,8 +56,8 @@ test('gives each scenario its target', () => {
   ])
   expect(plan.slice(2).every(({ isRequired }) => !isRequired)).toBe(true)
   expect(planLines(plan.slice(0, 2))).toEqual([
-    'agents     2025-11-25  required  1: ping',
-    'fixture    2026-07-28  required  1: caching',
+    'agents      2025-11-25  required  1: ping',
+    'fixture     2026-07-28  required  1: caching',
   ])
 })
 

@@ -2,15 +2,16 @@ import { UserError } from '../cli.ts'
 import { runScenario } from './suite.ts'
 import type { Revision, Scenario, Verdict } from './suite.ts'
 
-/** Versions of the SDK, as on the command line. */
-export const CLIENTS = ['v1', 'v2'] as const
-export type ClientVersion = (typeof CLIENTS)[number]
+/** Clients, as on the command line: versions of the SDK, and ours. */
+export const CLIENTS = ['v1', 'v2', 'mcp-client'] as const
+export type ClientName = (typeof CLIENTS)[number]
 
 /**
- * The stock clients. `v2` is the `Client` of SDK v2 with its defaults, where it sends `initialize` to every
- * server; `v2-modern` is the same client in the mode in which it negotiates 2026-07-28 itself.
+ * The clients. `v1` and `v2` are the stock `Client` of the SDK with its defaults, where it sends `initialize` to
+ * every server; `v2-modern` is that of SDK v2 in the mode in which it negotiates 2026-07-28 itself. `mcp-client` is
+ * our `McpClient`.
  */
-export const CLIENT_KINDS = ['v1', 'v2', 'v2-modern'] as const
+export const CLIENT_KINDS = ['v1', 'v2', 'v2-modern', 'mcp-client'] as const
 export type ClientKind = (typeof CLIENT_KINDS)[number]
 
 /**
@@ -24,7 +25,7 @@ export type TargetKind = (typeof TARGETS)[number]
 /** A scenario with the client or the server that it tests. */
 export interface Run extends Scenario {
   readonly subject: ClientKind | TargetKind
-  /** False for the authorization extensions, and for scenarios that the suite has not decided about. */
+  /** False for extensions, and for scenarios that the suite added later or has not decided about. */
   readonly isRequired: boolean
 }
 
@@ -49,7 +50,7 @@ export function isClient(subject: Run['subject']): subject is ClientKind {
 }
 
 /** Client scenarios of the authorization extensions. */
-const EXTENSIONS = [
+export const EXTENSIONS: readonly string[] = [
   'auth/client-credentials-basic',
   'auth/client-credentials-jwt',
   'auth/enterprise-managed-authorization',
@@ -57,6 +58,9 @@ const EXTENSIONS = [
   'auth/dpop',
   'auth/dpop-nonce',
 ]
+
+/** Client scenarios that no revision requires: those, and one that the suite added after the releases. */
+const CLIENT_BEYOND = [...EXTENSIONS, 'json-schema-2020-12-preservation']
 
 /** Scenarios that nothing can pass, or a client not on its own transport either, with the reason. */
 export const INAPPLICABLE: Readonly<Record<string, string>> = {
@@ -68,22 +72,22 @@ export const INAPPLICABLE: Readonly<Record<string, string>> = {
 
 /** Returns the runs of the chosen clients, those that are not applicable included. */
 export function clientPlan(
-  versions: readonly ClientVersion[],
+  names: readonly ClientName[],
   scenarios: readonly Scenario[],
 ): readonly Run[] {
-  const kinds = CLIENT_KINDS.filter((kind) => versions.some((version) => kind.startsWith(version)))
+  const kinds = CLIENT_KINDS.filter((kind) => names.some((name) => kind.startsWith(name)))
   const required = kinds.flatMap((subject) =>
     scenarios
       .filter(({ revision }) => subject !== 'v2-modern' || revision === '2026-07-28')
       .map((scenario) => ({ ...scenario, subject, isRequired: true })),
   )
-  // The negotiation of the client does not matter for the extensions.
-  const extensions = versions.flatMap((subject) =>
+  // The negotiation of the client does not matter for these.
+  const beyond = names.flatMap((subject) =>
     (['2025-11-25', '2026-07-28'] as const).flatMap((revision) =>
-      EXTENSIONS.map((name) => ({ revision, name, subject, isRequired: false })),
+      CLIENT_BEYOND.map((name) => ({ revision, name, subject, isRequired: false })),
     ),
   )
-  return [...required, ...extensions]
+  return [...required, ...beyond]
 }
 
 /** The target of each scenario, in all revisions. */
@@ -203,7 +207,7 @@ export function serverPlan(
 /** One line for each target and revision, with the names of the scenarios. */
 export function planLines(plan: readonly Run[]): readonly string[] {
   const groups = Object.groupBy(plan, ({ subject, revision, isRequired }) =>
-    [subject.padEnd(9), revision, isRequired ? 'required' : 'not required'].join('  '),
+    [subject.padEnd(10), revision, isRequired ? 'required' : 'not required'].join('  '),
   )
   return Object.entries(groups).map(([group, all = []]) => {
     return `${group}  ${all.length}: ${all.map(({ name }) => name).join(', ')}`

@@ -16,13 +16,15 @@ const other = { ...passed, revision: '2026-07-28', name: 'tools_call' } as const
 test('counts passed scenarios and names failed ones, by revision', () => {
   const second = { ...other, subject: 'v2' } as const
   const third = { ...other, subject: 'v2-modern' } as const
-  expect(summariesFrom([passed, failed, other, second, third])).toEqual({
+  const fourth = { ...other, subject: 'mcp-client' } as const
+  expect(summariesFrom([passed, failed, other, second, third, fourth])).toEqual({
     client: {
       '2025-11-25': { passed: 1, failed: ['sse-retry'] },
       '2026-07-28': { passed: 1, failed: [] },
     },
     clientV2: { '2026-07-28': { passed: 1, failed: [] } },
     clientV2Modern: { '2026-07-28': { passed: 1, failed: [] } },
+    mcpClient: { '2026-07-28': { passed: 1, failed: [] } },
   })
 })
 

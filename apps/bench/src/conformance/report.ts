@@ -15,6 +15,7 @@ const SUBJECTS: Readonly<Record<Run['subject'], { readonly key: string; readonly
     v1: { key: 'client', name: 'Client of SDK v1' },
     v2: { key: 'clientV2', name: 'Client of SDK v2' },
     'v2-modern': { key: 'clientV2Modern', name: 'Client of SDK v2, with its own negotiation' },
+    'mcp-client': { key: 'mcpClient', name: 'McpClient' },
     agents: { key: 'server', name: 'Gateway with agents' },
     sampling: { key: 'server', name: 'Gateway with agents and a tool that needs sampling' },
     fixture: { key: 'server', name: 'Gateway with the fixture server behind it' },
@@ -28,7 +29,7 @@ export function summariesFrom(results: readonly RunResult[]): Readonly<Record<st
 
 export function verdictLine(result: RunResult): string {
   const { subject, revision, name, isPassed, reasons } = result
-  const verdict = `${isPassed ? 'passed' : 'FAILED'}  ${subject.padEnd(9)}  ${revision}  ${name}`
+  const verdict = `${isPassed ? 'passed' : 'FAILED'}  ${subject.padEnd(10)}  ${revision}  ${name}`
   const indent = '\n          '
   return [verdict, ...reasons.map((reason) => reason.replaceAll('\n', indent))].join(indent)
 }

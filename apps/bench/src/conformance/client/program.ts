@@ -1,9 +1,9 @@
 // The client program. The suite starts it for each scenario: `<kind of client> <URL of the server>`.
 import { CLIENT_KINDS } from '../plan.ts'
 import type { ClientKind } from '../plan.ts'
+import { connect } from './clients.ts'
+import type { ConnectOptions, SuiteClient, ToolCall } from './clients.ts'
 import { providerFor } from './providers.ts'
-import { connect } from './sdk-clients.ts'
-import type { ConnectOptions, SuiteClient, ToolCall } from './sdk-clients.ts'
 
 /** The suite waits for 30 s. It then kills the shell around this process, and not the process. */
 const DEADLINE_MS = 28_000
@@ -49,6 +49,13 @@ async function makeCallsOfContext(client: SuiteClient, { context }: Run): Promis
   for (const call of toolCalls) await client.callTool(call)
 }
 
+/** Calls one tool with the input schema of another one, as the client has read it. */
+async function echoSchema(client: SuiteClient): Promise<void> {
+  const { tools } = await client.listTools()
+  const schema = tools.find(({ name }) => name === 'json_schema_2020_12_tool')?.inputSchema
+  await client.callTool({ name: 'json_schema_echo', arguments: { schema } })
+}
+
 async function callTestTool(client: SuiteClient): Promise<void> {
   await client.listTools()
   await client.callTool({ name: 'test-tool', arguments: {} })
@@ -60,6 +67,7 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
   initialize: { act: listTools },
   tools_call: { act: callEveryTool({ a: 5, b: 3 }) },
   'json-schema-ref-no-deref': { act: listTools },
+  'json-schema-2020-12-preservation': { act: echoSchema },
   'sse-retry': { act: callEveryTool() },
   'elicitation-sep1034-client-defaults': {
     options: { answers: { elicitation: { applyDefaults: true, content: {} } } },

@@ -1,16 +1,22 @@
 import { StreamableHttpTransport } from '@x/mcp-transport'
-import type { StreamableHttpTransportOptions } from '@x/mcp-transport'
+import type { AuthProvider } from '@x/mcp-transport/auth'
 import type { ClientKind } from '../plan.ts'
 
-/** The part of a `Client` that scenarios use, in each version of the SDK. */
+/** The part of a client that scenarios use: of `McpClient`, and of the `Client` in each version of the SDK. */
 export interface SuiteClient {
-  connect(transport: StreamableHttpTransport): Promise<void>
-  listTools(): Promise<{ readonly tools: readonly { readonly name: string }[] }>
+  listTools(): Promise<{
+    readonly tools: readonly { readonly name: string; readonly inputSchema: object }[]
+  }>
   callTool(call: ToolCall): Promise<unknown>
   listResources(): Promise<{ readonly resources: readonly { readonly uri: string }[] }>
   readResource(resource: { readonly uri: string }): Promise<unknown>
   listPrompts(): Promise<{ readonly prompts: readonly { readonly name: string }[] }>
   getPrompt(prompt: { readonly name: string }): Promise<unknown>
+}
+
+/** A `Client` of the SDK. */
+interface SdkClient extends SuiteClient {
+  connect(transport: StreamableHttpTransport): Promise<void>
   close(): Promise<void>
 }
 
@@ -32,17 +38,22 @@ export interface Answers {
   readonly roots?: readonly []
 }
 
-export interface ConnectOptions extends StreamableHttpTransportOptions {
+export interface ConnectOptions {
   readonly answers?: Answers
+  readonly authProvider?: AuthProvider
 }
 
-/** Connects a stock client on our transport. */
+type ConnectedClient = { readonly client: SuiteClient } & AsyncDisposable
+
+/** Connects a stock client on our transport, or creates an `McpClient`, which connects at its first call. */
 export async function connect(
   { client: kind, url }: { readonly client: ClientKind; readonly url: string },
-  { answers = {}, ...options }: ConnectOptions = {},
-): Promise<{ readonly client: SuiteClient } & AsyncDisposable> {
+  options: ConnectOptions = {},
+): Promise<ConnectedClient> {
+  if (kind === 'mcp-client') return newMcpClient(url, options)
+  const { answers = {}, ...transportOptions } = options
   const client = kind === 'v1' ? await newClientV1(answers) : await newClientV2(answers, kind)
-  await client.connect(new StreamableHttpTransport(url, options))
+  await client.connect(new StreamableHttpTransport(url, transportOptions))
   return { client, [Symbol.asyncDispose]: () => client.close() }
 }
 
@@ -69,7 +80,7 @@ function resultsOf({ elicitation, sampling = '', roots = [] }: Answers) {
   }
 }
 
-async function newClientV1(answers: Answers): Promise<SuiteClient> {
+async function newClientV1(answers: Answers): Promise<SdkClient> {
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   const types = await import('@modelcontextprotocol/sdk/types.js')
   const client = new Client(INFO, { capabilities: capabilitiesOf(answers) })
@@ -87,7 +98,7 @@ async function newClientV1(answers: Answers): Promise<SuiteClient> {
   return client
 }
 
-async function newClientV2(answers: Answers, kind: 'v2' | 'v2-modern'): Promise<SuiteClient> {
+async function newClientV2(answers: Answers, kind: 'v2' | 'v2-modern'): Promise<SdkClient> {
   const { Client } = await import('@modelcontextprotocol/client')
   const mode = kind === 'v2' ? 'legacy' : 'auto'
   const client = new Client(INFO, {
@@ -106,6 +117,39 @@ async function newClientV2(answers: Answers, kind: 'v2' | 'v2-modern'): Promise<
     client.setRequestHandler('roots/list', () => results.roots)
   }
   return client
+}
+
+async function newMcpClient(
+  url: string,
+  { answers = {}, authProvider }: ConnectOptions,
+): Promise<ConnectedClient> {
+  const { McpClient } = await import('@x/mcp-client')
+  const { elicitation, sampling, roots } = resultsOf(answers)
+  const client = new McpClient(url, {
+    clientInfo: INFO,
+    authProvider,
+    handlers: {
+      ...(answers.elicitation && { elicitation: () => elicitation }),
+      ...(answers.sampling !== undefined && { sampling: () => sampling }),
+      ...(answers.roots && { roots: () => roots.roots }),
+    },
+    // A client that fills in defaults has to declare it. The other capabilities are those of the handlers.
+    ...(answers.elicitation?.applyDefaults && {
+      capabilities: { elicitation: { form: { applyDefaults: true } } },
+    }),
+  })
+  client.on('log', ({ level, message, cause }) => console.error(`${level}: ${message}`, cause))
+  return {
+    client: {
+      listTools: async () => ({ tools: await client.listTools() }),
+      callTool: (call) => client.callTool(call.name, call.arguments),
+      listResources: async () => ({ resources: await client.listResources() }),
+      readResource: ({ uri }) => client.readResource(uri),
+      listPrompts: async () => ({ prompts: await client.listPrompts() }),
+      getPrompt: ({ name }) => client.getPrompt(name),
+    },
+    [Symbol.asyncDispose]: () => client.dispose(),
+  }
 }
 
 function reportError(error: Error): void {
