@@ -26,12 +26,12 @@ Options
   --client <name>     only this client, and no servers; repeatable (${CLIENTS.join(', ')})
   --revision <date>   only this revision; repeatable (${REVISIONS.join(', ')})
   --scenario <name>   only this scenario; repeatable
-  --jobs <n>          number of scenarios at the same time (default: 2)
+  --jobs <n>          number of scenarios at the same time (default: 3)
   --json              print one JSON object as the last line
   --help              this text`
 
 const OPTIONS = {
-  jobs: { type: 'string', default: '2' },
+  jobs: { type: 'string', default: '3' },
   side: { type: 'string', multiple: true },
   client: { type: 'string', multiple: true },
   revision: { type: 'string', multiple: true },
