@@ -59,6 +59,24 @@ test('does not require an argument that has a property', async () => {
   expect(sent).toEqual([{ amount: 2, token: TOKEN }])
 })
 
+test("repairs the model's arguments, but no configured ones", async () => {
+  const { call, sent } = subject(secret)
+  await call({ amount: '2', tenant: null, token: null })
+  expect(sent).toEqual([{ amount: 2, token: TOKEN }])
+  const text = subject({ '$.amount': { variant: 'static', value: '2' } })
+  await expect(text.call({ token: 'x' })).rejects.toMatchObject({ code: 'INVALID_STATIC_ARGUMENT' })
+  expect(text.sent).toEqual([])
+})
+
+test('shows the model the arguments that it wrote if they do not fit', async () => {
+  const { call, sent } = subject({})
+  await expect(call({ amount: 'two', token: 't', tenant: null })).rejects.toMatchObject({
+    message: expect.stringContaining('#/amount'),
+    output: JSON.stringify({ amount: 'two', token: 't', tenant: null }),
+  })
+  expect(sent).toEqual([])
+})
+
 test("still checks the model's arguments, without configured values in the error", async () => {
   const { call, sent } = subject(secret)
   const error: unknown = await call({ amount: 'two' }).catch((reason: unknown) => reason)

@@ -79,7 +79,7 @@ export interface RequestOptions extends CallOptions {
 }
 
 /** Options of a list of tools. */
-export interface ListToolsOptions extends RequestOptions {
+interface ListToolsOptions extends RequestOptions {
   /** Receives each tool that the server has and that cannot be used. A source without such tools ignores it. */
   readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
 }

@@ -2,6 +2,7 @@ import { ToolInputParsingException, type ToolRunnableConfig } from '@langchain/c
 import { isRecord } from '@x/internal'
 import { ArgumentProperties, type MergedArguments } from '../arguments/argument-properties.ts'
 import { invalidArgument } from '../arguments/argument-property.ts'
+import { fittedArguments } from '../arguments/fitted-arguments.ts'
 import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../base/errors.ts'
 import type { ToolLog, ToolLogEntry } from '../base/log.ts'
 import {
@@ -103,8 +104,8 @@ export class ToolBinding {
   }
 
   /**
-   * Prepares a call from the model's arguments: compares the definition with the server's, adds argument
-   * properties, and checks the result against the whole schema.
+   * Prepares a call from the model's arguments: compares the definition with the server's, repairs known mistakes
+   * of models (see `fittedArguments()`), adds argument properties, and checks the result against the whole schema.
    *
    * @param name the name that the model used
    * @throws {ToolInputParsingException} for arguments that do not fit
@@ -119,10 +120,11 @@ export class ToolBinding {
     // A call that was sent continues, whatever its definition is now.
     const isCompared = this.#refreshBeforeCall && !(await calls.wasSent(config))
     if (isCompared) await this.#assertCurrent(name, config)
-    const { args, redacted, secrets } = this.#properties
-      ? await this.#properties.merge(given, { schema: this.inputSchema, config })
-      : { args: given, redacted: given, secrets: [] }
-    const errors = this.#input.locatedErrors(args)
+    const fitted = fittedArguments(given, this.inputSchema, this.#input)
+    const merged = await this.#properties?.merge(fitted.value, { schema: this.inputSchema, config })
+    const errors = merged === undefined ? fitted.errors : this.#input.locatedErrors(merged.args)
+    const { value } = fitted
+    const { args, redacted, secrets } = merged ?? { args: value, redacted: value, secrets: [] }
     for (const error of errors) {
       const path = this.#properties?.causeOf(error)
       if (path === undefined) continue
