@@ -14,8 +14,8 @@ const object = (properties: JsonSchema, required: readonly string[] = []): JsonS
 
 /** `a` is a number if `kind` is `x`. */
 function conditional(properties: JsonSchema): JsonSchema {
-  const branches = Object.fromEntries([['then', object({ a: count })]])
-  return { ...object(properties), if: { properties: { kind: { const: 'x' } } }, ...branches }
+  const branch = JSON.parse('{"then":{"properties":{"a":{"type":"integer"}}}}') as JsonSchema
+  return { ...object(properties), if: { properties: { kind: { const: 'x' } } }, ...branch }
 }
 
 const text = { type: 'string' }
