@@ -15,6 +15,7 @@ export interface ToolLogEntry {
     | 'LISTENER_FAILED' // a listener for changed tools threw
     | 'SERVER_DOWN' // a server gave no list; the agent goes on without its tools
     | 'SESSION_IN_MEMORY' // a session cannot outlive the process: no store, or no thread
+    | 'CALL_NOT_RECORDED' // the graph's store failed before a call was sent; a killed process may repeat it
     | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
     | 'TOOL_QUARANTINED' // a tool cannot be used and is left out
     | 'SCHEMA_SIMPLIFIED' // the model sees only a part of a schema

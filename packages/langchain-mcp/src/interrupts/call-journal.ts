@@ -1,5 +1,6 @@
 import { BoundedMap, isRecord, within } from '@x/internal'
-import type { McpToolOrigin } from '../base/tool-source.ts'
+import { processWarnings, type ToolLog } from '../base/log.ts'
+import { serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
 import { isElicitationInterrupt, isTaskInterrupt } from './interrupt-value.ts'
@@ -27,6 +28,8 @@ type Send = (sentAt?: number) => Promise<CallOutcome>
 const MAX_REMEMBERED = 10_000
 /** A thread that a killed process left is continued within this time, or the outcome of its call is unknown. */
 const RECORD_TTL_MS = 30 * 24 * 3_600_000
+/** Limit of one access to the store, in milliseconds. */
+const STORE_MS = 2000
 /** Time between two searches for expired records. */
 const CLEAN_MS = 3_600_000
 
@@ -34,25 +37,34 @@ const CLEAN_MS = 3_600_000
  * Sends each round of a call only once. It remembers rounds in this process, and in the store of the graph
  * if there is one. After a process is killed, LangGraph executes the task again, and only the store knows
  * that the round was sent. Records have a time to live.
+ *
+ * A store that fails or hangs fails no call. Before the request, the call is made without a record, with one warning: a
+ * process that is killed meanwhile may repeat it. After the request, its outcome counts, whatever the store does.
  */
 export class CallJournal {
   /** Rounds of this process: the outcome while a request is open, then only that it was sent. */
   readonly #sent: Map<string, Promise<CallOutcome> | 'sent'> = new BoundedMap(MAX_REMEMBERED)
+  readonly #log: ToolLog
+  #hasWarned = false
   #cleanedAt = 0
   #cleaning: Promise<void> = Promise.resolve()
+
+  constructor(log: ToolLog = processWarnings) {
+    this.#log = log
+  }
 
   /**
    * Sends a round that was not sent before. Two runs that continue one call at the same time share the
    * request.
    *
-   * @throws the error of `send`; the error of the store, before anything is sent
+   * @throws the error of `send`
    */
   async once(sending: Sending, send: Send): Promise<CallOutcome> {
     const { thread, task, call } = sending.place
     const key = JSON.stringify([thread, task, call, sending.number])
     const known = this.#sent.get(key)
     if (known !== undefined && known !== 'sent') return known
-    const outcome = known === 'sent' ? repeated(sending) : this.#recorded(sending, send)
+    const outcome = known === 'sent' ? this.#repeated(sending) : this.#recorded(sending, send)
     this.#sent.set(key, outcome)
     let isExecuted = true
     try {
@@ -72,7 +84,9 @@ export class CallJournal {
     const { thread, task, call } = place
     if (this.#sent.has(JSON.stringify([thread, task, call, 0]))) return true
     const record = recordOf({ place, number: 0 })
-    if (record && (await record.store.get(record.namespace, record.key)) != null) return true
+    // If the store fails, the journal warns when the call is sent.
+    const read = record && (await inTime(() => record.store.get(record.namespace, record.key)))
+    if (read !== undefined && 'result' in read && read.result != null) return true
     const { interrupts = [] } = (await pendingTasks(place)).get(task) ?? {}
     return interrupts.some(({ value }) => isTaskInterrupt(value) || isElicitationInterrupt(value))
   }
@@ -94,15 +108,23 @@ export class CallJournal {
     if (record === undefined) return send()
     const { store, namespace, key } = record
     this.#clean(store)
-    const stored = await storedRound(record, sending.origin)
+    const read = await inTime(() => storedRound(record, sending.origin))
+    if ('error' in read) {
+      this.#warn(sending, read.error)
+      return send()
+    }
+    const stored = read.result
     if (stored?.outcome !== undefined) return stored.outcome
     // An earlier process may have sent the call, and its record has expired.
     const isOlderThanRecords = startOf(sending.place) < Date.now() - RECORD_TTL_MS
     if (stored === undefined && isOlderThanRecords) return unknownOutcome(sending.origin)
-    const remove = (): Promise<unknown> => store.delete(namespace, key)
-    const write = (entry: Record<string, unknown>): Promise<unknown> =>
-      store.put(namespace, key, { ...entry, expiresAt: Date.now() + RECORD_TTL_MS }, false)
-    if (stored === undefined) await write({ state: 'sent', sentAt: Date.now() })
+    const remove = () => inTime(() => store.delete(namespace, key))
+    const write = (entry: Record<string, unknown>) =>
+      inTime(() =>
+        store.put(namespace, key, { ...entry, expiresAt: Date.now() + RECORD_TTL_MS }, false),
+      )
+    const sent = stored ?? (await write({ state: 'sent', sentAt: Date.now() }))
+    if ('error' in sent) this.#warn(sending, sent.error)
     let outcome: CallOutcome
     try {
       outcome = await send(stored?.sentAt)
@@ -110,12 +132,31 @@ export class CallJournal {
       if (isUnexecuted(error)) await remove()
       throw error
     }
-    try {
-      await (mayRepeat(outcome) ? remove() : write({ state: 'done', outcome }))
-    } catch {
-      // The checkpoint will contain the outcome. If the process ends before, the outcome counts as unknown.
-    }
+    // If this fails, the checkpoint will contain the outcome. If the process ends before, the outcome counts as unknown.
+    await (mayRepeat(outcome) ? remove() : write({ state: 'done', outcome }))
     return outcome
+  }
+
+  /** Returns the stored outcome of a round that this process has sent before. */
+  async #repeated(sending: Sending): Promise<CallOutcome> {
+    const record = recordOf(sending)
+    const read = record && (await inTime(() => storedRound(record, sending.origin)))
+    const stored = read !== undefined && 'result' in read ? read.result : undefined
+    return stored?.outcome ?? unknownOutcome(sending.origin)
+  }
+
+  #warn({ origin }: Sending, error: unknown): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    const server = serverTitle(origin.server)
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#log({
+      level: 'warning',
+      code: 'CALL_NOT_RECORDED',
+      message: `The store of the graph did not record a call of MCP server "${server}" (${reason}). Calls go on, but if the process is killed during one, the next process may repeat it`,
+      server,
+      tool: origin.toolName,
+    })
   }
 
   /** Deletes expired records of all threads, at most once an hour. After a failure, another process does it. */
@@ -131,11 +172,18 @@ type StoredRound =
   | { readonly outcome: CallOutcome; readonly sentAt?: undefined }
   | { readonly sentAt: number; readonly outcome?: undefined }
 
-/** Returns the stored outcome of a round that this process has sent before. */
-async function repeated(sending: Sending): Promise<CallOutcome> {
-  const record = recordOf(sending)
-  const stored = record && (await storedRound(record, sending.origin))
-  return stored?.outcome ?? unknownOutcome(sending.origin)
+/** Returns the result of an access to the store, or why there is none. */
+async function inTime<Result>(
+  access: () => Promise<Result>,
+): Promise<{ readonly result: Result } | { readonly error: unknown }> {
+  try {
+    const late = (): never => {
+      throw new Error(`no answer within ${STORE_MS} ms`)
+    }
+    return { result: await within(access(), STORE_MS, late) }
+  } catch (error) {
+    return { error }
+  }
 }
 
 /** Returns the outcome of a round that has been sent; if there is none, the time when it was sent. */

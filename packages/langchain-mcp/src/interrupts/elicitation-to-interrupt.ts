@@ -24,8 +24,8 @@ export interface ElicitationToInterruptOptions extends ClientHandlers {
   /** Interrupts the graph for a 401 that needs a person. @default none: the call fails */
   readonly authorization?: AuthorizationToInterrupt | undefined
   /**
-   * Receives a warning if a person should have been asked, and could not be. @default warnings of the Node
-   * process
+   * Receives a warning if a person should have been asked, and could not be, and if the store of the graph cannot record a
+   * call. @default warnings of the Node process
    */
   readonly log?: ToolLog | undefined
 }
@@ -69,7 +69,7 @@ export class ElicitationToInterrupt {
     const handlers = { elicitation, sampling, roots }
     this.#isOfClient = isOfClient
     this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
-    const [journal, held] = [new CallJournal(), new HeldCalls()]
+    const [journal, held] = [new CallJournal(log), new HeldCalls()]
     const warnOfUnknown = warningOnce(log)
     this.#shared = { handlers, authorization, humanTimeoutMs, journal, held, warnOfUnknown }
     this.handlers = {

@@ -1,6 +1,6 @@
 import type { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { canonicalJson } from '@x/internal'
+import { canonicalJson, untilAborted } from '@x/internal'
 import { createHash } from 'node:crypto'
 import { McpToolError, type ToolOutcome } from '../base/errors.ts'
 import {
@@ -76,7 +76,9 @@ export async function intercepted(
     const { args = request.args, headers = request.headers, meta = request.meta } = change
     return intercepted(others, call, { ...request, args, headers, meta })
   }
-  const answer = await first(request, next)
+  // An interceptor has as much time as it takes, but it does not keep an aborted run alive.
+  const answering = Promise.resolve(first(request, next))
+  const answer = await untilAborted(answering, request.config.signal)
   if (isAnswer(answer)) return answer
   const who = first.name === '' ? 'An interceptor' : `The interceptor ${first.name}`
   throw new TypeError(

@@ -1,6 +1,6 @@
 import { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '@x/internal'
+import { isRecord, untilAborted } from '@x/internal'
 import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
 import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
 import type { ToolResult } from '../base/tool-source.ts'
@@ -141,7 +141,10 @@ export class ToolCall {
   async #failed(failure: McpToolError, text: ToolOutput['content']): Promise<Answer> {
     const { onToolError = 'message' } = this.#binding.options
     if (onToolError === 'throw' || isForTheCaller(failure)) throw failure
-    const custom = typeof onToolError === 'function' ? await onToolError(failure) : undefined
+    const custom =
+      typeof onToolError === 'function'
+        ? await untilAborted(Promise.resolve(onToolError(failure)), this.#config.signal)
+        : undefined
     const content = this.#withSessionNote(custom ?? text)
     const artifact = this.#withSessionEntry(failure.artifact)
     const { toolCall } = this.#config
