@@ -22,7 +22,7 @@ function demo(...args: readonly string[]): Promise<Ended> {
   })
 }
 
-test('tells the whole story, with the figures as the last line', { timeout: 120_000 }, async () => {
+test('tells the whole story, with the figures as the last line', async () => {
   const { code, stdout } = await demo('--json')
   const lines = stdout.trimEnd().split('\n')
   const { ok, steps } = JSON.parse(lines.at(-1) ?? '')
@@ -37,7 +37,7 @@ test('tells the whole story, with the figures as the last line', { timeout: 120_
   expect(lines.slice(0, -1).filter((line) => line.length > 80)).toEqual([])
 })
 
-test('refuses a wrong option with one line that names it', { timeout: 60_000 }, async () => {
+test('refuses a wrong option with one line that names it', async () => {
   const [type, option] = await Promise.all([demo('--execution-type', 'prod'), demo('--bogus')])
   expect(type.stderr).toMatch(
     /^demo: option '--execution-type <type>' argument 'prod' is invalid.*playground, runtime, eval.*\n$/,

@@ -25,7 +25,7 @@ const browser = await startChromium()
 
 // One app for all tests, as one person would use it: each test goes on where the one before ended. Without a Chromium
 // they are skipped, with a message; where `CI` is set, `startChromium()` throws instead.
-describe.skipIf(browser === undefined)('the page of the playground', { timeout: 60_000 }, () => {
+describe.skipIf(browser === undefined)('the page of the playground', () => {
   let app: Playground
   let web: Listening
   let page: Page
@@ -39,7 +39,7 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     app = playground
     web = await listen(createWeb(app, folder), 0)
     page = await open(web.url)
-  }, 60_000)
+  })
   afterAll(async () => {
     await browser?.close()
     await web?.[Symbol.asyncDispose]()

@@ -57,63 +57,59 @@ async function compileOnce(db: string): Promise<void> {
   expect(await service.ended).toBe(0)
 }
 
-test(
-  `keeps every acknowledged value complete after each of ${KILLS} kills`,
-  { timeout: 120_000 },
-  async () => {
-    await using folder = await temporaryFolder()
-    await compileOnce(folder.file('other.db'))
-    const random = seededRandom(SEED)
-    const below = (limit: number): number => Math.floor(random() * limit)
-    const known: readonly Known[] = Array.from({ length: WRITERS * KEYS_PER_WRITER }, (_, n) => ({
-      key: `key-${n}`,
-      value: undefined,
-      pending: undefined,
-    }))
-    let acknowledged = 0
-    let interrupted = 0
+test(`keeps every acknowledged value complete after each of ${KILLS} kills`, async () => {
+  await using folder = await temporaryFolder()
+  await compileOnce(folder.file('other.db'))
+  const random = seededRandom(SEED)
+  const below = (limit: number): number => Math.floor(random() * limit)
+  const known: readonly Known[] = Array.from({ length: WRITERS * KEYS_PER_WRITER }, (_, n) => ({
+    key: `key-${n}`,
+    value: undefined,
+    pending: undefined,
+  }))
+  let acknowledged = 0
+  let interrupted = 0
 
-    for (let kills = 0; kills <= KILLS; kills++) {
-      const args = [`--db=${folder.file('state.db')}`]
-      await using service = await startServiceProcess(args)
-      const dispatcher = new Agent()
-      const ask: Ask = (key, options) =>
-        request(`${service.url}/agenthub_/design/debugstate/agent/${key}`, {
-          dispatcher,
-          ...options,
-        })
-      await expectAll(known, ask, `after ${kills} kills (DEBUGSTATE_SEED=${SEED})`)
-      let left = kills === KILLS ? 0 : 5 + below(60)
+  for (let kills = 0; kills <= KILLS; kills++) {
+    const args = [`--db=${folder.file('state.db')}`]
+    await using service = await startServiceProcess(args)
+    const dispatcher = new Agent()
+    const ask: Ask = (key, options) =>
+      request(`${service.url}/agenthub_/design/debugstate/agent/${key}`, {
+        dispatcher,
+        ...options,
+      })
+    await expectAll(known, ask, `after ${kills} kills (DEBUGSTATE_SEED=${SEED})`)
+    let left = kills === KILLS ? 0 : 5 + below(60)
 
-      const write = async (writer: number): Promise<void> => {
-        while (left > 0) {
-          const state = known[writer + WRITERS * below(KEYS_PER_WRITER)]
-          if (state === undefined) throw new Error('There is no such key')
-          const isDelete = state.value !== undefined && random() < 0.1
-          const body = isDelete ? undefined : valueOf(acknowledged, below(20) ** 3)
-          state.pending = { value: body }
-          const method = isDelete ? 'DELETE' : 'PUT'
-          const answer = await ask(state.key, { method, body: body ?? null }).catch(
-            (error: unknown) => {
-              if (left > 0) throw error
-            },
-          )
-          if (answer === undefined) {
-            interrupted++
-            return
-          }
-          expect(answer.statusCode).toBe(204)
-          Object.assign(state, { value: body, pending: undefined })
-          acknowledged++
-          left--
-          if (left === 0) service.child.kill('SIGKILL')
-          await answer.body.dump()
+    const write = async (writer: number): Promise<void> => {
+      while (left > 0) {
+        const state = known[writer + WRITERS * below(KEYS_PER_WRITER)]
+        if (state === undefined) throw new Error('There is no such key')
+        const isDelete = state.value !== undefined && random() < 0.1
+        const body = isDelete ? undefined : valueOf(acknowledged, below(20) ** 3)
+        state.pending = { value: body }
+        const method = isDelete ? 'DELETE' : 'PUT'
+        const answer = await ask(state.key, { method, body: body ?? null }).catch(
+          (error: unknown) => {
+            if (left > 0) throw error
+          },
+        )
+        if (answer === undefined) {
+          interrupted++
+          return
         }
+        expect(answer.statusCode).toBe(204)
+        Object.assign(state, { value: body, pending: undefined })
+        acknowledged++
+        left--
+        if (left === 0) service.child.kill('SIGKILL')
+        await answer.body.dump()
       }
-      await Promise.all(Array.from({ length: WRITERS }, (_, writer) => write(writer)))
-      await dispatcher.destroy()
     }
-    expect(acknowledged).toBeGreaterThan(5 * KILLS)
-    expect(interrupted).toBeGreaterThan(0) // otherwise the processes were killed without a write in progress
-  },
-)
+    await Promise.all(Array.from({ length: WRITERS }, (_, writer) => write(writer)))
+    await dispatcher.destroy()
+  }
+  expect(acknowledged).toBeGreaterThan(5 * KILLS)
+  expect(interrupted).toBeGreaterThan(0) // otherwise the processes were killed without a write in progress
+})

@@ -52,7 +52,6 @@ class ForgetfulSaver extends MemorySaver {
 
 test.each([0, 31])(
   'sends a call once whose outcome is in no checkpoint, also after %i days',
-  { timeout: 120_000 }, // ends what hangs, also on a busy machine
   async (days) => {
     await using server = await startLegacyServer()
     const checkpointer = new ForgetfulSaver()
@@ -92,7 +91,7 @@ test.each([0, 31])(
   },
 )
 
-describe('deleteThread()', { timeout: 120_000 }, () => {
+describe('deleteThread()', () => {
   test('ends the sessions of the thread, and deletes its stored sessions and records', async () => {
     await using server = await startLegacyServer()
     const kept = inMemory()

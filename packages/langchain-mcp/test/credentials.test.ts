@@ -73,9 +73,7 @@ async function entryOf(url: string, kind: Kind, credential: string): Promise<Mcp
   }
 }
 
-const SLOW = { timeout: 120_000 } // ends what hangs, also on a busy machine
-
-test('never sends a credential to another origin, for any mix of credentials', SLOW, async () => {
+test('never sends a credential to another origin, for any mix of credentials', async () => {
   let run = 0
   await assert(
     asyncProperty(

@@ -95,7 +95,6 @@ describe.each(cases)('$kind, $calls questions, answered by $way in $where ($dura
 
 test.each(Array.from({ length: 30 }, (_, seed) => seed + 290))(
   'ends after any sequence of answers (seed %i)',
-  { timeout: 120_000 },
   async (seed) => {
     const pick = picker(seed)
     const kind = pick(kinds)

@@ -7,8 +7,6 @@ import type { Told } from './asking-process.ts'
 import { startAskingServer } from './asking-server.ts'
 import { startGraph } from './graph-process.ts'
 
-const SLOW = 180_000
-
 function accept({ interrupts }: Told, answer: string): InterruptResume {
   const [interrupt] = interrupts
   if (interrupt === undefined) throw new Error('Nobody was asked')
@@ -28,7 +26,6 @@ test.each([
   { store: false, kind: 'sub-agent' },
 ] as const)(
   'sends two rounds of a call from three processes, killed between the two POSTs, and pays once (%o)',
-  { timeout: SLOW },
   async ({ store, kind }) => {
     await using folder = await temporaryFolder()
     await using server = await startModernServer()
@@ -53,7 +50,7 @@ test.each([
   },
 )
 
-test('executes a call at least once without a store', { timeout: SLOW }, async () => {
+test('executes a call at least once without a store', async () => {
   await using folder = await temporaryFolder()
   await using server = await startModernServer()
   const slow = [{ name: 'slow' }]
@@ -70,25 +67,21 @@ test('executes a call at least once without a store', { timeout: SLOW }, async (
   expect((await going).answers['call-0']).toBe('success: at last')
 })
 
-test(
-  'reports an unknown outcome in another process for a server with sessions, where only the own process can continue',
-  { timeout: SLOW },
-  async () => {
-    await using folder = await temporaryFolder()
-    await using server = await startAskingServer()
-    const asking = [{ name: 'pay' }, { name: 'ask' }]
-    await using one = await startGraph(server.url, folder.path)
-    const stopped = await one.ask({ calls: asking })
-    expect(stopped.interrupts).toHaveLength(1)
-    await one.kill()
+test('reports an unknown outcome in another process for a server with sessions, where only the own process can continue', async () => {
+  await using folder = await temporaryFolder()
+  await using server = await startAskingServer()
+  const asking = [{ name: 'pay' }, { name: 'ask' }]
+  await using one = await startGraph(server.url, folder.path)
+  const stopped = await one.ask({ calls: asking })
+  expect(stopped.interrupts).toHaveLength(1)
+  await one.kill()
 
-    await using two = await startGraph(server.url, folder.path)
-    const done = await two.ask({ calls: asking, resume: accept(stopped, 'Ada') })
-    expect(done.answers).toMatchObject({
-      'call-0': 'success: paid',
-      'call-1': expect.stringMatching(/^error: .*may or may not have been executed/),
-    })
-    expect(server.calls('pay')).toBe(1)
-    expect(server.calls('ask')).toBe(1)
-  },
-)
+  await using two = await startGraph(server.url, folder.path)
+  const done = await two.ask({ calls: asking, resume: accept(stopped, 'Ada') })
+  expect(done.answers).toMatchObject({
+    'call-0': 'success: paid',
+    'call-1': expect.stringMatching(/^error: .*may or may not have been executed/),
+  })
+  expect(server.calls('pay')).toBe(1)
+  expect(server.calls('ask')).toBe(1)
+})

@@ -6,8 +6,6 @@ import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { Said } from './thread-agent.ts'
 
-const SLOW = 180_000
-
 interface Answer {
   readonly answer: string
   /** Messages of the thread up to now. */
@@ -47,42 +45,38 @@ async function startAgent(shop: string, folder: string): Promise<AgentProcess> {
   }
 }
 
-test(
-  'continues the session with one POST after the agent is killed between two messages',
-  { timeout: SLOW },
-  async () => {
-    await using folder = await temporaryFolder()
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
+test('continues the session with one POST after the agent is killed between two messages', async () => {
+  await using folder = await temporaryFolder()
+  await using server = await startLegacyServer()
+  await using proxy = await startRecordingProxy(server.url)
 
-    await using first = await startAgent(proxy.url, folder.path)
-    expect(server.sessions).toEqual([]) // a thread needs no session before its first call
-    const opening = proxy.mark()
-    expect(await first.say({ thread: 't1', content: 'call counter_add {"by":2}' })).toEqual({
-      answer: 'counter is 2',
-      messages: 4,
-    })
-    expect(opening.count({ rpcMethod: 'initialize' })).toBe(1)
-    const [session] = opening.exchanges().flatMap((one) => one.assignedSessionId ?? [])
-    await first.kill()
+  await using first = await startAgent(proxy.url, folder.path)
+  expect(server.sessions).toEqual([]) // a thread needs no session before its first call
+  const opening = proxy.mark()
+  expect(await first.say({ thread: 't1', content: 'call counter_add {"by":2}' })).toEqual({
+    answer: 'counter is 2',
+    messages: 4,
+  })
+  expect(opening.count({ rpcMethod: 'initialize' })).toBe(1)
+  const [session] = opening.exchanges().flatMap((one) => one.assignedSessionId ?? [])
+  await first.kill()
 
-    await using second = await startAgent(proxy.url, folder.path)
-    const resumed = proxy.mark()
-    expect(await second.say({ thread: 't1', content: 'call counter_add {"by":3}' })).toEqual({
-      answer: 'counter is 5', // the state of the server
-      messages: 8, // the state of the graph
-    })
-    const posts = resumed.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
-    expect(posts).toMatchObject([{ rpcMethod: 'tools/call', sessionId: session, status: 200 }])
-    expect(resumed.count({ rpcMethod: 'initialize' })).toBe(0)
+  await using second = await startAgent(proxy.url, folder.path)
+  const resumed = proxy.mark()
+  expect(await second.say({ thread: 't1', content: 'call counter_add {"by":3}' })).toEqual({
+    answer: 'counter is 5', // the state of the server
+    messages: 8, // the state of the graph
+  })
+  const posts = resumed.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
+  expect(posts).toMatchObject([{ rpcMethod: 'tools/call', sessionId: session, status: 200 }])
+  expect(resumed.count({ rpcMethod: 'initialize' })).toBe(0)
 
-    const other = proxy.mark()
-    expect(await second.say({ thread: 't2', content: 'call counter_add' })).toEqual({
-      answer: 'counter is 1',
-      messages: 4,
-    })
-    expect(other.count({ rpcMethod: 'initialize' })).toBe(1)
-    expect(other.exchanges().some(({ sessionId }) => sessionId === session)).toBe(false)
-    expect(server.sessions).toHaveLength(2)
-  },
-)
+  const other = proxy.mark()
+  expect(await second.say({ thread: 't2', content: 'call counter_add' })).toEqual({
+    answer: 'counter is 1',
+    messages: 4,
+  })
+  expect(other.count({ rpcMethod: 'initialize' })).toBe(1)
+  expect(other.exchanges().some(({ sessionId }) => sessionId === session)).toBe(false)
+  expect(server.sessions).toHaveLength(2)
+})

@@ -25,7 +25,7 @@ import {
 import { askingGraph, type AskingGraph, type Calling, type Turn } from './asking-graph.ts'
 import { startGraph } from './graph-process.ts'
 
-const SLOW = 180_000
+const SLOW = 300_000
 const KEY = 'io.github.x-mcp/idempotency-key'
 
 interface Given extends AsyncDisposable {
@@ -388,7 +388,6 @@ describe('a process that is killed', () => {
     { kind: 'sub-agent', store: true },
   ] as const)(
     'while it polls: the next one continues the same task ($kind, store: $store)',
-    { timeout: SLOW },
     async ({ kind, store }) => {
       await using folder = await temporaryFolder()
       await using server = await startTaskServer()
@@ -405,32 +404,27 @@ describe('a process that is killed', () => {
     },
   )
 
-  test(
-    'as soon as the task exists: the record in the store names the task before the first poll',
-    { timeout: SLOW },
-    async () => {
-      await using folder = await temporaryFolder()
-      await using server = await startTaskServer()
-      await using proxy = await startRecordingProxy(server.url)
-      proxy.inject({ match: isPoll, times: 1, action: 'hang' })
-      await using one = await startGraph(proxy.url, folder.path)
-      one.tell({ calls })
-      await proxy.waitFor(isPoll, { timeoutMs: SLOW })
-      await one.kill()
+  test('as soon as the task exists: the record in the store names the task before the first poll', async () => {
+    await using folder = await temporaryFolder()
+    await using server = await startTaskServer()
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: isPoll, times: 1, action: 'hang' })
+    await using one = await startGraph(proxy.url, folder.path)
+    one.tell({ calls })
+    await proxy.waitFor(isPoll, { timeoutMs: SLOW })
+    await one.kill()
 
-      await using two = await startGraph(proxy.url, folder.path)
-      const answer = two.ask({ calls, goOn: true })
-      await polled(server)
-      await expectResultOnce(server, answer)
-    },
-  )
+    await using two = await startGraph(proxy.url, folder.path)
+    const answer = two.ask({ calls, goOn: true })
+    await polled(server)
+    await expectResultOnce(server, answer)
+  })
 
   test.each([
     { honoursKeys: true, sent: 2, answer: /^success: computed once$/ },
     { honoursKeys: false, sent: 1, answer: /^error: .*may or may not have been executed/ },
   ])(
     'before it reads the answer: the key decides whether the call is sent again ($honoursKeys)',
-    { timeout: SLOW },
     async ({ honoursKeys, sent, answer: expected }) => {
       await using folder = await temporaryFolder()
       await using server = await startTaskServer({ honoursKeys })
@@ -442,7 +436,7 @@ describe('a process that is killed', () => {
       })
       await using one = await startGraph(proxy.url, folder.path)
       one.tell({ calls })
-      await expect.poll(() => server.runs, { timeout: SLOW }).toEqual(['slow_compute'])
+      await expect.poll(() => server.runs).toEqual(['slow_compute'])
       await one.kill()
 
       await using two = await startGraph(proxy.url, folder.path)

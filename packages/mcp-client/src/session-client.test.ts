@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { EmptyResultSchema, ErrorCode, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { UnreadableResult } from './errors.ts'
 import { SessionClient } from './session-client.ts'
 
@@ -117,7 +117,7 @@ describe.each([
     })
     await server.send(step(1))
     await server.send(step(9))
-    await vi.waitFor(() => expect(errors).toHaveLength(1))
+    await expect.poll(() => errors).toHaveLength(1)
     expect(progress).toEqual([{ progress: 1, total: 2, message: 'half' }])
     await server.send({ jsonrpc: '2.0', id: 1, result: {} })
     await result

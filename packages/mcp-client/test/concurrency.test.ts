@@ -65,7 +65,6 @@ describe('races, two hundred times each', () => {
       expect(moments.kinds).toEqual(expect.arrayContaining(['created', 'handshaking', 'active']))
       expect(server.executions('echo')).toBe(6 * seeds.length)
     },
-    120_000,
   )
 
   test('ignores refusals that arrive after the session was replaced', async () => {
@@ -102,7 +101,7 @@ describe('races, two hundred times each', () => {
       expect(server.count('initialize') - opened).toBe(1)
     }
     expect(refusals.kinds).toContain(false) // some refusals came late
-  }, 120_000)
+  })
 
   test('runs no call twice and loses none without an error while sessions are lost under ten callers', async () => {
     await using server = await startLegacyServer()
@@ -136,7 +135,7 @@ describe('races, two hundred times each', () => {
     }
     expect(handshakes.kinds.length).toBeGreaterThan(1)
     expect(handshakes.kinds.every((count) => Number(count) <= 3)).toBe(true)
-  }, 120_000)
+  })
 
   test('settles every call and leaves no session, whenever dispose() is called', async () => {
     await using server = await startLegacyServer()
@@ -170,7 +169,7 @@ describe('races, two hundred times each', () => {
     }
     const states = ['created', 'handshaking', 'active', 'disposing']
     expect(moments.kinds).toEqual(expect.arrayContaining(states))
-  }, 120_000)
+  })
 
   test('does not affect other callers when a caller aborts, at any moment', async () => {
     await using server = await startLegacyServer()
@@ -197,7 +196,7 @@ describe('races, two hundred times each', () => {
       await client.ping()
     }
     expect(moments.kinds).toEqual(expect.arrayContaining(['handshaking', 'active']))
-  }, 120_000)
+  })
 
   test('returns one correct list while lists, refreshes and losses happen at once', async () => {
     await using server = await startLegacyServer({ pageSize: 3 })
@@ -224,7 +223,7 @@ describe('races, two hundred times each', () => {
       pages.add(server.count('tools/list') - before)
     }
     expect(pages.kinds.length).toBeGreaterThan(2)
-  }, 120_000)
+  })
 })
 
 function isDoubtful(error: unknown): boolean {

@@ -54,7 +54,7 @@ describe('handlers receive the scope of the session', () => {
         expect(asked).toContainEqual([what, { principal: name, thread: 't1' }])
       }
     }
-  }, 20_000)
+  })
 
   test('on a stateless server, and with a run', async () => {
     await using server = await startModernServer()

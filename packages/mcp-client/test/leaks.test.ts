@@ -25,14 +25,14 @@ describe.each(Object.entries(eras))('%s', (_era, start) => {
     expect(after).toMatchObject(NOTHING)
     expect(after.processListeners).toBe(before.processListeners)
     expect(server.remaining()).toEqual([])
-  }, 120_000)
+  })
 })
 
 test('thirty servers on stdio leave no process, handle or listener', async () => {
   const { before, after } = await remainsOf('programs')
   expect(after).toMatchObject(NOTHING)
   expect(after.processListeners).toBe(before.processListeners)
-}, 120_000)
+})
 
 test('a thousand runs and a thousand scopes leave no object', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
@@ -57,4 +57,4 @@ test('a thousand runs and a thousand scopes leave no object', async () => {
   // Objects of the last turns may still be on a stack.
   expect(clients.filter((one) => one.deref() !== undefined).length).toBeLessThan(50)
   expect(server.sessions.length).toBeLessThanOrEqual(20)
-}, 120_000)
+})

@@ -103,7 +103,7 @@ async function breakStreams(server: LegacyServer | ModernServer): Promise<void> 
     await server.waitForListener(({ isOpen }) => isOpen)
     server.dropListeners()
   } else {
-    await vi.waitUntil(() => server.dropListenStreams() > 0)
+    await vi.waitUntil(() => server.dropListenStreams() > 0, { timeout: 300_000 })
   }
 }
 

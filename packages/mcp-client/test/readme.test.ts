@@ -20,7 +20,7 @@ test('the README contains the example file, and the example works', async () => 
   const { stdout } = await promisify(execFile)(sourceNode, args)
   expect(stdout).toContain('cart holds apple')
   expect(server.sessions).toEqual([])
-}, 60_000)
+})
 
 test('the README, or the page about tasks, says for every error code what to do', () => {
   // The compiler checks that these are all the codes.

@@ -20,4 +20,4 @@ test('require() loads the packages: they have no top-level await, and do not rea
     expect.arrayContaining(['StreamableHttpTransport']),
     expect.arrayContaining(['bearer']),
   ])
-}, 60_000)
+})

@@ -51,7 +51,6 @@ test.each(['killed', 'ended'])(
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
     expect(server.sessions).toEqual([sessionId])
   },
-  60_000,
 )
 
 test('leaves no socket and no timer that keeps a process alive', async () => {
@@ -66,7 +65,7 @@ test('leaves no socket and no timer that keeps a process alive', async () => {
   expect(await child.ask('resources')).toEqual(idle)
   await child.ask('add')
   await child.end() // resolves when the process has exited
-}, 60_000)
+})
 
 test('replaces a resumed session that the server has lost', async () => {
   await using shop = await startShop()

@@ -24,7 +24,7 @@ test('shares one session among concurrent callers and none between two runs: 200
     expect(server.count('initialize') - before).toBe(2)
     expect(server.sessions).toEqual([])
   }
-}, 60_000)
+})
 
 test('answers or refuses calls while their run ends, and terminates its session: 200 times', async () => {
   await using server = await startLegacyServer()
@@ -52,7 +52,7 @@ test('answers or refuses calls while their run ends, and terminates its session:
     expect(server.sessions.filter((id) => known.has(id))).toEqual([])
     expect(server.openStreams).toBe(0)
   }
-}, 60_000)
+})
 
 test('answers calls or rejects them with the reason while their run is aborted: 200 times', async () => {
   await using server = await startLegacyServer()
@@ -80,4 +80,4 @@ test('answers calls or rejects them with the reason while their run is aborted: 
     const known = new Set(server.received.map(({ sessionId }) => sessionId))
     expect(server.sessions.filter((id) => known.has(id))).toEqual([])
   }
-}, 60_000)
+})

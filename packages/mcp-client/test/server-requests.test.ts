@@ -15,7 +15,7 @@ import {
   startTestServer,
 } from '@x/mcp-testing'
 import type { Exchange, TestServer, TestTool } from '@x/mcp-testing'
-import { beforeAll, describe, expect, test, vi } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
 import { is, rejectionOf, textOf } from './setting.ts'
@@ -242,7 +242,7 @@ describe('on a stateless server', () => {
       },
     })
     expect(server.executions('ask_twice')).toBe(1)
-  }, 60_000)
+  })
 })
 
 interface Questions {
@@ -330,7 +330,7 @@ test('sends the answer of a person only to the session that asked, although two 
   people.first.resolve()
   await new Promise(setImmediate)
   people.second.resolve()
-  await vi.waitFor(() => expect(server.posted).not.toEqual([]))
+  await expect.poll(() => server.posted).not.toEqual([])
   const result = { action: 'accept', content: { name: 'second' } }
   expect(server.posted).toEqual([{ session: server.session(), id: 0, result }])
 })

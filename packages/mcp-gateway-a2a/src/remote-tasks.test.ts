@@ -41,9 +41,6 @@ function sourceOf({ url, origin }: A2aAgent): ReturnType<typeof a2aSource> {
   return a2aSource({ cards: [url], trustedOrigins: [origin], pollMs: 5, random: () => 0 })
 }
 
-/** Many tests run at once: on a busy machine, each of them takes long. */
-const SLOW_MS = 60_000
-
 const sent = ({ agent }: World): number =>
   agent.methods.filter((method) => /^(Send|message)/.test(method)).length
 
@@ -54,7 +51,7 @@ async function taskOf({ store }: World, gateway: MortalGateway): Promise<unknown
     const [record] = await store.records.list('task:')
     return isRecord(record?.value) && record.value['remote'] !== undefined
   }
-  await vi.waitUntil(isNamed, { timeout: SLOW_MS })
+  await vi.waitUntil(isNamed, { timeout: 300_000 })
   return taskId
 }
 
@@ -71,7 +68,6 @@ const KINDS = [
 
 describe.concurrent.each(KINDS)(
   'a task whose agent speaks A2A $version, streaming: $streaming',
-  { timeout: SLOW_MS },
   (kind) => {
     test('is joined by another process when its process dies or stops', async () => {
       const go = deferred()
@@ -90,7 +86,7 @@ describe.concurrent.each(KINDS)(
         const [record] = await world.store.records.list('task:')
         return isRecord(record?.value) && record.value['attempt'] === 2
       }
-      await vi.waitUntil(isJoined, { timeout: SLOW_MS })
+      await vi.waitUntil(isJoined, { timeout: 300_000 })
       await b[Symbol.asyncDispose]()
       expect(world.agent.methods.filter((method) => /cancel/i.test(method))).toEqual([])
       const c = world.startGateway()

@@ -18,4 +18,4 @@ test('the example about files is in its page, and works', async () => {
   expect(stdout).toMatch(
     /^By wishes\.txt \(11 bytes\)\.\nartifact:\/\/\w{26}\/circles\.svg\?version=1\n$/,
   )
-}, 15_000)
+})

@@ -10,9 +10,6 @@ import { EventReader, WireSession, type Message } from './wire-session.ts'
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
 
-/** Processes start slowly on a busy machine. */
-const STARTS_MS = 30_000
-
 const list = (id: number): object => ({ jsonrpc: '2.0', id, method: 'tools/list' })
 const isAnswerTo =
   (id: number) =>
@@ -26,7 +23,7 @@ describe.runIf(redis)('two processes that are one gateway', () => {
   const settings = { redis: redis?.url ?? '' }
   beforeAll(async () => {
     b = await startReplica(settings)
-  }, STARTS_MS)
+  })
   afterAll(() => b[Symbol.asyncDispose]())
 
   test('a lost stream is read on at the other, complete, in order and once', async () => {
@@ -49,159 +46,144 @@ describe.runIf(redis)('two processes that are one gateway', () => {
     expect(new Set(progress).size).toBe(progress.length)
   })
 
-  test(
-    'clients behind a load balancer that knows no sessions notice nothing, also when one process is killed',
-    async () => {
-      await using a = await startReplica(settings)
-      const living = new Set([a.url, b.url])
-      let turn = 0
-      const balance = (_url: string | URL, init?: RequestInit): Promise<Response> => {
-        // Clients of 2026-07-28 do not subscribe again when their stream is lost: this one is at the process that stays.
-        const isListen =
-          typeof init?.body === 'string' && init.body.includes('"subscriptions/listen"')
-        const urls = isListen ? [b.url] : [...living]
-        return fetch(urls[turn++ % urls.length] ?? '', init)
-      }
-      const kinds = ['v1', 'v2 legacy', 'v2 pinned'] as const
-      const changes = kinds.map(() => deferred())
-      const clients = await Promise.all(
-        kinds.map((kind, n) =>
-          connect(kind, 'http://balancer.example/mcp', {
-            headers: { authorization: 'Bearer token-of-ada-0123456789' },
-            fetch: balance,
-            answer: (message) => ({ answer: message.includes('size') ? 'S' : '' }),
-            onToolsChanged: () => changes[n]?.resolve(),
-          }),
-        ),
-      )
-      const useAll = async (): Promise<void> => {
-        for (const client of clients) {
-          const echoes = Array.from({ length: 6 }, (_, n) => client.callTool('echo', `Call ${n}`))
-          for (const [n, { content }] of (await Promise.all(echoes)).entries()) {
-            expect(content).toEqual([{ type: 'text', text: `Call ${n}` }])
-          }
-          for (let n = 0; n < 3; n++) {
-            const { content } = await client.callTool('shop', 'A shirt')
-            expect(content).toEqual([{ type: 'text', text: 'Size S' }])
-          }
+  test('clients behind a load balancer that knows no sessions notice nothing, also when one process is killed', async () => {
+    await using a = await startReplica(settings)
+    const living = new Set([a.url, b.url])
+    let turn = 0
+    const balance = (_url: string | URL, init?: RequestInit): Promise<Response> => {
+      // Clients of 2026-07-28 do not subscribe again when their stream is lost: this one is at the process that stays.
+      const isListen =
+        typeof init?.body === 'string' && init.body.includes('"subscriptions/listen"')
+      const urls = isListen ? [b.url] : [...living]
+      return fetch(urls[turn++ % urls.length] ?? '', init)
+    }
+    const kinds = ['v1', 'v2 legacy', 'v2 pinned'] as const
+    const changes = kinds.map(() => deferred())
+    const clients = await Promise.all(
+      kinds.map((kind, n) =>
+        connect(kind, 'http://balancer.example/mcp', {
+          headers: { authorization: 'Bearer token-of-ada-0123456789' },
+          fetch: balance,
+          answer: (message) => ({ answer: message.includes('size') ? 'S' : '' }),
+          onToolsChanged: () => changes[n]?.resolve(),
+        }),
+      ),
+    )
+    const useAll = async (): Promise<void> => {
+      for (const client of clients) {
+        const echoes = Array.from({ length: 6 }, (_, n) => client.callTool('echo', `Call ${n}`))
+        for (const [n, { content }] of (await Promise.all(echoes)).entries()) {
+          expect(content).toEqual([{ type: 'text', text: `Call ${n}` }])
+        }
+        for (let n = 0; n < 3; n++) {
+          const { content } = await client.callTool('shop', 'A shirt')
+          expect(content).toEqual([{ type: 'text', text: 'Size S' }])
         }
       }
-      await useAll()
-      living.delete(a.url)
-      await a.kill()
-      await useAll()
-      b.tell('join survivor')
-      await Promise.all(changes.map(({ promise }) => promise))
-      for (const client of clients) await client[Symbol.asyncDispose]()
-    },
-    STARTS_MS,
-  )
+    }
+    await useAll()
+    living.delete(a.url)
+    await a.kill()
+    await useAll()
+    b.tell('join survivor')
+    await Promise.all(changes.map(({ promise }) => promise))
+    for (const client of clients) await client[Symbol.asyncDispose]()
+  })
 
-  test(
-    'when one is killed, its sessions, files and questions are the other one’s, and its calls have failed, once',
-    async () => {
-      await using a = await startReplica(settings)
-      const before = b.said.length
-      const session = await WireSession.open(a.url, { capabilities: { elicitation: {} } })
-      const made = await session.ask(a.url, {
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name: 'files', arguments: { message: 'Go' } },
-      })
-      const slow = new EventReader(await session.call(a.url, 2, 'slow'))
-      await slow.until(says('begun'))
-      const shop = new EventReader(await session.call(a.url, 3, 'shop'))
-      const question = await shop.until(({ method }) => method === 'elicitation/create')
-      const asked = await modernCall(a.url, 7, { name: 'shop', arguments: { message: 'A shirt' } })
-      const listening = new EventReader(await session.listen(a.url))
-      const ended = listening.rest()
-      await a.kill()
-      await ended
+  test('when one is killed, its sessions, files and questions are the other one’s, and its calls have failed, once', async () => {
+    await using a = await startReplica(settings)
+    const before = b.said.length
+    const session = await WireSession.open(a.url, { capabilities: { elicitation: {} } })
+    const made = await session.ask(a.url, {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'files', arguments: { message: 'Go' } },
+    })
+    const slow = new EventReader(await session.call(a.url, 2, 'slow'))
+    await slow.until(says('begun'))
+    const shop = new EventReader(await session.call(a.url, 3, 'shop'))
+    const question = await shop.until(({ method }) => method === 'elicitation/create')
+    const asked = await modernCall(a.url, 7, { name: 'shop', arguments: { message: 'A shirt' } })
+    const listening = new EventReader(await session.listen(a.url))
+    const ended = listening.rest()
+    await a.kill()
+    await ended
 
-      expect((await session.ask(b.url, list(4))).status).toBe(200)
-      const read = await session.ask(b.url, {
-        jsonrpc: '2.0',
-        id: 5,
-        method: 'resources/read',
-        params: { uri: uriIn(made.message) },
-      })
-      expect(read.message.result?.['contents']).toMatchObject([
-        { text: 'It was made before the process died.' },
-      ])
-      const listed = await session.ask(b.url, { jsonrpc: '2.0', id: 6, method: 'resources/list' })
-      expect(listed.message.result?.['resources']).toHaveLength(1)
+    expect((await session.ask(b.url, list(4))).status).toBe(200)
+    const read = await session.ask(b.url, {
+      jsonrpc: '2.0',
+      id: 5,
+      method: 'resources/read',
+      params: { uri: uriIn(made.message) },
+    })
+    expect(read.message.result?.['contents']).toMatchObject([
+      { text: 'It was made before the process died.' },
+    ])
+    const listed = await session.ask(b.url, { jsonrpc: '2.0', id: 6, method: 'resources/list' })
+    expect(listed.message.result?.['resources']).toHaveLength(1)
 
-      const result = { action: 'accept', content: { answer: 'L' } }
-      const answering = session.ask(b.url, { jsonrpc: '2.0', id: question.id, result })
-      const rest = await new EventReader(await session.listen(b.url, slow.lastId)).rest()
-      expect(rest).toMatchObject([
-        { id: 2, error: { message: expect.stringContaining('was not repeated') } },
-      ])
-      expect(await answering).toMatchObject({
-        status: 400,
-        message: { error: { message: expect.stringContaining('call again') } },
-      })
-      expect(b.said.slice(before)).not.toContain('called slow')
-      const answered = await modernCall(b.url, 8, {
-        name: 'shop',
-        arguments: { message: 'A shirt' },
-        requestState: asked.result?.['requestState'],
-        inputResponses: { i0: { action: 'accept', content: { answer: 'XL' } } },
-      })
-      expect(answered.result?.['content']).toEqual([{ type: 'text', text: 'Size XL' }])
-      const shops = b.said.slice(before).filter((line) => line.endsWith('shop'))
-      expect(shops).toEqual(['resumed shop'])
-      const stream = new EventReader(await session.listen(b.url))
-      await stream.until(({ method }) => method === 'notifications/tools/list_changed')
-      b.tell('join heir')
-      await stream.until(({ method }) => method === 'notifications/tools/list_changed')
-      await stream.leave()
-    },
-    STARTS_MS,
-  )
+    const result = { action: 'accept', content: { answer: 'L' } }
+    const answering = session.ask(b.url, { jsonrpc: '2.0', id: question.id, result })
+    const rest = await new EventReader(await session.listen(b.url, slow.lastId)).rest()
+    expect(rest).toMatchObject([
+      { id: 2, error: { message: expect.stringContaining('was not repeated') } },
+    ])
+    expect(await answering).toMatchObject({
+      status: 400,
+      message: { error: { message: expect.stringContaining('call again') } },
+    })
+    expect(b.said.slice(before)).not.toContain('called slow')
+    const answered = await modernCall(b.url, 8, {
+      name: 'shop',
+      arguments: { message: 'A shirt' },
+      requestState: asked.result?.['requestState'],
+      inputResponses: { i0: { action: 'accept', content: { answer: 'XL' } } },
+    })
+    expect(answered.result?.['content']).toEqual([{ type: 'text', text: 'Size XL' }])
+    const shops = b.said.slice(before).filter((line) => line.endsWith('shop'))
+    expect(shops).toEqual(['resumed shop'])
+    const stream = new EventReader(await session.listen(b.url))
+    await stream.until(({ method }) => method === 'notifications/tools/list_changed')
+    b.tell('join heir')
+    await stream.until(({ method }) => method === 'notifications/tools/list_changed')
+    await stream.leave()
+  })
 
-  test(
-    'a listener of 2026-07-28 whose process is killed loses its stream, and listens again at another process',
-    async () => {
-      await using a = await startReplica(settings)
-      const listen = async ({ url }: Replica, id: number): Promise<EventReader> => {
-        const params = { notifications: { toolsListChanged: true } }
-        const method = 'subscriptions/listen'
-        const reader = new EventReader(await modernPost(url, id, { method, params }))
-        await reader.until(
-          (message) => message.method === 'notifications/subscriptions/acknowledged',
-        )
-        return reader
+  test('a listener of 2026-07-28 whose process is killed loses its stream, and listens again at another process', async () => {
+    await using a = await startReplica(settings)
+    const listen = async ({ url }: Replica, id: number): Promise<EventReader> => {
+      const params = { notifications: { toolsListChanged: true } }
+      const method = 'subscriptions/listen'
+      const reader = new EventReader(await modernPost(url, id, { method, params }))
+      await reader.until((message) => message.method === 'notifications/subscriptions/acknowledged')
+      return reader
+    }
+    const isChange = ({ method }: Message): boolean => method === 'notifications/tools/list_changed'
+    const before = await listen(a, 1)
+    const other = await listen(b, 2)
+    b.tell('join first')
+    await Promise.all([before.until(isChange), other.until(isChange)])
+    await Promise.all([expect(before.until(() => false)).rejects.toThrow('terminated'), a.kill()])
+    // When a gateway closes, there is an answer to the request.
+    expect(before.read.some(isAnswerTo(1))).toBe(false)
+
+    /** Waits for changes until the list of the living process has a tool. */
+    const isListed = async (name: string, listener: EventReader): Promise<void> => {
+      for (;;) {
+        const response = await modernPost(b.url, 4, { method: 'tools/list' })
+        if ((await response.text()).includes(`"name":"${name}"`)) return
+        await listener.until(isChange)
       }
-      const isChange = ({ method }: Message): boolean =>
-        method === 'notifications/tools/list_changed'
-      const before = await listen(a, 1)
-      const other = await listen(b, 2)
-      b.tell('join first')
-      await Promise.all([before.until(isChange), other.until(isChange)])
-      await Promise.all([expect(before.until(() => false)).rejects.toThrow('terminated'), a.kill()])
-      // When a gateway closes, there is an answer to the request.
-      expect(before.read.some(isAnswerTo(1))).toBe(false)
-
-      /** Waits for changes until the list of the living process has a tool. */
-      const isListed = async (name: string, listener: EventReader): Promise<void> => {
-        for (;;) {
-          const response = await modernPost(b.url, 4, { method: 'tools/list' })
-          if ((await response.text()).includes(`"name":"${name}"`)) return
-          await listener.until(isChange)
-        }
-      }
-      b.tell('join missed')
-      await isListed('missed', other)
-      const after = await listen(b, 3)
-      b.tell('join last')
-      await after.until(isChange)
-      await isListed('last', after)
-      await Promise.all([after.leave(), other.leave()])
-    },
-    STARTS_MS,
-  )
+    }
+    b.tell('join missed')
+    await isListed('missed', other)
+    const after = await listen(b, 3)
+    b.tell('join last')
+    await after.until(isChange)
+    await isListed('last', after)
+    await Promise.all([after.leave(), other.leave()])
+  })
 })
 
 test.runIf(redis)(
@@ -242,7 +224,6 @@ test.runIf(redis)(
     await stream.until(({ method }) => method === 'notifications/tools/list_changed')
     await stream.leave()
   },
-  STARTS_MS,
 )
 
 function uriIn({ result }: Message): string {

@@ -86,7 +86,6 @@ async function maxKiB({ beside }: TransferServer): Promise<number> {
  */
 test.each(places)(
   'transfers 100 MiB in and out, also for an agent, with at most 64 MiB of memory (%s)',
-  { timeout: 120_000 },
   async (where) => {
     await using server = await startServer(where)
     await inAndOut(server.port, 16)

@@ -18,7 +18,7 @@ test('shows in the README the example that the next test runs', async () => {
 })
 
 // A busy machine needs long to start two processes.
-test('continues the session of the last run in the example', { timeout: 60_000 }, async () => {
+test('continues the session of the last run in the example', async () => {
   await using server = await startLegacyServer()
   const cwd = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
   const env = { ...process.env, SHOP_URL: server.url }

@@ -14,7 +14,6 @@ import { Playground } from './playground.ts'
 import { createWeb, listen } from './web.ts'
 import type { Listening } from './web.ts'
 
-const SLOW = 60_000
 const ANSWER = { name: 'Ada', address: '1 Main Street', payment: 'card' }
 
 let playground: Playground
@@ -23,7 +22,7 @@ let page: Listening
 beforeAll(async () => {
   playground = await Playground.start({ env: { PLAYGROUND_MODEL: 'scripted', REPORT_MS: '500' } })
   page = await listen(createWeb(playground, import.meta.dirname), 0)
-}, SLOW)
+})
 
 afterAll(async () => {
   await page[Symbol.asyncDispose]()
@@ -52,7 +51,7 @@ function lastQuestionId(): string {
   return itemsOf('question').at(-1)?.id ?? ''
 }
 
-describe('the playground', { timeout: SLOW }, () => {
+describe('the playground', () => {
   test('streams a run with tool calls of a sub-agent, and stores the session', async () => {
     await say('Add two apples to my basket')
     expect(playground.state.run).toMatchObject({ state: 'done' })
@@ -205,7 +204,7 @@ describe('the web server', () => {
   })
 })
 
-test('goes on with the stored conversation after a restart', { timeout: SLOW }, async () => {
+test('goes on with the stored conversation after a restart', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'playground-test-'))
   const options = { folder, env: { PLAYGROUND_MODEL: 'scripted' } }
   let first: readonly ConversationItem[]
@@ -225,7 +224,7 @@ test('goes on with the stored conversation after a restart', { timeout: SLOW }, 
   await rm(folder, { recursive: true })
 })
 
-test('refuses a damaged SQLite file, and leaves it as it is', { timeout: SLOW }, async () => {
+test('refuses a damaged SQLite file, and leaves it as it is', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'playground-test-'))
   const file = join(folder, 'debugstate.db')
   await writeFile(file, 'This is not a database')
@@ -234,7 +233,7 @@ test('refuses a damaged SQLite file, and leaves it as it is', { timeout: SLOW },
   await rm(folder, { recursive: true })
 })
 
-test('goes on with a wrong key of the model, and shows it nowhere', { timeout: SLOW }, async () => {
+test('goes on with a wrong key of the model, and shows it nowhere', async () => {
   await using service = await startTestServer((_request, response) => {
     response.writeHead(401, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ error: { message: 'Incorrect API key provided: sk-1234' } }))

@@ -223,7 +223,7 @@ test('uses WAL mode, so that readers and a writer do not wait for each other', a
   other.close()
 })
 
-test('does not grow with many writes of the same keys', { timeout: 120_000 }, async () => {
+test('does not grow with many writes of the same keys', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await using store = new SqliteDebugStateStore(path)

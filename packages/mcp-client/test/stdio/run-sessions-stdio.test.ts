@@ -32,7 +32,7 @@ const echo = async (client: McpClient): Promise<string> =>
 /** Calls outside of any run. */
 const outside = AsyncLocalStorage.snapshot()
 
-describe('a server on stdio in runs', { timeout: 30_000 }, () => {
+describe('a server on stdio in runs', () => {
   test('starts one process for each run and server, and ends it with the run', async () => {
     await using client = new McpClient(everything, { scope: 'run' })
     const pids = processesOf(client)

@@ -28,7 +28,7 @@ const wrapped = {
   args: ['-c', 'exec 3<&0; "$@" <&3 & wait', 'sh', lingering.command, ...(lingering.args ?? [])],
 }
 
-describe('a server on stdio', { timeout: 20_000 }, () => {
+describe('a server on stdio', () => {
   test('starts at the first call, serves all calls, and ends at dispose()', async () => {
     const client = new McpClient(everythingStdioCommand())
     const observed = recordEvents(client)
@@ -107,7 +107,7 @@ describe('a server on stdio', { timeout: 20_000 }, () => {
   })
 })
 
-describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
+describe('a server on stdio that does not start', () => {
   test.each([
     [{ command: '/nonexistent/server', args: ['secret-arg'] }, /not found \(ENOENT\)/],
     [{ command: 'no-such-command-anywhere' }, /not found \(ENOENT\)/],
@@ -175,7 +175,7 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
   })
 })
 
-describe('a server on stdio that exits', { timeout: 20_000 }, () => {
+describe('a server on stdio that exits', () => {
   test.each([
     ['crash', 'exit code 7', expect.stringContaining('Error: out of cheese')],
     ['kill', 'SIGKILL', undefined],
@@ -247,7 +247,7 @@ describe('a server on stdio that exits', { timeout: 20_000 }, () => {
   })
 })
 
-describe('output of a server on stdio', { timeout: 20_000 }, () => {
+describe('output of a server on stdio', () => {
   test('delivers progress that arrives in one chunk with the response', async () => {
     await using client = new McpClient(misbehaving())
     const observed: number[] = []
@@ -274,7 +274,7 @@ describe('output of a server on stdio', { timeout: 20_000 }, () => {
   })
 })
 
-describe('dispose()', { timeout: 20_000 }, () => {
+describe('dispose()', () => {
   test.concurrent('rejects calls at once, and kills a server that ignores SIGTERM', async () => {
     const client = new McpClient(misbehaving('ignore-end'))
     const pid = await pidOf(client)
@@ -360,18 +360,13 @@ describe('dispose()', { timeout: 20_000 }, () => {
   })
 })
 
-test(
-  'a process that exits without dispose() leaves no server behind',
-  { timeout: 20_000 },
-  async () => {
-    const script = fileURLToPath(new URL('exiting-process.ts', import.meta.url))
-    const args = ['--conditions=mcp-source', script]
-    const { stdout } = await promisify(execFile)(sourceNode, args)
-    const [{ text = '' } = {}] = JSON.parse(stdout) as { text?: string }[]
-    await vi.waitUntil(() => isGone(Number(text)))
-    expect(await isGone(Number(text))).toBe(true)
-  },
-)
+test('a process that exits without dispose() leaves no server behind', async () => {
+  const script = fileURLToPath(new URL('exiting-process.ts', import.meta.url))
+  const args = ['--conditions=mcp-source', script]
+  const { stdout } = await promisify(execFile)(sourceNode, args)
+  const [{ text = '' } = {}] = JSON.parse(stdout) as { text?: string }[]
+  await expect.poll(() => isGone(Number(text))).toBe(true)
+})
 
 async function parentOf(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/stat`, 'utf8')

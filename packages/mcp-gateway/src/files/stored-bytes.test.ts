@@ -22,10 +22,7 @@ async function sizesIn({ records }: GatewayStore): Promise<readonly unknown[]> {
   return (await records.list('artifacts/of/')).map(({ value }) => value)
 }
 
-/** Ends what hangs; Redis on a busy machine takes long for a thousand records. */
-const SLOW = { timeout: 120_000 }
-
-describe.each(stores.all)('stored artifacts in %s', SLOW, (_name, open) => {
+describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
   test('deletes the oldest versions above the limit per name, with their bytes', async () => {
     await using world = await openWorld(open)
     const { artifacts } = world

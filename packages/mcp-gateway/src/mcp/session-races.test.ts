@@ -240,4 +240,4 @@ test('runs and answers racing calls of a session once each, and leaves nothing b
   await settled()
   expect(queryObjects(CallStream, { format: 'count' })).toBe(0)
   expect(queryObjects(LiveSession, { format: 'count' })).toBe(sessions)
-}, 60_000)
+})
