@@ -3,14 +3,13 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import type { Reporter } from 'vitest/node'
 
-/** Tests that change, or measure, what belongs to the whole process. They start first. */
+/** Tests that start servers, several processes, a database or a browser. `pnpm test` leaves them out. */
+const SYSTEM = '{packages,apps}/*/{src,test}/**/*.system.test.ts'
+
+/** Other tests that change, or measure, what belongs to the whole process. They start first. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
-  'apps/playground/test/*.test.ts',
   'packages/langchain-mcp/test/hidden-names.test.ts', // replaces a module
   'packages/langchain-mcp/test/tool-pins.test.ts', // loads modules again
-  'packages/mcp-client/test/leaks-of-calls.test.ts', // takes long, and must not be the last one
-  'packages/mcp-client/test/leaks.test.ts', // measures the heap
-  'packages/mcp-client/test/stdio/stdio-server.test.ts', // counts handles
   'packages/mcp-client/test/two-copies.test.ts', // loads modules again
   'packages/mcp-gateway/src/internal/abortable.test.ts', // collects garbage
   'packages/mcp-gateway/src/gateway/call-spans.test.ts', // sets the tracer of the process
@@ -20,7 +19,6 @@ const IN_A_PROCESS_OF_THEIR_OWN = [
   'packages/mcp-gateway/test/langgraph-sdk-2.test.ts', // replaces a module
   'packages/mcp-gateway/test/unread-answers.test.ts', // measures the heap
   'packages/mcp-transport/test/environment.test.ts', // changes the proxy of the process
-  'packages/mcp-transport/test/stock-defects.test.ts', // reads the warnings of the process
 ]
 
 /** Code that was compiled once is not compiled again by each worker, or by each process that a test starts. */
@@ -57,11 +55,22 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1, // many tests wait for timers or for processes that start
     ...lowest,
     env: { NODE_COMPILE_CACHE: COMPILED, ...lowest.env },
-    hookTimeout: 60_000,
-    testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
-    expect: { poll: { timeout: 15_000 } }, // the same, for what a test waits for
+    // These limits end what hangs, also on a machine that has much more to do. No test measures by them.
+    hookTimeout: 300_000,
+    testTimeout: 300_000,
+    expect: { poll: { timeout: 240_000 } },
+    restoreMocks: true,
+    unstubEnvs: true,
+    unstubGlobals: true,
     // Projects run in the order of their names: the processes that serve one file each come first.
     projects: [
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          include: [SYSTEM],
+        },
+      },
       {
         extends: true,
         test: {
@@ -74,11 +83,8 @@ export default defineConfig({
         test: {
           name: 'shared',
           include: ['{packages,apps}/*/{src,test}/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...IN_A_PROCESS_OF_THEIR_OWN],
+          exclude: ['**/node_modules/**', SYSTEM, ...IN_A_PROCESS_OF_THEIR_OWN],
           isolate: false, // a worker loads modules once for all its files: else this takes a quarter of the time
-          restoreMocks: true,
-          unstubEnvs: true,
-          unstubGlobals: true,
           typecheck: {
             enabled: true,
             include: ['packages/*/src/**/*.test-d.ts'],
