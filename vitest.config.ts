@@ -18,6 +18,7 @@ const IN_A_PROCESS_OF_THEIR_OWN = [
   'packages/mcp-gateway/test/cancelled-runs.test.ts', // reads the warnings of the process
   'packages/mcp-gateway/test/langgraph-sdk-2.test.ts', // replaces a module
   'packages/mcp-gateway/test/unread-answers.test.ts', // measures the heap
+  'packages/mcp-testing/src/proxy/forwarding.test.ts', // counts handles and timers
   'packages/mcp-transport/test/environment.test.ts', // changes the proxy of the process
 ]
 
@@ -62,15 +63,8 @@ export default defineConfig({
     restoreMocks: true,
     unstubEnvs: true,
     unstubGlobals: true,
-    // Projects run in the order of their names: the processes that serve one file each come first.
+    // Projects run in the order of their names: processes that serve one file each come before the shared ones.
     projects: [
-      {
-        extends: true,
-        test: {
-          name: 'system',
-          include: [SYSTEM],
-        },
-      },
       {
         extends: true,
         test: {
@@ -90,6 +84,13 @@ export default defineConfig({
             include: ['packages/*/src/**/*.test-d.ts'],
             tsconfig: './tsconfig.types.json',
           },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          include: [SYSTEM],
         },
       },
     ],
