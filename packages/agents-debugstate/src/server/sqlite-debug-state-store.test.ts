@@ -238,9 +238,8 @@ test('does not grow with many writes of the same keys', async () => {
     const files = await Promise.all(['', '-wal'].map((end) => stat(path + end)))
     sizes.push(files.reduce((sum, { size }) => sum + size, 0))
   }
-  const late = Math.max(...sizes.slice(150))
-  expect(late).toBeLessThanOrEqual(Math.max(...sizes.slice(0, 150)))
-  expect(late).toBeLessThan(16_000_000)
+  // The writes are 30 MB of values, and more than 100 MB of pages in the log.
+  expect(Math.max(...sizes)).toBeLessThan(16_000_000)
 })
 
 test('removes expired values in batches, and uses their space again', async () => {

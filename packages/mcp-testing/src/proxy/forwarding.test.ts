@@ -398,7 +398,10 @@ test('gives each call the same fault in each run, and records every delivered an
       const body = question.replace('k1', key)
       const leaving = new AbortController()
       void proxy
-        .waitFor((exchange) => exchange.key === key && exchange.fault?.startsWith('stall') === true)
+        .waitFor(
+          (exchange) => exchange.key === key && exchange.fault?.startsWith('stall') === true,
+          { timeoutMs: 300_000 },
+        )
         .then(() => leaving.abort())
         .catch(() => {}) // no stall
       const { signal } = leaving
