@@ -89,6 +89,6 @@ function toDocumentOrBlob(
   const metadata: ListedResource = { ...known, uri }
   const { text, blob } = content
   if (typeof blob === 'string') return new McpBlob(blob, metadata)
-  const pageContent = typeof text === 'string' ? text : ''
+  const pageContent = typeof text === 'string' ? text.toWellFormed() : ''
   return new Document({ pageContent, metadata, id: uri })
 }

@@ -60,7 +60,7 @@ export class McpToolError extends Error {
   readonly artifact: unknown
 
   constructor(code: McpToolErrorCode, message: string, options: McpToolErrorOptions) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    super(message.toWellFormed(), 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.category = options.category ?? 'system'
     this.serverSlug = options.server.slug

@@ -130,7 +130,7 @@ export class McpTool extends StructuredTool {
     const { name, definition, server } = fields
     super({ responseFormat: 'content_and_artifact', metadata: metadataOf(definition, server) })
     this.name = name
-    this.description = definition.description ?? ''
+    this.description = (definition.description ?? '').toWellFormed()
     this.#binding = new ToolBinding(fields)
   }
 
@@ -209,7 +209,7 @@ export class McpTool extends StructuredTool {
   /** Takes over the description and the metadata of a definition that replaced a stored one. */
   #describe(): void {
     const { definition, origin } = this.#binding
-    this.description = definition.description ?? ''
+    this.description = (definition.description ?? '').toWellFormed()
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
     this.metadata = { ...metadata, ...metadataOf(definition, origin.server) }
   }

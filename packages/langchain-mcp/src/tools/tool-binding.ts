@@ -12,6 +12,7 @@ import {
   type McpToolSource,
   type ToolDefinition,
 } from '../base/tool-source.ts'
+import { wellFormed } from '../base/well-formed.ts'
 import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
 import { linesOf, SchemaCheck } from '@x/internal/schema-check'
 import { breaksCalls, parameterText, schemaDefectOf } from '../schema/json-schema.ts'
@@ -86,10 +87,12 @@ export class ToolBinding {
   get modelSchema(): ProjectedSchema {
     const { inputSchema } = this
     // A schema with a defect cannot be evaluated here, so the model sees it whole and the server checks the call.
-    if (schemaDefectOf(inputSchema) !== undefined) return { schema: inputSchema, notes: [] }
+    if (schemaDefectOf(inputSchema) !== undefined) {
+      return { schema: wellFormed(inputSchema), notes: [] }
+    }
     const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#modelSchema?.of !== schema) {
-      const projected = projectedSchema(schema, this.options.projection ?? 'common')
+      const projected = wellFormed(projectedSchema(schema, this.options.projection ?? 'common'))
       const notes = projected.notes.join('; ')
       const isNew = notes !== (this.#modelSchema?.notes.join('; ') ?? '')
       this.#modelSchema = { ...projected, of: schema }
@@ -246,5 +249,5 @@ function objectOf(args: unknown, given: unknown): Record<string, unknown> {
  * the merged ones may contain sensitive values.
  */
 function inputError(message: string, given: unknown): ToolInputParsingException {
-  return new ToolInputParsingException(message, JSON.stringify(given) ?? '')
+  return new ToolInputParsingException(message.toWellFormed(), JSON.stringify(given) ?? '')
 }

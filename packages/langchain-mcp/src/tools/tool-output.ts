@@ -195,7 +195,7 @@ function linkBlock(link: Readonly<Record<string, unknown>>): ContentBlock {
 }
 
 function textBlock(text: string): ContentBlock.Text {
-  return { type: 'text', text }
+  return { type: 'text', text: text.toWellFormed() }
 }
 
 /**
