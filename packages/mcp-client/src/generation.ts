@@ -102,6 +102,16 @@ export async function pingFailure(client: SessionClient): Promise<TransportError
   return isConnectionFailure(failure) || failure?.code === 'SESSION_LOST' ? failure : undefined
 }
 
+/** Sends a `ping`. Returns the error if the server does not answer it with a result. */
+export async function pingError(client: SessionClient): Promise<unknown> {
+  try {
+    await client.send({ method: 'ping' }, EmptyResultSchema, { timeout: PING_MS })
+    return undefined
+  } catch (error) {
+    return error
+  }
+}
+
 /** Shortened session id for messages. Undefined if the server has no sessions. */
 export function shortIdOf({ sessionId }: Generation): string | undefined {
   return sessionId === undefined ? undefined : shortSessionId(sessionId)

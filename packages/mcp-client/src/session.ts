@@ -16,7 +16,7 @@ import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import { getTransportError, isConnectionFailure, notExecuted, toOpeningError } from './errors.ts'
 import type { McpClientError } from './errors.ts'
-import { PING_MS, pingFailure, shortIdOf, terminateSession } from './generation.ts'
+import { PING_MS, pingError, pingFailure, shortIdOf, terminateSession } from './generation.ts'
 import type {
   Attempt,
   Generation,
@@ -34,7 +34,7 @@ import type { McpServerConfig } from './server-config.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
 import { SessionClient } from './session-client.ts'
 import type { SessionScope } from './session-scope.ts'
-import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
+import { FailureStreak, nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
 import type {
   DeclinedQuestion,
   SessionEvent,
@@ -91,6 +91,9 @@ export class Session {
   readonly #handshake = new HandshakeContext()
   readonly #gate = new RecoveryGate()
   #history = new RecoveryHistory()
+  readonly #streak = new FailureStreak()
+  /** Session that is tested before the next request, because several requests in a row have failed in it. */
+  #suspect: Generation | undefined
   #state: SessionState = { phase: 'created' }
   #lifetime = 0
   #closing: AbortController | undefined
@@ -217,6 +220,7 @@ export class Session {
         attempt.isSent = true
         const result = await this.#send(operation, attempt, generation)
         if (this.generation === generation) this.#history.addSuccess(generation)
+        this.#streak.end()
         return result
       } catch (error) {
         throw this.#failed(generation, attempt, error)
@@ -351,6 +355,9 @@ export class Session {
       generation.sessionId !== undefined && this.#link?.transport.sessionId === undefined
     if (isLost && failure !== undefined && failure.code !== 'CLOSED') {
       this.#lost(generation, failure)
+    } else if (lifetime === this.#lifetime && isByServer(error, failure)) {
+      this.#streak.add()
+      if (this.#streak.isTooLong) this.#suspectSession(generation)
     }
     // The SDK's error for a request that was about to be sent when its transport was closed.
     const isClosedLocally = error instanceof McpError && error.code === CONNECTION_CLOSED
@@ -429,6 +436,8 @@ export class Session {
       signal.throwIfAborted()
       this.#publish(generation)
     } catch (error) {
+      this.#setup.knownEra = undefined // the server may have changed it
+      if (!signal.aborted) this.#streak.add()
       // A disposal needs the connection to terminate a session that may exist already.
       if (!this.#isInitialized && this.#disposing === undefined) {
         if (this.#link !== undefined) await this.#discard(this.#link.transport)
@@ -470,9 +479,16 @@ export class Session {
     }
     const { client, transport } = link
     try {
+      const proven = known === undefined ? undefined : await this.#testSuspect(client)
+      if (proven !== undefined) return proven
+      const last = this.#history.last?.number
+      const isFresh = this.#streak.isTooLong
       if (known === undefined) await this.#connectClient(link, deadline.signal)
       // After an aborted handshake, the transport may have a session that no call has used.
-      else await transport.replaceSession?.(this.#history.last?.number, deadline.signal)
+      else await transport.replaceSession?.(last, deadline.signal, isFresh)
+      if (this.#suspect !== undefined) this.#history.addLoss(suspected())
+      this.#suspect = undefined
+      if (isFresh) this.#streak.end()
       for (let losses = 1; losses <= MAX_SETTINGS_LOSSES; losses++) {
         const failure = await this.#restoreSettings(client, deadline.signal)
         const isLost = isSessionLoss(failure)
@@ -540,7 +556,8 @@ export class Session {
   }
 
   #publish(generation: Generation): void {
-    const replaced = this.#history.addGeneration(generation)
+    const isSame = generation === this.#history.last
+    const replaced = isSame ? undefined : this.#history.addGeneration(generation)
     this.#isInitialized = true
     // A resumed session has not been tested: the server may no longer know it.
     if (generation.isResumed) this.#gate.close()
@@ -579,9 +596,33 @@ export class Session {
 
   // Losing a session.
 
+  /** No request has succeeded for a while. The next one tests the session, and replaces it if the test fails. */
+  #suspectSession(generation: Generation): void {
+    if (this.generation !== generation || this.#link?.transport.replaceSession === undefined) return
+    this.#suspect = generation
+    this.#dispatch({ type: 'ended', generation }, 'several requests in a row have failed')
+  }
+
+  /**
+   * Tests the suspect session. Returns it if the server answers a ping in it.
+   *
+   * @throws the error of a server that cannot be reached: it may still have the session
+   */
+  async #testSuspect(client: SessionClient): Promise<Generation | undefined> {
+    const suspect = this.#suspect
+    if (suspect === undefined) return undefined
+    const error = await pingError(client)
+    if (getTransportError(error)?.code === 'UNREACHABLE') throw error
+    if (error !== undefined) return undefined
+    this.#suspect = undefined
+    this.#streak.end()
+    return suspect
+  }
+
   #lost(generation: Generation, loss: TransportError): void {
     if (this.generation !== generation) return // another call has reported it, or there is a new session already
     this.#history.addLoss(loss)
+    this.#streak.add()
     this.#dispatch({ type: 'ended', generation }, loss.message)
   }
 
@@ -646,6 +687,8 @@ export class Session {
     await inTime(this.#disconnect())
     this.#isInitialized = false
     this.#history = new RecoveryHistory()
+    this.#streak.end()
+    this.#suspect = undefined
     this.#terminate = undefined
     this.#context = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
@@ -716,6 +759,17 @@ export class Session {
 }
 
 function ignore(): void {}
+
+/** Returns whether a request failed at the server or on the way to it, and not on this side. */
+function isByServer(error: unknown, failure: TransportError | undefined): boolean {
+  if (failure === undefined) return error instanceof McpError
+  return failure.code !== 'CLOSED' && failure.code !== 'CONFIG'
+}
+
+function suspected(): TransportError {
+  const message = 'No request had succeeded in the session for a while, and a ping failed too'
+  return new TransportError('SESSION_LOST', message, { certain: false })
+}
 
 function isSessionLoss(error: unknown): boolean {
   return getTransportError(error)?.code === 'SESSION_LOST'

@@ -152,7 +152,9 @@ test('opens a bounded number of sessions on a server that loses every session', 
   const calls = [one, other, one, other].map((client) =>
     rejectionOf(client.callTool('counter_add')),
   )
-  for (const error of await Promise.all(calls)) expect(error).toHaveProperty('outcome', 'unknown')
+  for (const error of await Promise.all(calls)) {
+    expect(error).toHaveProperty('outcome', 'not-executed')
+  }
   expect(server.executions('counter_add')).toBe(0)
   expect(mark.count({ rpcMethod: 'tools/call' })).toBe(8)
   expect(mark.count({ rpcMethod: 'ping' })).toBeLessThanOrEqual(6)

@@ -135,15 +135,21 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * replaced. A session that is not lost stays open until its last call has ended. Requests that belong to no call are
    * sent in the async context of this call from now on.
    *
+   * @param isFresh The session fails in a way that does not show whether it is lost. Starts from nothing, era included,
+   * and keeps the session until another one is open.
    * @internal
    * @throws TransportError if no session could be opened, also because `signal` aborted
    */
-  async replaceSession(generation: number | undefined, signal: AbortSignal): Promise<void> {
+  async replaceSession(
+    generation: number | undefined,
+    signal: AbortSignal,
+    isFresh = false,
+  ): Promise<void> {
     const { http, legacy, modernVersion } = this.#router
     const isLive = modernVersion !== undefined || legacy.session?.lost === undefined
     if (this.epoch !== generation && isLive) return
     http.owner = new AsyncResource('McpTransport')
-    await this.#router.replaceSession(signal)
+    await this.#router.replaceSession(signal, isFresh)
   }
 
   /**

@@ -23,7 +23,12 @@ import {
   shortSessionId,
   toInitializeResult,
 } from '../session-record.ts'
-import { errorAnswer, refusedSessionError, toTransportError } from '../transport-error.ts'
+import {
+  errorAnswer,
+  refusedSessionError,
+  toTransportError,
+  TransportError,
+} from '../transport-error.ts'
 import type { CallOptions, EraOption, PassthroughOptions } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
@@ -41,6 +46,8 @@ interface Opening {
   readonly signal: AbortSignal
   /** The transport repeats the complete handshake of the client. */
   readonly isRepeated: boolean
+  /** Nothing that is known of the server is used: neither its era nor its session. */
+  readonly isFresh: boolean
 }
 
 /**
@@ -139,11 +146,14 @@ export class EraRouter implements Router {
     await this.legacy.close()
   }
 
-  /** Replaces the current session by another one. Changes the era if the server has changed it. */
-  async replaceSession(signal: AbortSignal): Promise<void> {
+  /**
+   * Replaces the current session by another one. Changes the era if the server has changed it. With `isFresh`, starts
+   * from nothing, and keeps what is known of the server until that has succeeded.
+   */
+  async replaceSession(signal: AbortSignal, isFresh: boolean): Promise<void> {
     const { session } = this.legacy
-    if (this.#modern !== undefined || session === undefined) {
-      return this.#changeEra(this.#modern, signal)
+    if (isFresh || this.#modern !== undefined || session === undefined) {
+      return this.#changeEra(this.#modern, signal, isFresh)
     }
     await this.legacy.replacementOf(session, { signal })
   }
@@ -183,8 +193,9 @@ export class EraRouter implements Router {
     this.#modern = undefined
     for (const protocol of this.#protocols.splice(0)) protocol.close()
     await this.legacy.load()
-    const answer = await this.#negotiate({ request, signal, isRepeated: false }).catch(
-      (error: unknown) => errorAnswer(request.id, toTransportError(error)),
+    const opening = { request, signal, isRepeated: false, isFresh: false }
+    const answer = await this.#negotiate(opening).catch((error: unknown) =>
+      errorAnswer(request.id, toTransportError(error)),
     )
     if (this.#negotiating !== negotiating || answer === undefined) return
     this.#negotiating = undefined
@@ -196,17 +207,21 @@ export class EraRouter implements Router {
    *
    * @throws TransportError if no session could be opened
    */
-  #changeEra(from: ModernProtocol | undefined, signal?: AbortSignal): Promise<void> {
+  #changeEra(
+    from: ModernProtocol | undefined,
+    signal?: AbortSignal,
+    isFresh = false,
+  ): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // already changed
     const { http } = this.#options
     return (this.#changing ??= http
-      .asOwner(() => this.#negotiateAgain(signal))
+      .asOwner(() => this.#negotiateAgain(signal, isFresh))
       .finally(() => {
         this.#changing = undefined
       }))
   }
 
-  async #negotiateAgain(outer: AbortSignal | undefined): Promise<void> {
+  async #negotiateAgain(outer: AbortSignal | undefined, isFresh: boolean): Promise<void> {
     const { keeper, http, onReplaced } = this.#options
     const { session } = this.legacy
     const before = this.#modern
@@ -216,13 +231,14 @@ export class EraRouter implements Router {
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
     await this.legacy.load(true)
-    const negotiating = this.#negotiate({ request, signal, isRepeated: true })
+    const negotiating = this.#negotiate({ request, signal, isRepeated: true, isFresh })
     const answer = await untilAborted(negotiating, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error
     })
     if (!answer || signal.aborted) throw http.closed('The transport was closed')
     if ('error' in answer) throw refusedSessionError(answer, http.url.display)
     if (this.#modern === before) this.#modern = undefined
+    if (isFresh && session !== undefined) this.legacy.retire(session)
     void before?.replaced().then(() => removeFrom(this.#protocols, before))
     this.#modern?.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
     const now = this.#modern === undefined ? this.legacy.session : undefined
@@ -240,7 +256,7 @@ export class EraRouter implements Router {
    */
   async #negotiate(opening: Opening): Promise<JsonRpcResponse | undefined> {
     const { era, http, keeper, timeouts } = this.#options
-    const { request, signal, isRepeated } = opening
+    const { request, signal, isRepeated, isFresh } = opening
     const only = (offered: readonly string[]): JsonRpcResponse => {
       const message = `${http.url.display} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${SPOKEN[era].join(', ')}`
       return errorAnswer(request.id, http.error('REJECTED', message))
@@ -248,19 +264,24 @@ export class EraRouter implements Router {
     if (signal.aborted) return undefined
     // A client that speaks both eras sends `initialize` only after it has detected a legacy server.
     const isTakenForLegacy = !isRepeated && this.#passthrough !== undefined
-    if (era !== 'legacy' && !isTakenForLegacy) {
+    if (era !== 'legacy' && !isTakenForLegacy && !isFresh) {
       const known = this.#resumeModern(request)
       if (known !== undefined) return known
     }
     const isLegacyFirst =
-      era === 'legacy' || era === 'legacy-first' || isTakenForLegacy || this.#isKnownLegacy()
+      era === 'legacy' ||
+      era === 'legacy-first' ||
+      isTakenForLegacy ||
+      (!isFresh && this.#isKnownLegacy())
     let refused: JsonRpcResponse | undefined
     if (isLegacyFirst && era !== 'modern') {
       refused = await this.#openLegacy(opening)
       if (refused === undefined || 'result' in refused) return refused
       const offered = modernEvidence(refused)
-      if (offered === undefined) return refused
-      if (era === 'legacy') return only(offered)
+      if (era === 'legacy') return offered === undefined ? refused : only(offered)
+      // A server that was replaced by a stateless one may refuse `initialize` in any way.
+      const isPresumed = isFresh || (era === 'auto' && !isTakenForLegacy && !isRepeated)
+      if (offered === undefined && !(isPresumed && isByServer(refused))) return refused
     }
     const verdict = await detectEra({ http, request, probeMs: timeouts.probeMs, signal })
     if (signal.aborted) return undefined
@@ -296,16 +317,21 @@ export class EraRouter implements Router {
         return only(verdict.offered)
       case 'error':
       case 'later':
-      case 'again':
-        return errorAnswer(request.id, verdict.error)
+      case 'again': {
+        const failed = errorAnswer(request.id, verdict.error)
+        // The server may refuse only the probe.
+        if (!isFresh || era === 'modern' || refused !== undefined) return failed
+        const answer = await this.#openLegacy(opening)
+        return answer === undefined || 'result' in answer ? answer : failed
+      }
     }
   }
 
   /** Returns the answer of a server with sessions; undefined if the client cancelled the request. */
   async #openLegacy(opening: Opening): Promise<JsonRpcResponse | undefined> {
-    const { request, signal, isRepeated } = opening
+    const { request, isRepeated, signal } = opening
     const answer = isRepeated
-      ? await this.legacy.repeatHandshake(request, signal)
+      ? await this.legacy.repeatHandshake(request, opening)
       : await this.legacy.initialize(request)
     return signal.aborted ? undefined : answer
   }
@@ -354,6 +380,13 @@ export class EraRouter implements Router {
     })
     return { jsonrpc: '2.0', id: request.id, result }
   }
+}
+
+/** Returns whether the error of `initialize` comes from the server, with any status but those for credentials. */
+function isByServer(refused: JsonRpcResponse): boolean {
+  const data = 'error' in refused ? refused.error.data : undefined
+  if (!TransportError.is(data)) return true
+  return data.code !== 'UNAUTHORIZED' && data.status !== undefined
 }
 
 /** Revisions that the transport may use. */

@@ -309,14 +309,14 @@ export class LegacyProtocol {
    * @throws TransportError if the server did not accept it. The session is then terminated.
    */
   async #repeatHandshake(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
-    const { signal, limitMs, isReplacement } = options
+    const { signal, limitMs, isReplacement, isFresh } = options
     const outcome = await this.#opener.open(request, options)
     if (outcome.kind === 'failed') return outcome
     const { session } = outcome
     const current = this.#session
     const isCurrent = session.id !== undefined && session.id === current?.id
     if (isCurrent && current?.lost === undefined) return { ...outcome, session: current }
-    session.isDoubtful = isReplacement
+    session.isDoubtful = isReplacement || isFresh === true
     if (session.unstored !== undefined) {
       try {
         await untilAborted(this.#post(INITIALIZED, session, limitMs), signal)
@@ -330,6 +330,13 @@ export class LegacyProtocol {
     this.#session = session
     await this.#listenIn(session)
     return outcome
+  }
+
+  /** Another session, or a server without sessions, has taken the place of this session. */
+  retire(session: LegacySession): void {
+    if (session.lost !== undefined) return
+    session.lost = Promise.resolve()
+    this.#stopUsing(session)
   }
 
   /** The session is lost or replaced: no other request is sent in it. */
@@ -382,12 +389,19 @@ export class LegacyProtocol {
     return { jsonrpc: '2.0', id: request.id, result }
   }
 
-  /** Repeats the client's handshake after a change of the era. Returns the answer to `initialize`. */
-  async repeatHandshake(request: JsonRpcRequest, signal: AbortSignal): Promise<JsonRpcResponse> {
+  /**
+   * Repeats the client's handshake after a change of the era, or to start from nothing (`isFresh`). Returns the answer
+   * to `initialize`.
+   */
+  async repeatHandshake(
+    request: JsonRpcRequest,
+    { signal, isFresh }: Pick<OpenOptions, 'signal' | 'isFresh'>,
+  ): Promise<JsonRpcResponse> {
     await this.load()
     this.#initialize = request
     const limitMs = this.options.timeouts.probeMs
-    const outcome = await this.#repeatHandshake(request, { signal, limitMs, isReplacement: false })
+    const options = { signal, limitMs, isReplacement: false, isFresh }
+    const outcome = await this.#repeatHandshake(request, options)
     if (outcome.kind === 'failed') return outcome.answer
     return { jsonrpc: '2.0', id: request.id, result: outcome.result }
   }

@@ -186,8 +186,12 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       this.#failMisrouted(this.#misrouted)
     } else {
       const message = `${this.#http.url.display} ended its response without an answer`
-      if (outcome.isStream) this.#broken(this.#http.error('OUTCOME_UNKNOWN', message))
-      else this.#refused(this.#http.error('UNEXPECTED_RESPONSE', message))
+      const { isStream } = outcome
+      const code = isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
+      const error = this.#http.error(code, message, { status: 200 })
+      // Some servers answer every request in a forgotten session with an empty stream.
+      if (isStream && this.#cursor.lastEventId !== undefined) this.#broken(error)
+      else this.#refused(error)
     }
   }
 

@@ -105,7 +105,7 @@ const RULES: readonly LossRule[] = [
  * is certain also in a session that was just opened. One without words is not: a tool that always fails with an empty
  * 404 looks the same in every session.
  */
-export function namesLostSession({ text, errorId }: LossEvidence): boolean {
+function namesLostSession({ text, errorId }: LossEvidence): boolean {
   return errorId !== 'own' && saysOnlySession(text)
 }
 
@@ -274,6 +274,14 @@ interface RefusalContext {
  */
 const REFUSED_UNREAD: readonly number[] = [405, 406, 411, 413, 414, 415, 426, 429, 431]
 
+/** Returns whether a request was refused before it was dispatched, because of its method, headers or length. */
+export function isRefusedUnread({
+  status,
+  errorId,
+}: Pick<LossEvidence, 'status' | 'errorId'>): boolean {
+  return REFUSED_UNREAD.includes(status) && errorId !== 'own'
+}
+
 /** Revisions of the specification are named by their dates. */
 const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
 
@@ -313,9 +321,9 @@ export function toRefusalError(
     }
   }
   const [code, what] = meaningOf(status)
+  const { errorId } = evidence
   const isUnread =
-    (code === 'UNAUTHORIZED' || REFUSED_UNREAD.includes(status)) &&
-    evidence.errorId !== 'own' &&
+    (code === 'UNAUTHORIZED' ? errorId !== 'own' : isRefusedUnread({ status, errorId })) &&
     !isStarted
   return new TransportError(code, `${url} ${what} (HTTP ${status}${said})`, {
     ...options,

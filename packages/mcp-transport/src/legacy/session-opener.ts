@@ -26,6 +26,8 @@ export interface OpenOptions {
    * the server may have forgotten it too.
    */
   readonly isReplacement: boolean
+  /** Opens a new session in any case: the stored one fails. @default false */
+  readonly isFresh?: boolean | undefined
 }
 
 const TERMINATE_MS = 2000
@@ -72,7 +74,7 @@ export class SessionOpener {
     const { keeper, http, timeouts, deliver } = this.#options
     const { signal } = options
     const opening = { ...options, http, timeouts, deliver, request }
-    let stored = this.#stored ?? (await keeper.load())
+    let stored = options.isFresh === true ? NOTHING : (this.#stored ?? (await keeper.load()))
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {
       const { id } = stored

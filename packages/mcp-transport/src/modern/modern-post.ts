@@ -10,6 +10,7 @@ import {
   parseEvidence,
   misroutedError,
   toRefusalError,
+  isRefusedUnread,
   lossVerdict,
 } from '../legacy/session-loss.ts'
 import type { LossEvidence } from '../legacy/session-loss.ts'
@@ -148,7 +149,7 @@ const NO_SESSION = -32000
 /**
  * Returns whether a response looks like that of a server with sessions (2026-07-28, basic/versioning). Such
  * servers answer 400 with a text about a session, or assign a session to a request without one. A modern server
- * never mentions sessions.
+ * never mentions sessions. A refusal without an error of JSON-RPC, such as 404 or 405, may come from any server.
  */
 export function looksLegacy(outcome: PostOutcome): boolean {
   const said = refusalFrom(outcome)
@@ -158,6 +159,7 @@ export function looksLegacy(outcome: PostOutcome): boolean {
   if (!isJudged || (code !== undefined && MODERN_CODES.includes(code))) return false
   if (headerValue(outcome.headers, 'mcp-session-id') !== undefined) return true
   if (status < 400) return false
+  if (outcome.kind === 'refused' && outcome.error.serverError === undefined) return true
   if (status === 400 && code === NO_SESSION) return true
   return lossVerdict({ ...said, status: 400, errorId: 'none' }) !== 'not-lost' // only the text decides
 }
@@ -167,9 +169,10 @@ export function isBeforeDispatch(outcome: PostOutcome): boolean {
   const said = refusalFrom(outcome)
   if (said === undefined) return false
   const { status, code, errorId } = said
-  // The answer to a dispatched request has the id of the request.
+  // The answer to a dispatched request has the id of the request, and no session may be refused here.
+  if (errorId === 'own') return false
   if (status === 400 && code !== undefined) return errorId === 'none'
-  return lossVerdict(said) === 'lost'
+  return lossVerdict(said) === 'lost' || isRefusedUnread(said)
 }
 
 function refusalFrom(outcome: PostOutcome): LossEvidence | undefined {

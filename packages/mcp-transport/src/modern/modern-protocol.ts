@@ -235,7 +235,7 @@ export class ModernProtocol {
     const serverError =
       outcome.kind === 'answered' && 'error' in outcome.answer ? outcome.answer.error : undefined
     const said = serverError?.message ?? cause?.message
-    const message = `${this.http.url.display} no longer speaks ${this.#identity.protocolVersion}: it has sessions now (${said})`
+    const message = `${this.http.url.display} no longer speaks ${this.#identity.protocolVersion} (${said})`
     const error = this.http.error('SESSION_LOST', message, {
       status: outcome.kind === 'answered' ? outcome.status : cause?.status,
       certain: isFirst && isBeforeDispatch(outcome),
@@ -251,7 +251,10 @@ export class ModernProtocol {
     const outcome = await this.ask('server/discover', {}, { signal })
     discardAssignedSession(this.http, outcome.headers)
     const status = outcome.kind === 'answered' ? outcome.status : outcome.error.status
-    const isAnswered = outcome.kind === 'answered' && 'result' in outcome.answer
+    const isAnswered =
+      outcome.kind === 'answered' &&
+      'result' in outcome.answer &&
+      isDiscoverResult(outcome.answer.result)
     const isUnknown =
       status === undefined || status >= 500 || status === 401 || status === 403 || status === 429
     if (isAnswered || isUnknown) return true
