@@ -2,7 +2,7 @@ import { removeFrom, untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { AuthAttempts } from '../auth/authorizer.ts'
 import type { Authorizer, AuthStep, Credential, RefusedResponse } from '../auth/authorizer.ts'
-import { withoutHeader } from '../headers.ts'
+import { headerValue, withoutHeader } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import { toTransportError, TransportError } from '../transport-error.ts'
 import type { RequestOutcome, TransportErrorCode } from '../transport-error.ts'
@@ -71,8 +71,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
 
   constructor(client: HttpClient, attempt: Attempt) {
     this.#client = client
-    this.#attempt = attempt
-    this.#reader = new AnswerReader(client, attempt)
+    this.#attempt = withCookies(attempt, client)
+    this.#reader = new AnswerReader(client, this.#attempt)
     this.#startedAt = client.isObserved(attempt.request) ? performance.now() : undefined
     this.#target = client.url
   }
@@ -140,6 +140,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     this.#status = status
     if (status >= 300 && status < 400 && status !== 304) return this.#follow(status, headers)
     this.#client.authorizer?.observe(headers)
+    const { sessionId = headerValue(headers, 'mcp-session-id') } = this.#attempt.request
+    this.#client.cookies.take(sessionId, this.#target, headers)
     try {
       this.#reader.head(status, headers)
     } catch (error) {
@@ -242,6 +244,14 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     const message = `${this.#client.url.display} redirects with more than ${REDIRECT_BYTES} bytes`
     this.abort(this.#client.error('LIMIT', message, { status: this.#status }))
   }
+}
+
+/** Adds the cookies of the session, unless the user sends some. */
+function withCookies(attempt: Attempt, { cookies }: HttpClient): Attempt {
+  const cookie = cookies.headerFor(attempt.request.sessionId)
+  const isGiven = attempt.headers.some((part, index) => index % 2 === 0 && part === 'cookie')
+  if (cookie === undefined || isGiven) return attempt
+  return { ...attempt, headers: [...attempt.headers, 'cookie', cookie] }
 }
 
 const ABORTED = new Error('The exchange was aborted by this side')

@@ -22,6 +22,7 @@ import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { AuthorizedExchange, HttpExchange } from './exchange.ts'
 import type { Exchange } from './exchange.ts'
+import { SessionCookies } from './session-cookies.ts'
 
 export interface HttpRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -84,6 +85,7 @@ export class HttpClient {
   readonly authorizer: Authorizer | undefined
   /** Exchanges that have not ended. */
   readonly open: Exchange[] = []
+  readonly cookies: SessionCookies = new SessionCookies()
   /** Async context of the owner: the code that started the transport. */
   owner: AsyncResource | undefined
   readonly #options: HttpClientOptions
