@@ -45,7 +45,7 @@ async function startBalanced(received: Received[]) {
 async function listTools(url: string, headers: Record<string, string>, events: ExchangeEvent[]) {
   const onExchange = (event: ExchangeEvent): void => void events.push(event)
   const client = new Client({ name: 'test', version: '1' })
-  await client.connect(new StreamableHttpTransport(url, { headers, onExchange }) as never)
+  await client.connect(new StreamableHttpTransport(url, { headers, onExchange }))
   const { tools } = await client.listTools()
   await client.close()
   return tools
