@@ -26,6 +26,7 @@ export {
   currentRun,
   runIdOf,
   runInSessionScope,
+  FileSessionInfoFactory,
   SessionInfoFactory,
   type CurrentRun,
   type InSessionScope,

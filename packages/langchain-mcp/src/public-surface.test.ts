@@ -7,6 +7,7 @@ import * as resources from './resources.ts'
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'AgentDefinitionError',
+    'FileSessionInfoFactory',
     'McpTool',
     'McpToolError',
     'SessionInfoFactory',

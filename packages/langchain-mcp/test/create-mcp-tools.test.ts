@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import {
@@ -11,6 +14,7 @@ import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   createMcpTools,
+  FileSessionInfoFactory,
   runInSessionScope,
   SessionInfoFactory,
   type CreateMcpToolsOptions,
@@ -363,6 +367,33 @@ describe("session: 'thread'", () => {
     expect(JSON.stringify(entries)).toContain('the run has no store')
     await mcp.close()
     expect(server.sessions).toEqual([]) // no process could continue them
+  })
+
+  test('warns of a call without a thread once, by default, and not of a list', async () => {
+    const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const { mcp } = await startShop({ session: 'thread', log: undefined })
+    const counter = await counterOf(mcp)
+    expect(emitted).not.toHaveBeenCalled()
+    await counter.invoke({})
+    await counter.invoke({})
+    const about = { type: 'McpToolWarning', code: 'SESSION_IN_MEMORY' }
+    expect(emitted.mock.calls).toEqual([[expect.stringContaining('thread_id'), about]])
+  })
+
+  test('keeps sessions of threads in the folder of a factory', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sessions-'))
+    onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const { log, entries } = logged()
+    const sessionInfoFactory = new FileSessionInfoFactory(folder)
+    const { server, mcp } = await startShop({ session: 'thread', sessionInfoFactory, log })
+    await (await agentOf(mcp)).say('call counter_add', 't1')
+    await mcp.close()
+    const servers = { shop: { url: server.url } }
+    await using next = createMcpTools({ servers, session: 'thread', sessionInfoFactory, log })
+    const agent = await agentOf(next)
+    expect(await agent.say('call counter_add', 't1')).toContain('counter is 2')
+    expect(await agent.say('call counter_add', 't2')).toContain('counter is 1')
+    expect(entries).toEqual([])
   })
 
   test('closes idle sessions over the limit, and continues stored ones', async () => {

@@ -4,6 +4,7 @@ import * as surface from './index.ts'
 
 test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
+    'FileSessionInfoFactory',
     'McpClient',
     'McpClientError',
     'SessionInfoFactory',

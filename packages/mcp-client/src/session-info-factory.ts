@@ -1,6 +1,9 @@
-import { SessionInfo } from '@x/mcp-transport'
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { assertOptions, check } from '@x/internal'
+import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import type { McpServer } from './directory/server-directory.ts'
-import type { SessionScope } from './session-scope.ts'
+import { scopeKey, type SessionScope } from './session-scope.ts'
 
 /**
  * Creates the store for the session with a server. This one keeps it in memory.
@@ -11,6 +14,38 @@ import type { SessionScope } from './session-scope.ts'
 export class SessionInfoFactory {
   createSession(_server: McpServer, _scope?: SessionScope): SessionInfo {
     return new SessionInfo()
+  }
+}
+
+/**
+ * Keeps sessions in a folder, so that the next process continues them: one file for each server and scope. The folder is
+ * created if it is missing. The name of a file is a digest, and only the owner can read it (mode 0600), because a session
+ * id is a credential.
+ *
+ * Processes that share the folder do not lock it: the last write wins. A session of a run ends with the run, and the
+ * session of a child process with the process, so both stay in memory. Files of threads that nobody continues are not deleted.
+ *
+ * ```ts
+ * const client = new McpClient(url, { sessionInfoFactory: new FileSessionInfoFactory('/var/lib/agent/sessions') })
+ * ```
+ */
+export class FileSessionInfoFactory extends SessionInfoFactory {
+  readonly #folder: string
+
+  /** @throws TypeError for a path that is empty or not a string */
+  constructor(folder: string) {
+    super()
+    assertOptions('FileSessionInfoFactory', { folder }, { folder: check.required(check.text) })
+    this.#folder = folder
+  }
+
+  override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
+    const { slug, folderKey, mcpUrl } = server
+    // A file of one endpoint is never used for another one, also if both have the slug.
+    const key = [folderKey ?? null, slug ?? null, mcpUrl ?? null, scopeKey(scope)]
+    if (!mcpUrl || scope.run !== undefined) return super.createSession(server, scope)
+    const name = createHash('sha256').update(JSON.stringify(key)).digest('hex').slice(0, 32)
+    return new FileSessionInfo(join(this.#folder, `${name}.json`))
   }
 }
 

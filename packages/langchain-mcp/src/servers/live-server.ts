@@ -352,7 +352,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     try {
       const leftOut: LeftOutTool[] = []
       const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
-      const tools = await inCall(context, () =>
+      const tools = await inCall({ ...context, isList: true }, () =>
         client.listTools({ forceRefresh, timeoutMs, onLeftOut }),
       )
       this.#leftOut.set(tools, leftOut)

@@ -19,6 +19,8 @@ export interface CallContext {
   readonly store: GraphStore | undefined
   readonly config: RunnableConfig
   readonly headers: Readonly<Record<string, string>> | undefined
+  /** True for a list of tools, which needs no thread: its session is closed after it. */
+  readonly isList?: boolean
 }
 
 /** Carries the context to the scope function and the header functions of a client, which take no call. */

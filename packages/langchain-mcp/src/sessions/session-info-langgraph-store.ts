@@ -168,7 +168,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
 export interface SessionInfoLangGraphStoreFactoryOptions {
   /** The store of the graph. @default the store of the run that opens the session */
   readonly store?: GraphStore | undefined
-  /** Receives one entry if a session cannot be stored, and one if the store fails. @default warnings of the Node process */
+  /** Receives one warning if a session cannot be stored, and one if the store fails. @default warnings of the Node process */
   readonly log?: ToolLog | undefined
 }
 
@@ -181,7 +181,7 @@ type LogCode = 'SESSION_IN_MEMORY' | 'SESSION_STORE_FAILED'
 
 /**
  * Keeps the sessions of threads in the graph's own store: one item for each server, thread and principal,
- * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one log entry.
+ * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one warning.
  */
 export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
   readonly #options: SessionInfoLangGraphStoreFactoryOptions
@@ -199,9 +199,11 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
     const place = sessionPlaceOf(server, scope)
     if (graphStore === undefined || place === undefined) {
       const missing =
-        graphStore === undefined ? 'the run has no store' : 'the call has no `thread_id`'
-      // The session of a run ends with the run, so it needs no store.
-      if (scope.run === undefined) {
+        scope.thread === undefined
+          ? 'the call has no `thread_id`, so that it shares the session of all such calls. Pass `configurable: { thread_id }`'
+          : 'the run has no store, so that the next process opens a new one. Compile the graph with a `store`, or pass a `sessionInfoFactory`'
+      // The session of a run ends with the run, and that of a list with the list.
+      if (scope.run === undefined && currentCall()?.isList !== true) {
         this.#logOnce('SESSION_IN_MEMORY', server, `is kept in memory only: ${missing}`)
       }
       return super.createSession(server, scope)
@@ -226,7 +228,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
     const url = URL.parse(mcpUrl ?? '')
     const title = slug ?? name ?? (url === null ? 'unnamed' : `${url.origin}${url.pathname}`)
     log({
-      level: code === 'SESSION_IN_MEMORY' ? 'info' : 'warning',
+      level: 'warning',
       code,
       message: `The session with MCP server "${title}" ${what}`,
       server: title,
