@@ -9,8 +9,8 @@ import { ScriptedModel } from './scripted-model.ts'
 import { startShop } from './shop.ts'
 
 const USERS = ['ada', 'bob', 'cyd', 'dan', 'eve', 'fay']
-const THREADS = [0, 1, 2]
-const ROUNDS = [1, 2, 3, 4]
+const THREADS = [0, 1]
+const ROUNDS = [1, 2, 3]
 
 type Ask = (text: string, about: { user: string; thread: string }) => Promise<string>
 
