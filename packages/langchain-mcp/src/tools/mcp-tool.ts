@@ -65,8 +65,9 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    */
   readonly tellSessionReplaced?: boolean | undefined
   /**
-   * The part of a tool's schema that the model sees: for OpenAI and Anthropic, for one provider, everything,
-   * or the result of a function. Arguments are always checked against the whole schema. `tool.schemaNotes`
+   * The provider of the model: OpenAI and Anthropic (`'common'`), one of them, Google, or any (`'none'`). It decides which
+   * part of a tool's schema the model sees, and which images and files of a result; others become notes, and the
+   * artifact has them. A function returns the schema. Arguments are always checked against the whole schema. `tool.schemaNotes`
    * lists the hidden parts. @default 'common'
    */
   readonly projection?: SchemaProjection | undefined

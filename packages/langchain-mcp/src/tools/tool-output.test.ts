@@ -24,14 +24,14 @@ test('keeps the order of several blocks', () => {
     content: [
       { type: 'text', text: 'before' },
       { type: 'image', data: PIXEL, mimeType: 'image/png' },
-      { type: 'audio', data: 'UklGRg==', mimeType: 'audio/wav' },
+      { type: 'image', data: 'R0lGODlh', mimeType: 'image/gif' },
       { type: 'text', text: 'after' },
     ],
   })
   expect(content).toEqual([
     { type: 'text', text: 'before' },
     { type: 'image', data: PIXEL, mimeType: 'image/png' },
-    { type: 'audio', data: 'UklGRg==', mimeType: 'audio/wav' },
+    { type: 'image', data: 'R0lGODlh', mimeType: 'image/gif' },
     { type: 'text', text: 'after' },
   ])
 })
@@ -49,7 +49,8 @@ test.each([
   [undefined, 'file'],
 ])('turns an embedded blob of type %s into a block of type %s', (mimeType, type) => {
   const resource = { uri: 'file:///a', mimeType, blob: PIXEL }
-  const { content } = toolOutputFrom({ content: [{ type: 'resource', resource }] })
+  const result = { content: [{ type: 'resource', resource }] }
+  const { content } = toolOutputFrom(result, { projection: 'none' })
   expect(content).toEqual([
     {
       type,
@@ -189,8 +190,10 @@ describe('large results', () => {
 
   test('leave out media beyond the limit, at their places', () => {
     const image = (data: string) => ({ type: 'image', data, mimeType: 'image/png' })
-    const small = Buffer.alloc(30).toString('base64')
-    const large = Buffer.alloc(90).toString('base64')
+    const png = (bytes: number): string =>
+      Buffer.concat([Buffer.from(PIXEL, 'base64'), Buffer.alloc(bytes)], bytes).toString('base64')
+    const small = png(30)
+    const large = png(90)
     const { content, artifact } = toolOutputFrom(
       { content: [image(small), image(large), { type: 'text', text: 'two images' }] },
       { maxMediaBytes: 60 },

@@ -1,6 +1,8 @@
 import type { ContentBlock } from '@langchain/core/messages'
 import { canonicalJson, isRecord } from '@x/internal'
 import type { ToolResult } from '../base/tool-source.ts'
+import type { SchemaProjection } from '../schema/schema-projection.ts'
+import { mediaForModel, mediaTypeOf } from './model-media.ts'
 
 /** About 25,000 tokens, which fit into a conversation. */
 const MAX_TEXT_CHARACTERS = 100_000
@@ -62,11 +64,15 @@ export interface ToolOutputOptions {
 
 /**
  * Maps the result of `tools/call` to LangChain content and artifact. The order is kept, links are not
- * fetched, and an unknown block is shown as JSON. A result without content shows its structured content,
+ * fetched, media that the provider would refuse become notes, and an unknown block is shown as JSON. A result without content shows its structured content,
  * else `''`.
  */
-export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = {}): ToolOutput {
+export function toolOutputFrom(
+  result: ToolResult,
+  options: ToolOutputOptions & { readonly projection?: SchemaProjection | undefined } = {},
+): ToolOutput {
   const {
+    projection = 'common',
     output = 'auto',
     maxTextCharacters = MAX_TEXT_CHARACTERS,
     maxMediaBytes = MAX_MEDIA_BYTES,
@@ -77,7 +83,10 @@ export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = 
   const shown =
     raw.length === 0 && hasStructure(result) && !showToModel.includes('structuredContent')
       ? [textBlock(JSON.stringify(result.structuredContent))]
-      : [...raw.map(contentBlockFrom), ...shownParts(result, showToModel)]
+      : [
+          ...raw.map((block) => mediaForModel(contentBlockFrom(block), projection)),
+          ...shownParts(result, showToModel),
+        ]
   const blocks = cutTexts(withoutLargeMedia(shown, maxMediaBytes), maxTextCharacters)
   if (output === 'blocks') return { content: blocks, artifact }
   const [only, ...others] = blocks
@@ -179,11 +188,6 @@ function resourceBlock(resource: Readonly<Record<string, unknown>>): ContentBloc
     return { type: mediaTypeOf(mime), data: blob, mimeType: mime, metadata: { uri: where } }
   }
   return textBlock(JSON.stringify({ type: 'resource', resource }))
-}
-
-function mediaTypeOf(mimeType: string): 'image' | 'audio' | 'file' {
-  if (mimeType.startsWith('image/')) return 'image'
-  return mimeType.startsWith('audio/') ? 'audio' : 'file'
 }
 
 function linkBlock(link: Readonly<Record<string, unknown>>): ContentBlock {
