@@ -47,6 +47,7 @@ import { isSlugConfig, parseServerConfig, serverLabel } from './server-config.ts
 import type { McpServerConfig } from './server-config.ts'
 import { SessionManager } from './session-manager.ts'
 import type { DisposeOptions } from './session-manager.ts'
+import { Terminations } from './generation.ts'
 import type { Attempt, Operation, RequestOperation } from './generation.ts'
 import type { Session } from './session.ts'
 import type { OpenCall, TrackedCall } from './session-calls.ts'
@@ -129,6 +130,7 @@ export class McpClient implements AsyncDisposable {
       events: this.#events,
       knownEra: undefined,
       lastDeclined: undefined,
+      terminations: new Terminations(),
     })
   }
 
@@ -479,6 +481,8 @@ export class McpClient implements AsyncDisposable {
 
   /**
    * Closes everything within 1 s if the server does not answer, and within 5 s if a store or a child process is slow.
+   * Sessions are terminated 16 at a time, all of them within 20 s. Those of detached runs that only this process can
+   * continue are terminated too.
    * Calls in flight reject with `CLOSED`, the session is terminated or left on the server, and connections are
    * closed. Does not throw for errors on the way. The client can be used again: a call during the disposal waits for
    * its end, then opens a new session.

@@ -1,4 +1,3 @@
-import { BoundedMap } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
 import { notExecuted } from './errors.ts'
@@ -44,9 +43,15 @@ interface Use {
   readonly signal: AbortSignal | undefined
 }
 
+/** Session of a detached run. */
+interface Detached {
+  readonly scope: SessionScope | undefined
+  readonly info: SessionInfo
+}
+
 const IDLE_MAX = 1000
 const IDLE_MS = 1_800_000
-/** Beyond this number, the oldest detached session is removed; the server ends it after its own time limit. */
+/** Beyond this number, the oldest detached session is terminated. */
 const MAX_DETACHED = 1000
 /** `run` of a scope that gets the id of the run in which a call is made. */
 const CURRENT = 'current'
@@ -63,7 +68,7 @@ export class SessionManager {
   /** Disposals of sessions that could not be opened. */
   #failed: Set<Promise<void>> | undefined
   /** Sessions of detached runs, until these are continued in this process. A durable store keeps its own. */
-  readonly #detached = new BoundedMap<string, SessionInfo>(MAX_DETACHED)
+  readonly #detached = new Map<string, Detached>()
 
   constructor(setup: SessionSetup) {
     this.#setup = setup
@@ -121,7 +126,11 @@ export class SessionManager {
       ({ session }) => key === undefined || scopeKey(session.scope) === key,
     )
     const closing = entries.map((entry) => this.#close(entry, terminate))
-    await Promise.all([...closing, ...(this.#failed ?? [])])
+    const { terminateOnClose = true } = this.#setup.options
+    // Nobody can continue these sessions after the client.
+    const ends = key === undefined && (terminate ?? terminateOnClose)
+    const detached = ends ? [...this.#detached.keys()].map((one) => this.#endDetached(one)) : []
+    await Promise.all([...closing, ...detached, ...(this.#failed ?? [])])
   }
 
   #given(): SessionScope | undefined {
@@ -140,7 +149,7 @@ export class SessionManager {
 
   #add(key: string, scope: SessionScope | undefined, endsWithRun: boolean): Entry {
     const own = scope === undefined ? undefined : Object.freeze({ ...scope })
-    const kept = this.#detached.get(key)
+    const kept = this.#detached.get(key)?.info
     this.#detached.delete(key)
     const session = new Session(this.#setup, own, { endsWithRun, kept })
     const runs = endsWithRun ? new Set<Run>() : undefined
@@ -178,7 +187,18 @@ export class SessionManager {
     if (end === 'ended') return this.#close(entry)
     const kept = entry.session.keepInfo()
     await this.#close(entry, false)
-    if (kept !== undefined && !this.#entries.has(entry.key)) this.#detached.set(entry.key, kept)
+    if (kept === undefined || this.#entries.has(entry.key)) return
+    this.#detached.set(entry.key, { scope: entry.session.scope, info: kept })
+    const [oldest] = this.#detached.keys()
+    if (this.#detached.size > MAX_DETACHED && oldest !== undefined) void this.#endDetached(oldest)
+  }
+
+  async #endDetached(key: string): Promise<void> {
+    const detached = this.#detached.get(key)
+    this.#detached.delete(key)
+    if (detached === undefined) return
+    const { scope, info: kept } = detached
+    await new Session(this.#setup, scope, { endsWithRun: true, kept }).endKept()
   }
 
   /** The entry stays until it is closed: a call that arrives before waits for that, and then opens a new session. */

@@ -24,6 +24,7 @@ import type {
   Operation,
   RequestOperation,
   SessionTransport,
+  Terminations,
 } from './generation.ts'
 import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
@@ -56,6 +57,7 @@ export interface SessionSetup {
   /** Era of the session that was opened last: sessions of other scopes need not probe for it. */
   knownEra: Era | undefined
   lastDeclined: DeclinedQuestion | undefined
+  readonly terminations: Terminations
 }
 
 /** A request that changes the state of a session. */
@@ -646,7 +648,21 @@ export class Session {
     return this.#kept
   }
 
-  /** Never takes longer than 5 s. The first of several concurrent calls decides about `terminate`. */
+  /** Terminates the kept session on the server, without opening it here. Never rejects. */
+  async endKept(): Promise<void> {
+    await this.#setup.terminations.run(this, async () => {
+      using deadline = new Deadline(DISPOSE_MS)
+      try {
+        await using connection = await this.#connect(deadline.signal)
+        return await terminateSession(connection.createTransport(), this)
+      } catch (error) {
+        this.log('warning', 'a detached session could not be terminated on the server', error)
+        return false
+      }
+    })
+  }
+
+  /** Takes at most 5 s, and more only while other sessions are terminated. The first of several concurrent calls decides about `terminate`. */
   async dispose(terminate?: boolean): Promise<void> {
     await (this.#disposing ??= this.#startDisposing(terminate))
   }
@@ -668,23 +684,27 @@ export class Session {
 
   async #end(shallTerminate: boolean | undefined): Promise<void> {
     using deadline = new Deadline(DISPOSE_MS)
-    const inTime = (step: Promise<unknown> | undefined): Promise<unknown> =>
-      untilAborted(step ?? Promise.resolve(), deadline.signal).catch((error: unknown) => {
+    const inTime = (step: Promise<unknown>, { signal }: Deadline): Promise<unknown> =>
+      untilAborted(step, signal).catch((error: unknown) => {
         this.log('warning', `the client was not closed completely within ${DISPOSE_MS} ms`, error)
       })
     this.#terminate = shallTerminate
     const { generation: current } = this
     this.#dispatch({ type: 'disposing' }, 'dispose()')
-    await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
+    const closed = this.#error('CLOSED', 'was disposed of during the handshake')
+    await inTime(this.#opening.abort(closed), deadline)
     const transport = this.#link?.transport
     if (shallTerminate === false && current !== undefined && this.#endpoint().isChildProcess) {
       this.log('warning', 'its process is ended, so nobody can continue the session')
     }
     if (transport !== undefined && this.#mustTerminate(transport)) {
-      await inTime(terminateSession(transport, this))
+      const { terminations } = this.#setup
+      await terminations.run(this, () => terminateSession(transport, this))
     }
-    await inTime(this.#closeLink())
-    await inTime(this.#disconnect())
+    // Time that this session has waited for others does not count.
+    using rest = new Deadline(DISPOSE_MS)
+    await inTime(this.#closeLink(), rest)
+    await inTime(this.#disconnect(), rest)
     this.#isInitialized = false
     this.#history = new RecoveryHistory()
     this.#streak.end()

@@ -1,6 +1,6 @@
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import { McpClient } from '../src/index.ts'
+import { currentRun, McpClient, runInSessionScope } from '../src/index.ts'
 import { DurableFactory, storeWith } from './session-stores.ts'
 import {
   is,
@@ -62,6 +62,55 @@ describe('the session on the server', () => {
     await next.dispose()
     expect(setting.proxy.count({ httpMethod: 'DELETE' })).toBe(1)
     expect(setting.server.sessions).toEqual([])
+  })
+
+  test('is terminated for each of many scopes, a few at a time', async () => {
+    let thread = 0
+    await using setting = await startSetting({ client: { scope: () => ({ thread: `${thread}` }) } })
+    const { client, server, proxy } = setting
+    for (; thread < 100; thread++) await client.ping()
+    expect(server.sessions).toHaveLength(100)
+    const gate = deferred<'forward'>()
+    proxy.inject({ match: is.delete, action: () => gate.promise })
+    stopClock()
+    const closing = client.dispose()
+    await proxy.waitFor(() => proxy.count({ httpMethod: 'DELETE' }) === 16)
+    gate.resolve('forward')
+    await closing
+    expect(server.sessions).toEqual([])
+    const deletes = proxy.exchanges.filter(is.delete)
+    expect(deletes).toHaveLength(100)
+  })
+
+  test('does not make dispose() wait once for each of many scopes on a silent server', async () => {
+    let thread = 0
+    await using setting = await startSetting({ client: { scope: () => ({ thread: `${thread}` }) } })
+    const { client, proxy, observed } = setting
+    for (; thread < 80; thread++) await client.ping()
+    proxy.inject({ match: is.delete, action: 'hang' })
+    stopClock()
+    const closing = client.dispose()
+    await proxy.waitFor(() => proxy.count({ httpMethod: 'DELETE' }) === 16)
+    vi.advanceTimersByTime(900)
+    await closing
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(16)
+    expect(warningsOf(observed)).toHaveLength(80)
+  })
+
+  test('of a detached run is terminated by dispose(), because nobody can continue it', async () => {
+    await using setting = await startSetting({ client: { scope: 'run' } })
+    const { client, server } = setting
+    for (let n = 0; n < 3; n++) {
+      await runInSessionScope(async () => {
+        await client.ping()
+        currentRun()?.detach()
+      })
+    }
+    expect(server.sessions).toHaveLength(3)
+    await client.dispose({ terminate: false })
+    expect(server.sessions).toHaveLength(3)
+    await client.dispose()
+    expect(server.sessions).toEqual([])
   })
 
   test('causes no error when the server has lost it or refuses DELETE', async () => {
