@@ -39,7 +39,7 @@ import type { McpTool } from './tools/mcp-tool.ts'
 export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsOptions {
   /**
    * The servers, by the name that messages and `status()` use. An entry may have its own `authProvider`,
-   * `dispatcher`, `era`, `limits` and `timeoutMs`, which replace the options for all servers. A URL is short
+   * `dispatcher`, `era`, `limits`, `listen` and `timeoutMs`, which replace the options for all servers. A URL is short
    * for `{ url }`.
    */
   readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>

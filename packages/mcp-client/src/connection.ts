@@ -14,6 +14,7 @@ import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/server-directory.ts'
 import type { SessionTransport } from './generation.ts'
 import { notExecuted } from './errors.ts'
+import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import { outsideRun } from './run-scope.ts'
 import {
   checkServer,
@@ -160,7 +161,9 @@ async function connectToUrl(
   }
   // Also the headers of a directory, because an error of the transport would not name the server.
   const url = checkServer(owner.server, () => parseServerUrl({ url: mcpUrl, headers: found }))
-  const { timeouts, limits, reconnect } = options
+  const { limits, listen, reconnect, handshakeMs = DEFAULT_HANDSHAKE_MS } = options
+  // A server that never answers the probe still has most of the time for its handshake.
+  const timeouts = { probeMs: handshakeMs / 4, ...options.timeouts }
   const sessionInfo = await sessionInfoFor(server, setup, signal)
   const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
   const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
@@ -178,6 +181,7 @@ async function connectToUrl(
       traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
       timeouts,
       limits,
+      listen,
       reconnect,
     },
     owner,

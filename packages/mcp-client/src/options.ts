@@ -25,7 +25,7 @@ export const DEFAULT_HANDSHAKE_MS = 30_000
  */
 export interface McpClientOptions extends Pick<
   StreamableHttpTransportOptions,
-  'dispatcher' | 'era' | 'limits' | 'reconnect' | 'timeouts' | 'traceContext'
+  'dispatcher' | 'era' | 'limits' | 'listen' | 'reconnect' | 'timeouts' | 'traceContext'
 > {
   /** Name of the server in errors, logs and spans. @default its slug, its name, its URL without query, or its program */
   readonly label?: string | undefined
@@ -94,10 +94,17 @@ export type AuthProviderOf = (
 /** Options of one server, where several servers are configured together. */
 export type PerServerOptions = Pick<
   McpClientOptions,
-  'authProvider' | 'dispatcher' | 'era' | 'handshakeMs' | 'label' | 'limits' | 'timeoutMs'
+  | 'authProvider'
+  | 'dispatcher'
+  | 'era'
+  | 'handshakeMs'
+  | 'label'
+  | 'limits'
+  | 'listen'
+  | 'timeoutMs'
 >
 
-const { authProvider, era, dispatcher, timeouts, limits, reconnect, traceContext } =
+const { authProvider, era, dispatcher, timeouts, limits, listen, reconnect, traceContext } =
   transportOptionChecks
 
 const scopeChecks: Checks<SessionScope> = {
@@ -154,6 +161,7 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   dispatcher,
   timeouts,
   limits,
+  listen,
   reconnect,
 }
 

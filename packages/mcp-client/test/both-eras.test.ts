@@ -307,3 +307,11 @@ test('uses the era that the session of one scope has found for all other scopes'
   expect(server.sessions).toHaveLength(3)
   expect(server.count('server/discover')).toBe(1)
 })
+
+test('opens no listening stream with listen: false', async () => {
+  await using server = await startLegacyServer()
+  await using client = new McpClient({ url: server.url }, { listen: false })
+  await client.ping()
+  await client.ping()
+  expect(server.received.filter(({ httpMethod }) => httpMethod === 'GET')).toEqual([])
+})

@@ -75,7 +75,8 @@ describe('the response to a probe shows a legacy server', () => {
     await using client = clientOf(probed.proxy)
     await client.handshake()
     expect(client.transport).toMatchObject({ era: 'legacy', protocolVersion: '2025-11-25' })
-    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 1])
+    const { probes = 1 } = form
+    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([probes, 1])
     await expect(client.request('ping')).resolves.toMatchObject({ result: {} })
     const { orphanSessionId } = form
     if (orphanSessionId === undefined) return
@@ -482,10 +483,10 @@ describe('a cancelled initialize', () => {
 
   test('gives the probe its own time limit', async () => {
     await using server = await startScriptedServer({ 'server/discover': { end: 'hang' } })
-    await using client = clientOf(server, { timeouts: { probeMs: 50 } })
+    await using client = clientOf(server, { era: 'modern', timeouts: { probeMs: 50 } })
     expect(failureIn(await client.handshake())).toMatchObject({
       code: 'TIMEOUT',
-      message: expect.stringContaining('50 ms'),
+      message: expect.stringMatching(/50 ms to server\/discover.*era: 'legacy'/),
     })
     await server.waitFor(({ end }) => end === 'client-gone')
     expect(server.received).toHaveLength(1)

@@ -17,6 +17,8 @@ export interface ProbeForm {
    * too, the client reports this error.
    */
   readonly firstErrorWins?: true | undefined
+  /** Number of probes until the era counts as known. @default 1 */
+  readonly probes?: number | undefined
   /** The answer has this session id, which the client must not use. */
   readonly orphanSessionId?: string | undefined
 }
@@ -137,8 +139,8 @@ export const probeForms: Readonly<Record<ProbeFormName, ProbeForm>> = {
   '401-32601': failure(401, notFound, { 'www-authenticate': 'Bearer error="invalid_token"' }),
   '403': failure(403, page, html),
   '403-32022': failure(403, unsupported('2025-11-25')),
-  '500': retry(500),
-  '500-32603': retry(500, error(-32603, 'Internal error')),
+  '500': { ...legacy(500), probes: 3 },
+  '500-32603': { ...legacy(500, error(-32603, 'Internal error')), probes: 3 },
   '502-html': retry(502, page, html),
   '503-retry-after': retry(503, 'Starting', soon),
   '408': retry(408, 'Too late', soon),
@@ -161,6 +163,6 @@ export const probeForms: Readonly<Record<ProbeFormName, ProbeForm>> = {
   '200-sse-empty': legacy(200, undefined, stream),
   '202': legacy(202),
   '204': legacy(204),
-  'no-answer': { answer: 'hang', verdict: 'error' },
+  'no-answer': { answer: 'hang', verdict: 'legacy' },
   reset: { answer: 'reset-before', verdict: 'error' },
 }

@@ -109,13 +109,14 @@ export class ServerClients {
     entry: McpToolsServerConfig,
     { isOneSession, mode }: CallContexts,
   ): McpClient {
-    const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
+    const { authProvider: ownProvider, dispatcher, era, limits, listen, ...others } = entry
     const { handshakeMs, timeoutMs, session: _session, ...server } = others
     const { authProvider: common, addsHeaders, log } = this.#options
     const authProvider: typeof common =
       ownProvider ??
       (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
-    const own = { label: name, authProvider, dispatcher, era, limits, handshakeMs, timeoutMs }
+    const limited = { dispatcher, era, limits, listen, handshakeMs, timeoutMs }
+    const own = { label: name, authProvider, ...limited }
     const config = withRunHeaders(server, addsHeaders)
     // One session for all calls needs no scope function, and is not closed when it is idle.
     const scope = mode === 'run' ? scopeInRun : currentScope

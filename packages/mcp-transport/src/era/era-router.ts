@@ -304,13 +304,19 @@ export class EraRouter implements Router {
       }
       case 'legacy': {
         const { evidence, offered } = verdict
+        // A server that did not answer the probe has not shown its era.
+        const { status = 500 } = evidence ?? { status: 0 }
+        if (era === 'modern' && evidence !== undefined && status >= 500) {
+          return errorAnswer(request.id, evidence)
+        }
         if (era === 'modern') return only(offered ?? ['revisions with sessions'])
         if (refused !== undefined) return refused
         keeper.checkedEra('legacy')
         const answer = await this.#openLegacy(opening)
         if (answer === undefined || 'result' in answer) return answer
         // Signs of a modern server: its first error explains more than the second.
-        if (evidence !== undefined) return errorAnswer(request.id, evidence)
+        const isAnswered = status >= 500 && isByServer(answer)
+        if (evidence !== undefined && !isAnswered) return errorAnswer(request.id, evidence)
         return offered === undefined ? answer : only(offered)
       }
       case 'incompatible':

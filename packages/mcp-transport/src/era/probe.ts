@@ -67,7 +67,9 @@ export async function detectEra(options: ProbeOptions): Promise<ProbeVerdict> {
       const ms = getProbeDelayMs(retries++, verdict.error.retryAfterMs)
       await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe fails if aborted
     } else {
-      return verdict
+      // Servers that fail at an unknown method answer it with 500 (csharp-sdk #1765).
+      const isInternal = verdict.kind === 'later' && verdict.error.status === 500
+      return isInternal ? { ...LEGACY, evidence: verdict.error } : verdict
     }
   }
 }
@@ -90,6 +92,11 @@ export function probeVerdict(outcome: PostOutcome, url: string): ProbeVerdict {
   if (outcome.kind !== 'answered') {
     const { error } = outcome
     const { code, status } = error
+    // Some servers with sessions never answer an unknown method (rust-sdk #1142, #1149).
+    if (outcome.kind === 'failed' && code === 'TIMEOUT' && status === undefined) {
+      const message = `${error.message} to server/discover. If the server has sessions, set era: 'legacy'`
+      return { ...LEGACY, evidence: error.with({ message }) }
+    }
     const isCut = outcome.kind === 'failed' && (code === 'OUTCOME_UNKNOWN' || code === 'TIMEOUT')
     return status === undefined || isCut ? { kind: 'error', error } : refusedVerdict(status, error)
   }
