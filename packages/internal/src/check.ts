@@ -212,7 +212,7 @@ function joined(path: string, key: string): string {
 }
 
 const MAX_SHOWN = 40
-/** Nobody reads a longer list in an error. */
+/** A longer list makes an error hard to read. */
 const MAX_LISTED = 12
 
 function cut(value: string): string {

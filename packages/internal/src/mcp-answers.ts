@@ -1,11 +1,11 @@
-// What MCP servers of other people are known to send, made into what the specification says, before a schema sees it.
+// Repairs messages of MCP servers before a schema sees them, in the forms that servers are known to send.
 // PHP sends `[]` for an empty object, and objects with numbered keys for lists; Kotlin, Go, Python and C# send `null` for
 // what is absent. Reported for example in kotlin-sdk#581, Wazuh-MCP-Server#59, data-api-builder#3599, novamira#82.
 import { isRecord } from './is-record.ts'
 
 type Fields = Record<string, unknown>
 
-/** What was parsed from JSON belongs to the reader, so it may be changed. */
+/** Narrows the type. A value that was parsed from JSON belongs to the reader, so it may be changed. */
 function isObject(value: unknown): value is Fields {
   return isRecord(value)
 }

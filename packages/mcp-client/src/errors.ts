@@ -59,7 +59,7 @@ export class McpClientError extends Error {
   readonly outcome: OperationOutcome | undefined
   /** Delay that an overloaded server requested, in milliseconds. */
   readonly retryAfterMs: number | undefined
-  /** What the server sent as the result, if `outcome` is `executed`. */
+  /** The result as the server sent it, if `outcome` is `executed`. */
   readonly result: unknown
   /** End of the standard error of a server on stdio, without its secrets. */
   readonly stderr: string | undefined

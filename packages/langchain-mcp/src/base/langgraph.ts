@@ -1,4 +1,4 @@
-// What the package reads from LangGraph. Its public API serves wherever it can; the inner names that are needed
+// Reads LangGraph. Its public API serves wherever it can; the inner names that are needed
 // besides are here and in no other file. Each has a test that it exists, and an answer that is safe without it.
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { isRecord } from '@x/internal'
@@ -66,7 +66,7 @@ export interface CheckpointSaver {
   ): Promise<unknown>
 }
 
-/** What only inner names of LangGraph tell about a task. */
+/** Facts about a task that only inner names of LangGraph give. */
 export interface InnerNames {
   /** False if the graph has no checkpointer. True if that is not known: LangGraph refuses an interrupt then. */
   readonly canInterrupt: boolean
@@ -218,7 +218,7 @@ function taskWith(task: TaskWrites, channel: string, value: unknown): TaskWrites
   }
 }
 
-/** LangGraph 1.7 and newer write an array, older ones an object. Anything else is no interrupt that can be read. */
+/** LangGraph 1.7 and newer write an array, older ones an object. Another form has no interrupt. */
 function interruptsIn(write: unknown): readonly StoredInterrupt[] {
   return [write]
     .flat()

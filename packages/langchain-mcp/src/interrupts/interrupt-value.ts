@@ -4,7 +4,7 @@ import type { InputRequest } from '@x/mcp-transport'
 import { SchemaCheck } from '@x/internal/schema-check'
 
 /**
- * What became of an answer. `unusable`: its content does not fit; `other question`: its key was that of another
+ * Verdict about an answer. `unusable`: its content does not fit; `other question`: its key was that of another
  * question; `not shown` and `which one?`: it had no key, and the question was new, or several calls waited.
  */
 export type AnswerVerdict = 'ok' | 'unusable' | 'other question' | 'not shown' | 'which one?'
@@ -15,7 +15,7 @@ interface ServerInterrupt {
   readonly key: string
   /** The id of the model's call, with a number if the model used the id again in one node. */
   readonly call: string
-  /** What became of earlier answers for this call, for this package. It contains none of them. */
+  /** Verdicts about earlier answers for this call, for this package. They contain no answer. */
   readonly history: readonly AnswerVerdict[]
   /** Slug of the server, else its name. */
   readonly server: string
