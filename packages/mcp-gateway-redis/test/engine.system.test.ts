@@ -142,7 +142,9 @@ async function newWorld(
     },
     async example() {
       const compose = await readFile(new URL('compose.yaml', EXAMPLE), 'utf8')
-      const commands = [...compose.matchAll(/command: npx mcp-gateway (\w+) gateway.yaml(.*)/g)]
+      const commands = [
+        ...compose.matchAll(/command: node \S+mcp-gateway (\w+) gateway.yaml([^#\n]*)/g),
+      ]
       const started = await Promise.all(
         commands.flatMap(([, name = '', flags = '']) => {
           return [1, 2].map(() => command(name, ...flags.split(' ').filter(Boolean)))
@@ -568,14 +570,17 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     await using store = redisStore({ url: redis?.url, prefix: world.prefix })
     /** Waits until these tasks name the tasks of the agent, and have been executed so often. */
     const untilAttempt = (attempt: number, ...taskIds: readonly string[]): Promise<unknown> =>
-      vi.waitUntil(async () => {
-        const tasks = (await store.records.list('task:')).map(({ value }) => value as Json)
-        const isDone = (id: string): boolean =>
-          tasks.some((task) => {
-            return task['taskId'] === id && task['attempt'] === attempt && 'remote' in task
-          })
-        return taskIds.every(isDone)
-      })
+      vi.waitUntil(
+        async () => {
+          const tasks = (await store.records.list('task:')).map(({ value }) => value as Json)
+          const isDone = (id: string): boolean =>
+            tasks.some((task) => {
+              return task['taskId'] === id && task['attempt'] === attempt && 'remote' in task
+            })
+          return taskIds.every(isDone)
+        },
+        { timeout: SLOW },
+      )
     const a2a = agent.url
     const web = await world.listen({ a2a })
     const first = await world.work({ a2a })
