@@ -35,14 +35,17 @@ local function remove(key)
 end
 `
 
-/** Function that appends an event to a log, or replaces the log by it. Returns the id of the new entry. */
+/**
+ * Function that appends an event to a log, or replaces the log by it. Returns the id of the new entry. A log ends with its
+ * head: Redis before 7.2 may keep the stream for a millisecond longer.
+ */
 const APPEND = `
 local function append(stream, head, content, isLast, maxEvents, ttl, header, isNew)
-  if isNew == '1' then
+  if isNew == '1' then redis.call('DEL', head) end
+  if redis.call('PEXPIRE', head, ttl) == 0 then
+    redis.call('SET', head, header, 'PX', ttl)
     redis.call('XTRIM', stream, 'MAXLEN', 0)
-    redis.call('DEL', head)
   end
-  if redis.call('PEXPIRE', head, ttl) == 0 then redis.call('SET', head, header, 'PX', ttl) end
   local before = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
   local id = redis.call('XADD', stream, 'MAXLEN', maxEvents, '*',
     'text', content, 'last', isLast, 'before', before and before[1] or '0-0')
