@@ -125,6 +125,7 @@ export class McpTool extends StructuredTool {
   override name: string
   override description: string
   readonly #binding: ToolBinding
+  readonly #unchecked: this = this.#withoutCheck((args) => args)
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: McpToolFields) {
@@ -170,11 +171,8 @@ export class McpTool extends StructuredTool {
     const args: unknown = isToolCall(input) ? input.args : input
     const scopedRun = currentRun()
     const { definition, options, origin } = this.#binding
-    const unchecked: this = Object.create(this, {
-      schema: { value: true },
-      // Core would take arguments with a field `type: 'tool_call'` for a call.
-      _call: { value: (_: unknown, ...context: CallContext) => this.#answer(args, ...context) },
-    })
+    // Core would take arguments with a field `type: 'tool_call'` for a call.
+    const unchecked = isToolCall(args) ? this.#withoutCheck(() => args) : this.#unchecked
     try {
       return await super.invoke.call(unchecked, input, { runName: this.name, ...config })
     } catch (error) {
@@ -192,6 +190,16 @@ export class McpTool extends StructuredTool {
     }
   }
 
+  /** Returns this tool for core, whose check then passes. An object for each call would take a fifth of its time. */
+  #withoutCheck(argsOf: (given: unknown) => unknown): this {
+    return Object.create(this, {
+      schema: { value: true },
+      _call: {
+        value: (given: unknown, ...context: CallContext) => this.#answer(argsOf(given), ...context),
+      },
+    })
+  }
+
   protected override _call(args: unknown, ...context: CallContext): Promise<Answer> {
     return this.#answer(args, ...context)
   }
@@ -201,6 +209,12 @@ export class McpTool extends StructuredTool {
       ? patchConfig(givenConfig, { callbacks: runManager.getChild() })
       : givenConfig
     const call = new ToolCall(this.#binding, this.name, config)
+    // Core creates a run for each context, which takes as long as the call. Without these values, code inside has
+    // nothing to read there.
+    const { configurable, store }: ToolRunnableConfig & { readonly store?: unknown } = config
+    if (runManager === undefined && configurable === undefined && store === undefined) {
+      return call.answer(args)
+    }
     // The context of `getConfig()` of LangGraph, and of runnables that are invoked inside.
     return AsyncLocalStorageProviderSingleton.runWithConfig(pickRunnableConfigKeys(config), () =>
       call.answer(args),
