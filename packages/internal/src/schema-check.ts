@@ -85,16 +85,27 @@ interface ValueSize {
 
 /** @throws for a value that JSON cannot hold, or that is nested too deeply */
 function sizeOf(value: unknown): ValueSize {
+  const total = JSON.stringify(value).length
   let text = 0
   let items = 0
   let fields = 0
-  const json = JSON.stringify(value, (name, inner: unknown) => {
-    text = Math.max(text, name.length, typeof inner === 'string' ? inner.length : 0)
-    if (Array.isArray(inner)) items = Math.max(items, inner.length)
-    else if (isRecord(inner)) fields = Math.max(fields, Object.keys(inner).length)
-    return inner
-  })
-  return { total: json.length, text, items, fields }
+  const left: unknown[] = [value]
+  while (left.length > 0) {
+    const inner = left.pop()
+    if (typeof inner === 'string') text = Math.max(text, inner.length)
+    else if (Array.isArray(inner)) {
+      items = Math.max(items, inner.length)
+      for (const item of inner) left.push(item)
+    } else if (isRecord(inner)) {
+      const names = Object.keys(inner)
+      fields = Math.max(fields, names.length)
+      for (const name of names) {
+        text = Math.max(text, name.length)
+        left.push(inner[name])
+      }
+    }
+  }
+  return { total, text, items, fields }
 }
 
 /** Limit of the work of one check. The validator needs about 200 milliseconds for it. */

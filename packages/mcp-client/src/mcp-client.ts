@@ -340,30 +340,45 @@ export class McpClient implements AsyncDisposable {
       readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
     } = {},
   ): Promise<readonly Tool[]> {
-    const method = 'tools/list'
     const { forceRefresh = false, onLeftOut } = options
-    return this.#use({ method }, options, async (lease) => {
-      const { session, options: limits } = lease
-      using deadline = new Deadline(limits.timeoutMs ?? this.timeoutMs, limits.signal)
-      const { signal } = deadline
-      try {
-        const tools = await session.tools.get(
-          (onRequested, shared) => this.#readTools(lease, onRequested, shared),
-          { forceRefresh, signal },
-        )
-        const isNew = !this.#reported.has(tools)
-        if (onLeftOut === undefined) this.#reported.add(tools)
-        for (const tool of session.tools.leftOutOf(tools)) {
-          const { name, reason } = tool
-          if (onLeftOut !== undefined) onLeftOut(tool)
-          else if (isNew) session.log('warning', `tool "${name}" is left out: ${reason}`)
-        }
-        return tools
-      } catch (error) {
-        if (!signal.aborted) throw error
-        throw toOperationError(error, { method, server: this.#label, signal, outcome: 'unknown' })
+    return this.#use({ method: 'tools/list' }, options, async (lease) => {
+      const { session } = lease
+      const { current } = session.tools
+      // A tool of an agent definition compares its list before each call.
+      const tools =
+        forceRefresh || current === undefined
+          ? await this.#requestTools(lease, forceRefresh)
+          : current
+      const isNew = !this.#reported.has(tools)
+      if (onLeftOut === undefined && isNew) this.#reported.add(tools)
+      for (const tool of session.tools.leftOutOf(tools)) {
+        const { name, reason } = tool
+        if (onLeftOut !== undefined) onLeftOut(tool)
+        else if (isNew) session.log('warning', `tool "${name}" is left out: ${reason}`)
       }
+      return tools
     })
+  }
+
+  async #requestTools(lease: Lease, forceRefresh: boolean): Promise<readonly Tool[]> {
+    const { session, options } = lease
+    using deadline = new Deadline(options.timeoutMs ?? this.timeoutMs, options.signal)
+    const { signal } = deadline
+    try {
+      return await session.tools.get(
+        (onRequested, shared) => this.#readTools(lease, onRequested, shared),
+        { forceRefresh, signal },
+      )
+    } catch (error) {
+      if (!signal.aborted) throw error
+      const about = {
+        method: 'tools/list',
+        server: this.#label,
+        signal,
+        outcome: 'unknown',
+      } as const
+      throw toOperationError(error, about)
+    }
   }
 
   /** All resources of the server, from all pages. */

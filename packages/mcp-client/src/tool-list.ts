@@ -71,13 +71,16 @@ export class ToolList {
     return annotations?.readOnlyHint === true || annotations?.idempotentHint === true
   }
 
+  /** The last list, unless the server has announced a change since. */
+  get current(): readonly Tool[] | undefined {
+    return this.#asOf === this.#changes ? this.#tools : undefined
+  }
+
   async get(
     read: ReadTools,
     { forceRefresh, signal }: { readonly forceRefresh: boolean; readonly signal: AbortSignal },
   ): Promise<readonly Tool[]> {
-    if (!forceRefresh && this.#tools !== undefined && this.#asOf === this.#changes) {
-      return this.#tools
-    }
+    if (!forceRefresh && this.current !== undefined) return this.current
     // Joins a request only if its result will be recent enough: a refresh needs a request that starts after it.
     const { asOf } = this.#fetch ?? {}
     const isRecent = !forceRefresh && (asOf === undefined || asOf === this.#changes)

@@ -208,6 +208,10 @@ function textBlock(text: string): ContentBlock.Text {
  */
 function withoutNulls(block: unknown): unknown {
   if (!isRecord(block)) return block
+  const values = Object.values(block)
+  if (block['resource'] === undefined && !values.includes(null) && !values.includes(undefined)) {
+    return block // nearly always
+  }
   const fields = Object.entries(block).filter(([, field]) => field !== null && field !== undefined)
   return Object.fromEntries(
     fields.map(([key, field]) => [key, key === 'resource' ? withoutNulls(field) : field]),
