@@ -291,11 +291,11 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
 
 export interface ToolSettings {
   /**
-   * Offers only tools that match, by the name of the agent, the skill or the tool. A text is compared exactly; a text
-   * with one of `.*+?[]{}()^$|\` is a regular expression.
+   * Offers only tools that match, by the name of the agent, the skill or the tool. A text is compared as a whole and
+   * with case; `*` stands for any text, as in `weather_*`.
    */
   readonly include: readonly string[]
-  /** Leaves out tools that match. Exact text wins over an expression; of two equal matches `exclude` wins. */
+  /** Leaves out tools that match. A text without `*` wins over one with it; of two equal matches `exclude` wins. */
   readonly exclude: readonly string[]
   /** Settings of single tools, by `agent/skill`; for an agent without skills by the agent alone. */
   readonly overrides: Readonly<Record<string, ToolOverride>>

@@ -92,7 +92,7 @@ describe('filters', () => {
     ])
   })
 
-  test.each([{ exclude: ['twin'] }, { exclude: ['^twin$'] }])(
+  test.each([{ exclude: ['twin'] }, { exclude: ['tw*n'] }])(
     'leave a tool out also if another agent wants its name: %j',
     (filter) => {
       const twins = ['a', 'b'].map((id) => agentOf(id, [], { name: 'Twin ' }))

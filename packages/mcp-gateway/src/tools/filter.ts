@@ -1,0 +1,71 @@
+import { GatewayError } from '../errors.ts'
+import type { ToolSettings } from '../options.ts'
+
+/** Decides which skills become tools. */
+export interface ToolFilter {
+  /** Whether a tool with these names is offered: of its agent, of its skill and of the tool. */
+  allows(names: readonly string[]): boolean
+}
+
+const MAX_PATTERN = 256
+/** What only a regular expression contains. Names of agents may have brackets and dots. */
+const EXPRESSION = /^\^|\$$|\.[*+]|\\/
+
+/**
+ * Exact texts decide before globs, and `exclude` before `include`. Agents choose the names, so a glob is matched in
+ * one pass: a regular expression could take minutes for a name that was made for it.
+ *
+ * @throws GatewayError `CONFIG` if a pattern is too long, or a regular expression
+ */
+export function createToolFilter({
+  include,
+  exclude,
+}: Pick<ToolSettings, 'include' | 'exclude'>): ToolFilter {
+  const inside = patternsFrom('include', include)
+  const outside = patternsFrom('exclude', exclude)
+  return {
+    allows(names) {
+      const isMatched = (glob: Glob): boolean => names.some((name) => matches(glob, name))
+      if (names.some((name) => outside.texts.has(name))) return false
+      if (names.some((name) => inside.texts.has(name))) return true
+      if (outside.globs.some(isMatched)) return false
+      return include.length === 0 || inside.globs.some(isMatched)
+    },
+  }
+}
+
+/** The texts around the stars of a pattern: at least two. */
+type Glob = readonly string[]
+
+function patternsFrom(option: string, patterns: readonly string[]) {
+  const texts = new Set<string>()
+  const globs: Glob[] = []
+  for (const [index, pattern] of patterns.entries()) {
+    const path = `tools.${option}[${index}]`
+    const refused = (reason: string) => new GatewayError('CONFIG', `${path} ${reason}`, { path })
+    if (pattern.length > MAX_PATTERN) {
+      throw refused(`has more than ${MAX_PATTERN} characters`)
+    }
+    if (EXPRESSION.test(pattern)) {
+      const example = 'write "weather_*" for all names that begin with "weather_"'
+      throw refused(`is a regular expression (${pattern}), but only * has a meaning: ${example}`)
+    }
+    if (pattern.includes('*')) globs.push(pattern.split('*'))
+    else texts.add(pattern)
+  }
+  return { texts, globs }
+}
+
+function matches(glob: Glob, name: string): boolean {
+  const start = glob[0] ?? ''
+  const end = glob.at(-1) ?? ''
+  if (name === '' || name.length < start.length + end.length) return false
+  if (!name.startsWith(start) || !name.endsWith(end)) return false
+  let at = start.length
+  for (const part of glob.slice(1, -1)) {
+    const found = name.indexOf(part, at)
+    if (found === -1) return false
+    at = found + part.length
+  }
+  return at <= name.length - end.length
+}
