@@ -29,6 +29,7 @@ describe('left out with a reason, and kept in the artifact:', () => {
     ['an empty image', image('', 'image/png'), /of 0 bytes: it is empty/],
     ['an image of spaces', image(' \n', 'image/png'), /it is empty/],
     ['bytes that are no image', image(base64('hello'), 'image/jpeg'), /not of this type/],
+    ['a million of padding', image(`${'='.repeat(1_000_000)}a`, 'image/png'), /not of this type/],
     ['BMP', image(base64('BM data'), 'image/bmp'), /does not take this type/],
     ['TIFF', image(base64('II*\0 data'), 'image/tiff'), /does not take this type/],
     [

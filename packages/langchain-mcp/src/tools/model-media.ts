@@ -70,7 +70,7 @@ export function mediaForModel(block: ContentBlock, projection: SchemaProjection)
     const kind = mediaTypeOf(found)
     return { ...block, type: kind, mimeType: found }
   }
-  const bytes = Math.floor((data.replace(/=+$/, '').length * 3) / 4)
+  const bytes = Buffer.byteLength(data, 'base64')
   return {
     type: 'text',
     text: `[Left out: ${type} (${declared}) of ${bytes} bytes: ${reasonFor(data, accepted.has(declared), found)}. The application has it.]`,
