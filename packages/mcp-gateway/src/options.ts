@@ -157,8 +157,8 @@ export interface HttpSettings {
    * none, and does not limit these callers.
    */
   readonly clientAddress: ClientAddress | undefined
-  /** Larger request bodies are refused with 413. */
-  readonly maxBodyBytes: number
+  /** Larger request bodies are refused with 413. Without it: 4 MiB with `auth`, 1 MiB where everyone may call. */
+  readonly maxBodyBytes: number | undefined
   /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. */
   readonly drainDelayMs: number
   /** Time that calls have to end when the gateway closes. Then they are aborted. */
@@ -203,7 +203,7 @@ const http: Shape<HttpSettings> = {
       { error: '{ header, proxies } or a function' },
     ),
   ),
-  maxBodyBytes: bytes.default(4_194_304),
+  maxBodyBytes: unset(bytes),
   drainDelayMs: ms().default(0),
   shutdownGraceMs: ms().default(10_000),
   metricsPath: unset(path),

@@ -106,6 +106,7 @@ export class Runtime implements AsyncDisposable {
   readonly registry: AgentRegistry
   readonly #options: CheckedOptions
   readonly #limits: Limits
+  readonly #maxBodyBytes: number
   readonly #clock: Clock
   readonly #store: GatewayStore
   readonly #key: Uint8Array
@@ -144,6 +145,7 @@ export class Runtime implements AsyncDisposable {
     const { agents, artifacts, clock = systemClock, http, sources = [], store } = options
     this.#options = options
     this.#clock = clock
+    this.#maxBodyBytes = http.maxBodyBytes ?? (options.auth ? 4 : 1) * 1_048_576
     if (http.metricsPath !== undefined) {
       this.#metrics = gatewayMetrics({
         registry: () => this.registry,
@@ -235,7 +237,7 @@ export class Runtime implements AsyncDisposable {
     this.#listeners = new GatewayListeners({
       auth: options.auth,
       http,
-      maxBodyBytes: http.maxBodyBytes,
+      maxBodyBytes: this.#maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoint: path }),
       isStreamed: (requestPath) => this.#router.isStreamed(requestPath),
       unread: new UnreadBytes(this.#limits),
@@ -247,7 +249,7 @@ export class Runtime implements AsyncDisposable {
   /** Serves a request of any application with `fetch`-shaped requests. Needs no `this`. Never rejects. `context` is passed to `http.clientAddress`. */
   readonly fetch = async (request: Request, context?: unknown): Promise<Response> => {
     void this.#start()
-    const exchange = webExchange(request, this.#options.http.maxBodyBytes)
+    const exchange = webExchange(request, this.#maxBodyBytes)
     return toResponse(await this.#serve(exchange, { context }), request.signal)
   }
 
@@ -419,7 +421,7 @@ export class Runtime implements AsyncDisposable {
 
   #makeRouter(): Router {
     const { artifacts: files, auth, http } = this.#options
-    const { allowedOrigins: origins, maxBodyBytes, metricsPath, path, publicUrl } = http
+    const { allowedOrigins: origins, metricsPath, path, publicUrl } = http
     const admission = new Admission({
       hosts: hostsOf(this.#options),
       origins,
@@ -455,7 +457,7 @@ export class Runtime implements AsyncDisposable {
       admission,
       observer: this.#observer,
       auth,
-      maxBodyBytes,
+      maxBodyBytes: this.#maxBodyBytes,
       registry: this.registry,
       isDraining,
       onError: this.#onError,

@@ -32,6 +32,44 @@ describe('requests that are refused before they are read', () => {
   })
 
   test.each([
+    [{}, 413],
+    [{ auth: bearerAuth('a-token-for-these-tests') }, 200],
+    [{ http: { maxBodyBytes: 4_000_000 } }, 200],
+  ])('takes 1 MiB where everyone may call: %#', async (options, status) => {
+    await using gateway = gatewayOf(options)
+    const authorization = 'Bearer a-token-for-these-tests'
+    const padding = 'x'.repeat(1_048_576)
+    const response = await gateway.fetch(modern('tools/list', { padding }, { authorization }))
+    expect(response.status).toBe(status)
+    await response.text()
+  })
+
+  test.each([
+    ['deep lists', '['.repeat(1_000_000) + ']'.repeat(1_000_000), 'has more than 128 levels'],
+    ['deep objects', `${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`, 'has more than 128 levels'],
+    ['many values', `[${'1,'.repeat(200_000)}1]`, 'has more than 100000 values'],
+  ])('refuses %s before it reads them', async (_, value, excess) => {
+    await using gateway = gatewayOf({ http: { maxBodyBytes: 4_000_000 } })
+    const requests = [
+      post(toolCall(1, 'echo', 'VALUE')),
+      modern('tools/call', { _meta: { value: 'VALUE' } }),
+      initialize(),
+    ]
+    for (const request of requests) {
+      const body = (await request.text())
+        .replace('"VALUE"', value)
+        .replace('"capabilities":{', `$&"x":${value},`)
+      const response = await gateway.fetch(new Request(request, { body }))
+      expect([response.status, await response.json()]).toMatchObject([
+        400,
+        {
+          error: { code: -32_600, message: expect.stringContaining(`the request body ${excess}`) },
+        },
+      ])
+    }
+  })
+
+  test.each([
     ['http://localhost/mcp', 200],
     ['http://evil.example/mcp', 403],
   ])('checks the host of the URL if there is no Host header: %s', async (url, status) => {

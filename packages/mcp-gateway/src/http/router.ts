@@ -3,6 +3,7 @@ import { isJsonContentType } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal, mayUse, slotOwnerOf } from '../internal/principal.ts'
+import { excessOf } from '../internal/text.ts'
 import { EventStream } from '../mcp/event-stream.ts'
 import { isAnyRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
 import {
@@ -168,6 +169,10 @@ export class Router {
     }
     const read = await exchange.readBody()
     if (!read.ok) return this.#unread(read.why)
+    const excess = excessOf(read.text)
+    if (excess !== undefined) {
+      return refused(400, RPC_ERROR.invalidRequest, `Invalid Request: the request body ${excess}`)
+    }
     let body: unknown
     try {
       body = JSON.parse(read.text)

@@ -34,3 +34,41 @@ export function valueFromJson(text: unknown): unknown {
 export function shortened(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${wholeCharacters(text, maxLength - 1)}…`
 }
+
+const MAX_LEVELS = 128
+const MAX_VALUES = 100_000
+
+/**
+ * Returns why a text of JSON is not read, or `undefined`. Each of its values takes time to read and to check, and each
+ * level takes stack: a body of 2 MB could hold up the process for a second.
+ */
+export function excessOf(json: string): string | undefined {
+  let levels = 0
+  let values = 1
+  for (let at = 0; at < json.length; at++) {
+    const sign = json[at]
+    if (sign === '"') {
+      at = endOfText(json, at)
+    } else if (sign === ']' || sign === '}') {
+      levels--
+    } else if (sign === '[' || sign === '{') {
+      if (++levels > MAX_LEVELS) return `has more than ${MAX_LEVELS} levels`
+      values++
+    } else if (sign === ',') values++
+    if (values > MAX_VALUES) return `has more than ${MAX_VALUES} values`
+  }
+  return undefined
+}
+
+/** Returns the place of the quote that ends a text of JSON. */
+function endOfText(json: string, start: number): number {
+  let end = start
+  let escapes: number
+  do {
+    end = json.indexOf('"', end + 1)
+    if (end === -1) return json.length
+    escapes = 0
+    while (json[end - 1 - escapes] === '\\') escapes++
+  } while (escapes % 2 === 1)
+  return end
+}
