@@ -52,6 +52,41 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   })
 })
 
+/** Pays after a breakpoint. */
+function payer() {
+  return new StateGraph(MessagesAnnotation)
+    .addNode('pay', () => ({ messages: [new AIMessage('Paid')] }))
+    .addEdge(START, 'pay')
+    .compile({ checkpointer: new MemorySaver(), interruptBefore: ['pay'] })
+}
+
+test.each(CLIENT_KINDS)('a client %s is asked at a breakpoint', async (kind) => {
+  await using gateway = createGateway({
+    agents: { payer: { graph: payer(), description: 'Pays' } },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  const asked: string[] = []
+  await using client = await connect(kind, url, {
+    answer: (message) => {
+      asked.push(message)
+      return {}
+    },
+  })
+  const result = await client.callTool('payer', 'Pay')
+  expect(asked).toEqual(['The agent stopped before "pay".\nContinue?'])
+  expect(result['content']).toEqual([{ type: 'text', text: 'Paid' }])
+})
+
+test('a breakpoint has the reason needs_input for a client that cannot ask', async () => {
+  await using gateway = createGateway({
+    agents: { payer: { graph: payer(), description: 'Pays' } },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const result = await client.callTool('payer', 'Pay')
+  expect(result['_meta']).toMatchObject({ reason: 'needs_input' })
+})
+
 test('a client that cannot ask a person gets the question as text, and answers by `resume`', async () => {
   const graph = shop()
   await using gateway = createGateway({ agents: { shop: { graph, description: 'Sells' } } })

@@ -288,6 +288,38 @@ test('keeps the thread of a run that asks, and continues it with the answer', as
   expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
 })
 
+test.each([
+  ['a breakpoint of LangGraph for Python', { next: ['tools'], tasks: [] }, 'before "tools"'],
+  ['a breakpoint of a thread that cannot be read', undefined, 'at a breakpoint'],
+])('asks to continue at %s', async (_kind, state, place) => {
+  await using world = await startLangGraphServer({
+    [STREAM]: events(['values', hello], ['updates', { __interrupt__: [] }]),
+    ...(state && { 'GET /threads/t1/state': json(state) }),
+  })
+  await using at = await started(world.url)
+  const asked = (await all(at.source.run(callOf(at.agentId)))).at(-1)
+  const message = `The agent stopped ${place}.\nContinue?`
+  expect(asked).toMatchObject({ type: 'asked', questions: [{ message }] })
+  if (asked?.type !== 'asked') return
+  world.routes[STREAM] = events(['values', hello])
+  const answers = { 0: { action: 'accept', content: { answer: true } } } as const
+  await all(at.source.run(callOf(at.agentId, { resume: { state: asked.state, answers } })))
+  const { body } = world.received.findLast(({ line }) => line === STREAM) ?? {}
+  expect(body).toMatchObject({ input: null })
+  expect(body).not.toHaveProperty('command')
+})
+
+test('reads the state and the questions that LangGraph for Python sends together', async () => {
+  const interrupts = [{ id: 'f3fc6cde1fe7734b6705036f31d3bd04', value: 'Which size?' }]
+  const stopped = { __interrupt__: interrupts }
+  await using world = await startLangGraphServer({
+    [STREAM]: events(['updates', stopped], ['values', { ...hello, ...stopped }]),
+  })
+  await using at = await started(world.url)
+  const asked = (await all(at.source.run(callOf(at.agentId)))).at(-1)
+  expect(asked).toMatchObject({ type: 'asked', questions: [{ message: 'Which size?' }] })
+})
+
 test('fails once for a run that fails at the server or cannot be sent', async () => {
   await using world = await startLangGraphServer({
     [STREAM]: events(['error', { error: 'ValueError', message: 'secret' }]),

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
 import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
@@ -13,9 +12,17 @@ import type {
   AgentUpdate,
   JsonSchema,
 } from './agent.ts'
-import { askedFrom, openInterruptsOf, resumeOf, threadStateFrom } from './langgraph/interrupts.ts'
-import { argumentStateOf, messageStateOf, outputOf, readChunk } from './langgraph/messages.ts'
-import type { GraphEnd } from './langgraph/messages.ts'
+import { endingOf, UNREAD } from './langgraph/ending.ts'
+import {
+  isStopAnswer,
+  openInterruptsOf,
+  resumeOf,
+  STOPPED,
+  threadStateFrom,
+  waitsForAnswer,
+} from './langgraph/interrupts.ts'
+import { argumentStateOf, messageStateOf } from './langgraph/messages.ts'
+import { newEnd, readChunk, type GraphEnd } from './langgraph/stream.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -148,8 +155,12 @@ class LangGraphServerSource implements AgentSource {
     }
     signal.addEventListener('abort', onAbort, { once: true })
     try {
-      const end: GraphEnd = { state: undefined, interrupts: [] }
+      const end = newEnd()
       if (joined === undefined) {
+        if (call.resume !== undefined && isStopAnswer(call.resume)) {
+          yield STOPPED
+          return
+        }
         const name = randomUUID()
         // Before the run exists: another process finds it by its name, whenever this one dies.
         await remote?.store({ thread, isConversation, interrupts: [], run: name })
@@ -183,13 +194,19 @@ class LangGraphServerSource implements AgentSource {
           yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
           return
         }
+        end.isBegun = true // the beginning of its stream has passed
         yield* this.#follow(client, { thread, runId, signal }, end)
       }
       signal.throwIfAborted()
-      const isAsking = end.interrupts.length > 0
-      isKept ||= isAsking
-      if (isAsking) yield askedFrom(end.interrupts, { thread, isConversation })
-      else yield* answerFrom(end.state)
+      const state = async () => {
+        const read = client.threads.getState(thread, undefined, { subgraphs: true, signal })
+        // The thread is at the server, and can continue.
+        return end.interrupts.length > 0 ? read : read.catch(() => UNREAD)
+      }
+      for await (const update of endingOf({ end, reader: { state }, thread, isConversation })) {
+        isKept ||= waitsForAnswer(update)
+        yield update
+      }
     } catch (error) {
       signal.throwIfAborted()
       if (isUnknownRun(error) && runId !== undefined) {
@@ -230,9 +247,13 @@ class LangGraphServerSource implements AgentSource {
     if (status === 'error' || status === 'timeout') throw new RunError({ error: status })
     const snapshot = await client.threads.getState(thread, undefined, { signal })
     end.state = snapshot.values
-    end.interrupts = await openInterruptsOf({ ...snapshot }, async () => undefined)
-    const isCancelled = status === 'interrupted' && end.interrupts.length === 0
-    if (isCancelled) throw new RunError({ error: 'The run was cancelled at the server' })
+    end.interrupts = await openInterruptsOf({ ...snapshot })
+    // Some servers report a run that stopped as a success. A cancelled run has no interrupts either.
+    const isStopped =
+      end.interrupts.length > 0 || (status === 'success' && snapshot.next?.length > 0)
+    end.isStopped ||= isStopped
+    if (status === 'interrupted' && !end.isStopped)
+      throw new RunError({ error: 'The run was cancelled at the server' })
   }
 
   /** Returns the id of a run. `undefined` if the server does not know the run. */
@@ -491,7 +512,10 @@ async function threadFor(call: AgentCall, { threads }: Client): Promise<string> 
 
 /** @returns `undefined` if the assistant takes arguments, and the message fits none of them */
 async function payloadOf({ agent }: RemoteAssistant, call: AgentCall) {
-  if (call.resume !== undefined) return { command: { resume: resumeOf(call.resume) }, input: null }
+  if (call.resume !== undefined) {
+    const resume = resumeOf(call.resume)
+    return { input: null, ...(resume !== undefined && { command: { resume } }) }
+  }
   const skill = agent.skills.find(({ id }) => id === call.skillId)
   if (skill?.inputSchema === undefined) {
     return { input: { ...(await messageStateOf(call.input, call.signal)) } }
@@ -509,7 +533,7 @@ function configurableOf({ runId, skillId, principal }: AgentCall): Record<string
 function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
   if (event === 'error') throw new RunError(data)
   const [mode, ...path] = event.split('|')
-  return readChunk([path, mode, isRecord(data) || Array.isArray(data) ? data : undefined], end)
+  return readChunk([path, mode, data], end)
 }
 
 /** A run that failed at the server. Its cause, for the log, has the class and the message that the server sent. */
@@ -520,12 +544,6 @@ class RunError extends Error {
     const cause = new Error(texts.join(': ') || 'The server sent no reason')
     super('The run failed at the server', { cause })
   }
-}
-
-function* answerFrom(state: unknown): Generator<AgentUpdate> {
-  const { text, structured, files = [] } = outputOf(state)
-  for (const file of files) yield { type: 'file', file }
-  yield { type: 'done', text, structured }
 }
 
 /** An assistant of the server, as an agent. */

@@ -52,7 +52,7 @@ function write(level: string, message: string, { stack, ...details }: LogDetails
   process.stderr.write(`${lines.filter((line) => line !== undefined).join('\n')}\n`)
 }
 
-/** Writes warnings, failed runs, and runs that do not stop to a logger. */
+/** Writes warnings, failed runs, runs without output, and runs that do not stop to a logger. */
 export function loggerObserver(
   logger: GatewayLogger,
 ): Required<Pick<GatewayObserver, 'runEvent' | 'warned'>> {
@@ -65,6 +65,11 @@ export function loggerObserver(
       const { runId, tool, agentId: agent } = event
       if (event.type === 'orphaned') {
         logger.warn('A run did not stop when it was told to', { runId, tool, agent })
+      } else if (event.type === 'empty') {
+        logger.warn(
+          'A run finished without output. If its answer is in another part of the state of a graph, give the agent an "output" function',
+          { runId, tool, agent },
+        )
       } else if (event.type === 'failed') {
         const { error, traceId } = event
         logger.error('A run failed', {

@@ -13,6 +13,8 @@ export type RunEvent =
       /** W3C trace id, if the call has a trace. */
       readonly traceId?: string | undefined
     } & RunNames)
+  /** The agent finished, and left nothing that its caller could get. */
+  | ({ readonly type: 'empty' } & RunNames)
   /** The agent did not stop when it was cancelled, and may still cause costs. */
   | ({ readonly type: 'orphaned' } & RunNames)
 

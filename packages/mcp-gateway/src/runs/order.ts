@@ -155,7 +155,10 @@ interface EarlierExecution {
 }
 
 export type RunEnding =
-  | Extract<ToolOutcome, { type: 'result' }>
+  | (Extract<ToolOutcome, { type: 'result' }> & {
+      /** The agent finished without output. @default false */
+      readonly isEmpty?: boolean
+    })
   | ({
       readonly type: 'asked'
       readonly questions: readonly Question[]

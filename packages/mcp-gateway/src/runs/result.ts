@@ -40,7 +40,12 @@ export async function runAgent(
 ): Promise<RunEnding> {
   const { tool } = run.execution
   const final = await run.listen(source, thread)
-  if (final.type === 'done') return { type: 'result', result: await toResult(run, final) }
+  if (final.type === 'done') {
+    const result = await toResult(run, final)
+    const [only, ...others] = result.content
+    const isEmpty = others.length === 0 && only?.type === 'text' && only.text === NO_OUTPUT
+    return { type: 'result', result, ...(isEmpty && { isEmpty }) }
+  }
   if (final.type === 'failed') {
     const { reason, isCancelled = false, isUnknown = false } = final
     if (isUnknown) throw new RunFailure('outcome_unknown', reason)

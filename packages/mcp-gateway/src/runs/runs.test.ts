@@ -148,9 +148,12 @@ test('stops an agent that never pauses at its time limit', async () => {
   expect(metaOf(outcome)).toMatchObject({ reason: 'timeout' })
 })
 
-test('says that the agent finished without output', async () => {
-  await using world = runsOf(() => [{ type: 'done' }])
+test('says that the agent finished without output, and reports it', async () => {
+  const events: string[] = []
+  const onEvent = ({ type }: { readonly type: string }): void => void events.push(type)
+  await using world = runsOf(() => [{ type: 'done' }], { onEvent })
   expect(textsOf(await callRuns(world.runs, tool, requestOf('Hi')))).toEqual([NO_OUTPUT])
+  expect(events).toEqual(['started', 'empty', 'ended'])
 })
 
 test('returns structured output as text too', async () => {

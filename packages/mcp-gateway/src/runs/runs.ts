@@ -164,7 +164,10 @@ export class Runs {
       )
       feed?.stop({ flush: true })
       outcome = ending.type === 'result' ? 'done' : 'asked'
-      if (ending.type === 'result') return ending
+      if (ending.type === 'result') {
+        if (ending.isEmpty === true) this.#options.onEvent({ type: 'empty', ...run.names })
+        return ending
+      }
       return { ...ending, progress: feed?.count ?? earlier?.progress ?? 0 }
     } catch (error) {
       if (run.isAbandoned) {

@@ -22,7 +22,7 @@ export interface GraphDefinition {
   /**
    * Makes the answer from the final state.
    *
-   * @default text, images, audio and files of the last message of the model, and `structuredResponse`; the whole state, if it has no messages
+   * @default `outputOf`: text, images, audio and files of the last message of the model, or what stands for an empty one; `structuredResponse`; files of deep agents; the whole state, if it has no messages
    */
   readonly output?: ((state: GraphState) => GraphOutput | Promise<GraphOutput>) | undefined
   /** Steps after which the graph is stopped. @default the limit of the graph */
@@ -64,6 +64,9 @@ export interface RunnableGraph {
   readonly builder?: unknown
   readonly outputChannels?: unknown
   readonly checkpointer?: unknown
+  readonly interruptBefore?: unknown
+  readonly interruptAfter?: unknown
+  getSubgraphs?(): Iterable<readonly [string, unknown]>
 }
 
 /** A checkpointer, which keeps the threads of a graph. */
@@ -84,6 +87,32 @@ export function threadKeeperOf({ checkpointer }: RunnableGraph): ThreadKeeper | 
 /** Returns whether the graph keeps its threads in the memory of this process. Any copy of LangGraph may have made the checkpointer. */
 export function keepsThreadsHere(graph: RunnableGraph): boolean {
   return /^(?:Memory|InMemory)Saver$/.test(threadKeeperOf(graph)?.constructor.name ?? '')
+}
+
+/** Nodes at which a graph stops, and those of its subgraphs. `*` stands for all. */
+export interface Breakpoints {
+  readonly before: ReadonlySet<string>
+  /** The graph stops after some node. */
+  readonly after: boolean
+}
+
+/** Returns the breakpoints with which a graph and its subgraphs were compiled. */
+export function declaredBreakpoints(graph: RunnableGraph): Breakpoints {
+  const graphs = [graph, ...subgraphsOf(graph)]
+  return {
+    before: new Set(graphs.flatMap(({ interruptBefore }) => namesIn(interruptBefore))),
+    after: graphs.some(({ interruptAfter }) => namesIn(interruptAfter).length > 0),
+  }
+}
+
+function subgraphsOf(graph: RunnableGraph): readonly RunnableGraph[] {
+  const inner = [...(graph.getSubgraphs?.() ?? [])].map(([, each]) => each)
+  return inner.filter(isRunnableGraph).flatMap((each) => [each, ...subgraphsOf(each)])
+}
+
+function namesIn(value: unknown): readonly string[] {
+  if (value === '*') return ['*']
+  return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : []
 }
 
 function isThreadKeeper(value: unknown): value is ThreadKeeper {

@@ -9,6 +9,10 @@ export interface GraphInterrupt {
   readonly value?: unknown
   /** Number of answers that its node has had before. All questions of a node have the same id. @default 0 */
   readonly answered?: number | undefined
+  /** Question of a breakpoint (`interruptBefore`, `interruptAfter`), which has no value and no id. */
+  readonly breakpoint?: string | undefined
+  /** Ids of the checkpoints at a breakpoint. */
+  readonly checkpoints?: readonly string[] | undefined
 }
 
 type Values = Readonly<Record<string, unknown>>
@@ -28,14 +32,23 @@ const CANCELLED: Answer = { action: 'cancel' }
  * server; a page to visit; a human review, which is an action and the decisions to choose from; text;
  * `{ message, schema }`; `{ message, choices }` or a list of choices. Other values are shown as JSON.
  */
-export function askingOf({ value }: GraphInterrupt, index: number): Asking {
+export function askingOf({ breakpoint, value }: GraphInterrupt, index: number): Asking {
   const id = String(index)
+  if (breakpoint !== undefined) {
+    return { questions: [{ id, message: breakpoint, schema: CONTINUE }], resume: () => undefined }
+  }
   return (
     relayedAsking(value, id) ??
     authorizationAsking(value, id) ??
     reviewAsking(value, id) ??
     plainAsking(value, id)
   )
+}
+
+/** To accept the form is to continue, also without the field. */
+const CONTINUE: JsonSchema = {
+  type: 'object',
+  properties: { answer: { type: 'boolean', title: 'Continue?', default: true } },
 }
 
 /** A form without fields: the answer is only that it is done. */
@@ -247,6 +260,8 @@ const interruptShape = z.object({
   id: z.string().optional().catch(undefined),
   value: z.unknown().optional(),
   answered: z.number().optional().catch(undefined),
+  breakpoint: z.string().optional().catch(undefined),
+  checkpoints: z.array(z.string()).optional().catch(undefined),
 })
 
 const threadStateShape = z.object({
@@ -265,12 +280,7 @@ export function askedFrom(
   interrupts: readonly GraphInterrupt[],
   { thread, isConversation }: Omit<ThreadState, 'interrupts'>,
 ): AgentUpdate {
-  const stopped = interrupts.map(({ id, value, answered }) => ({
-    id,
-    value,
-    ...(answered !== undefined && { answered }),
-  }))
-  const state = { thread, interrupts: stopped, ...(isConversation && { isConversation }) }
+  const state = { thread, interrupts, ...(isConversation && { isConversation }) }
   const [first] = interrupts
   const url = authorizationFrom(first?.value)
   if (url !== undefined && interrupts.length === 1) return { type: 'authorization', url, state }
@@ -281,15 +291,20 @@ export function askedFrom(
   }
 }
 
+/** Returns whether a run needs its thread after this update, because it waits for an answer. */
+export function waitsForAnswer(update: AgentUpdate): boolean {
+  return update.type === 'asked' || (update.type === 'authorization' && update.state !== undefined)
+}
+
 /**
  * Returns the interrupts of a thread that the thread has not passed.
  *
  * @param snapshot what `graph.getState()` returned, with its subgraphs
- * @param readCheckpoint returns a checkpoint with the writes of the tasks after it
+ * @param readCheckpoint returns a checkpoint with the writes of the tasks after it. @default no answers are counted
  */
 export async function openInterruptsOf(
   { config, tasks }: Values,
-  readCheckpoint: (config: unknown) => Promise<unknown>,
+  readCheckpoint: (config: unknown) => Promise<unknown> = async () => undefined,
 ): Promise<readonly GraphInterrupt[]> {
   if (!Array.isArray(tasks)) return []
   const open = tasks.filter(isRecord).map(async (task) => {
@@ -320,16 +335,35 @@ export function interruptsFrom(value: unknown): readonly GraphInterrupt[] {
   return value.flatMap((one) => interruptShape.safeParse(one).data ?? [])
 }
 
+/** End of a run whose caller does not want to pass a breakpoint. */
+export const STOPPED: AgentUpdate = {
+  type: 'failed',
+  reason: 'It stopped at its breakpoint, because the answer was not to continue.',
+  isCancelled: true,
+}
+
+/** Returns whether the answer to a breakpoint is not to continue. */
+export function isStopAnswer({ state, answers }: Resume): boolean {
+  const interrupts = threadStateFrom(state)?.interrupts ?? []
+  return interrupts.some(({ breakpoint }, index) => {
+    const answer = answers[String(index)]
+    return (
+      breakpoint !== undefined && answer?.action === 'accept' && answer.content['answer'] === false
+    )
+  })
+}
+
 /**
  * Makes the value of `Command({ resume })`: by the ids of the interrupts, if they have ids.
  *
  * @param open leaves out all other interrupts. @default all are open
- * @returns `undefined` if none is open
+ * @returns `undefined` if none is open: the graph continues with `null`, as after a breakpoint
  */
 export function resumeOf({ state, answers }: Resume, open?: readonly GraphInterrupt[]): unknown {
   const interrupts = threadStateFrom(state)?.interrupts ?? []
   const texts = open?.map((each) => canonicalJson(each)) // the state was stored as JSON
   const values = interrupts.flatMap((interrupt, index) => {
+    if (interrupt.breakpoint !== undefined) return []
     if (texts?.includes(canonicalJson(interrupt)) === false) return []
     return [[interrupt.id, askingOf(interrupt, index).resume(answers)] as const]
   })

@@ -238,6 +238,43 @@ test('fails with a reason if a graph asks without a checkpointer', async () => {
   ])
 })
 
+test('fails with a reason if a graph stops at a breakpoint without a checkpointer', async () => {
+  const graph = talking(() => 'Hello').compile({ interruptBefore: ['answer'] })
+  const updates = await updatesOf({ graph, description: '' })
+  expect(updates.at(-1)).toEqual({
+    type: 'failed',
+    reason: expect.stringMatching(/breakpoint .*has no checkpointer/),
+  })
+})
+
+test.each<[string, { interruptBefore?: ['act']; interruptAfter?: ['plan'] }]>([
+  ['before a node', { interruptBefore: ['act'] }],
+  ['after a node', { interruptAfter: ['plan'] }],
+])('asks again for a breakpoint %s at which an earlier process died', async (_kind, at) => {
+  let plans = 0
+  let acts = 0
+  const checkpointer = new MemorySaver()
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('plan', () => ({ messages: [new AIMessage(`Plan ${++plans}`)] }))
+    .addNode('act', () => ({ messages: [new AIMessage(`Act ${++acts}`)] }))
+    .addEdge(START, 'plan')
+    .addEdge('plan', 'act')
+    .compile({ checkpointer, ...at })
+  const definition = { graph, description: '' }
+  const lastOf = async (over: Partial<AgentCall>) => (await updatesOf(definition, over)).at(-1)
+  await lastOf({ attempt: 1 }) // its process dies before the question is stored
+  const asked = await lastOf({ attempt: 2 })
+  if (asked?.type !== 'asked') throw new Error('It did not ask')
+  expect([plans, acts]).toEqual([1, 0])
+  const answers = { '0': { action: 'accept' as const, content: { answer: true } } }
+  const resume = { state: asked.state, answers }
+  expect(await lastOf({ attempt: 2, resume })).toMatchObject({ type: 'done', text: 'Act 1' })
+  checkpointer.storage = {}
+  const lost = lastOf({ resume })
+  await expect(lost).rejects.toMatchObject({ reason: 'outcome_unknown' })
+  expect([plans, acts]).toEqual([1, 1])
+})
+
 test('stops a cancelled graph, and deletes its thread', async () => {
   const checkpointer = new MemorySaver()
   const isThere = deferred()

@@ -7,13 +7,28 @@ import { withDeadline } from '../../internal/timers.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
 import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
 import { graphsFromConfig } from './config.ts'
-import { graphChecks, isRunnableGraph, keepsThreadsHere, threadKeeperOf } from './definition.ts'
+import {
+  declaredBreakpoints,
+  graphChecks,
+  isRunnableGraph,
+  keepsThreadsHere,
+  threadKeeperOf,
+} from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
-import { askedFrom, openInterruptsOf, resumeOf, threadStateFrom } from './interrupts.ts'
+import { breakpointsOf, checkpointsOf, endingOf } from './ending.ts'
+import {
+  askedFrom,
+  isStopAnswer,
+  openInterruptsOf,
+  resumeOf,
+  STOPPED,
+  threadStateFrom,
+  waitsForAnswer,
+} from './interrupts.ts'
 import type { GraphInterrupt } from './interrupts.ts'
-import { argumentStateOf, messageStateOf, outputOf, readChunk, STREAM_MODES } from './messages.ts'
-import type { GraphEnd } from './messages.ts'
+import { argumentStateOf, messageStateOf } from './messages.ts'
 import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
+import { newEnd, readChunk, STREAM_MODES } from './stream.ts'
 
 export interface LangGraphSourceOptions {
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
@@ -104,6 +119,12 @@ class LangGraphSource implements AgentSource {
         `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
       )
     }
+    const { after, before } = declaredBreakpoints(graph)
+    if (!graph.checkpointer && (after || before.size > 0)) {
+      listener.warned(
+        `The graph "${agent.name}" has breakpoints and no checkpointer: a call that reaches one fails. Compile it with a checkpointer, or without interruptBefore and interruptAfter`,
+      )
+    }
     if (definition.input !== undefined || skillsOf(agent).every(({ inputSchema }) => inputSchema))
       return
     const defect = messageDefectOf(graph)
@@ -127,9 +148,7 @@ class LangGraphSource implements AgentSource {
     let isKept = call.thread !== undefined || attempt !== undefined
     try {
       for await (const update of updatesOf(loaded, call, thread)) {
-        // A run that waits for an answer needs its thread.
-        const { type } = update
-        isKept ||= type === 'asked' || (type === 'authorization' && update.state !== undefined)
+        isKept ||= waitsForAnswer(update)
         yield update
       }
     } finally {
@@ -194,14 +213,24 @@ async function* updatesOf(
 ): AsyncGenerator<AgentUpdate> {
   const { definition, graph } = loaded
   using guard = call.attempt === undefined ? undefined : guardAfterFreeze(call.signal)
-  const end: GraphEnd = { state: undefined, interrupts: [] }
+  const end = newEnd()
+  const isConversation = call.thread !== undefined
   let isStarted = false
   try {
     const isTakenOver = (call.attempt ?? 1) > 1
     if (isTakenOver || call.resume !== undefined) await assertKnownNodes(graph, thread)
+    if (call.resume !== undefined && isStopAnswer(call.resume)) {
+      yield STOPPED
+      return
+    }
+    const stops = isTakenOver ? await newBreakpoints(graph, call, thread) : []
+    if (stops.length > 0) {
+      yield askedFrom(stops, { thread, isConversation })
+      return
+    }
     const input = isTakenOver
       ? await inputAfterDeath(loaded, call, thread)
-      : await inputOf(loaded, call)
+      : await inputOf(loaded, call, thread)
     if (input === undefined) {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
@@ -242,13 +271,11 @@ async function* updatesOf(
     return
   }
   call.signal.throwIfAborted()
-  if (end.interrupts.length > 0) {
-    const open = call.attempt === undefined ? undefined : await openInterrupts(graph, thread)
-    const interrupts = end.interrupts.map(
-      (each) => open?.find(({ id }) => id !== undefined && id === each.id) ?? each,
-    )
-    yield askedFrom(interrupts, { thread, isConversation: call.thread !== undefined })
-  } else yield* answerFrom(definition, end.state)
+  const reader = {
+    state: () => threadStateOf(graph, thread),
+    checkpoint: call.attempt === undefined ? undefined : checkpointReaderOf(graph),
+  }
+  yield* endingOf({ end, reader, output: definition.output, thread, isConversation })
 }
 
 /** If a process does not run for this time, the engine may give its runs to another process. */
@@ -291,7 +318,7 @@ async function inputAfterDeath(
   thread: string,
 ): Promise<unknown> {
   const open = await openInterrupts(loaded.graph, thread)
-  if (open === undefined) return inputOf(loaded, call)
+  if (open === undefined) return inputOf(loaded, call, thread)
   if (call.resume === undefined) return null
   // The checkpoint has an answer when the node that asked has ended, or asks again. Until then, the node needs it again.
   const value = resumeOf(call.resume, open)
@@ -324,38 +351,89 @@ async function openInterrupts(
   graph: RunnableGraph,
   thread: string,
 ): Promise<readonly GraphInterrupt[] | undefined> {
+  const state = await threadStateOf(graph, thread)
+  return state && openInterruptsOf(state, checkpointReaderOf(graph))
+}
+
+/** Returns the state of a thread with that of its subgraphs. `undefined`: it has no checkpoint. */
+async function threadStateOf(
+  graph: RunnableGraph,
+  thread: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  if (!graph.checkpointer) return undefined
   const config = { configurable: { thread_id: thread } }
   const state = await graph.getState?.(config, { subgraphs: true })
   const { configurable } = isRecord(state) && isRecord(state['config']) ? state['config'] : {}
-  if (!isRecord(state) || !isRecord(configurable) || !configurable['checkpoint_id']) return
+  const hasCheckpoint = isRecord(configurable) && configurable['checkpoint_id'] !== undefined
+  return isRecord(state) && hasCheckpoint ? state : undefined
+}
+
+function checkpointReaderOf(graph: RunnableGraph): (config: unknown) => Promise<unknown> {
   const keeper = threadKeeperOf(graph)
-  return openInterruptsOf(state, async (checkpoint) => keeper?.getTuple?.(checkpoint))
+  return async (config) => keeper?.getTuple?.(config)
+}
+
+/**
+ * Returns the breakpoints at which an earlier process may have stopped before it could ask. A graph that continues with
+ * `null` passes the breakpoint at which it stands.
+ */
+async function newBreakpoints(
+  graph: RunnableGraph,
+  { resume }: AgentCall,
+  thread: string,
+): Promise<readonly GraphInterrupt[]> {
+  const { after, before } = declaredBreakpoints(graph)
+  if (!after && before.size === 0) return []
+  const state = await threadStateOf(graph, thread)
+  if (state === undefined || isAtBreakpointOf(resume, state)) return []
+  const mayStand = after || before.has('*') || nextIn(state).some((name) => before.has(name))
+  return mayStand ? breakpointsOf(state) : []
+}
+
+/** Whether the answer is for the breakpoint at which the thread stands. */
+function isAtBreakpointOf(
+  resume: AgentCall['resume'],
+  state: Readonly<Record<string, unknown>>,
+): boolean {
+  const answered = resume && threadStateFrom(resume.state)?.interrupts.at(-1)?.checkpoints
+  return answered !== undefined && answered.join() === checkpointsOf(state).join()
+}
+
+/** Names of the nodes that are next in a thread and its subgraphs. */
+function nextIn({ next, tasks }: Readonly<Record<string, unknown>>): readonly string[] {
+  const names = Array.isArray(next) ? next.filter((name) => typeof name === 'string') : []
+  const inner = Array.isArray(tasks) ? tasks.filter(isRecord) : []
+  return [...names, ...inner.flatMap(({ state }) => (isRecord(state) ? nextIn(state) : []))]
 }
 
 async function inputOf(
-  { agent, definition, takesMessages: isChat }: LoadedGraph,
+  { agent, definition, graph, takesMessages: isChat }: LoadedGraph,
   call: AgentCall,
+  thread: string,
 ): Promise<unknown> {
-  if (call.resume !== undefined) return commandOf(resumeOf(call.resume))
+  if (call.resume !== undefined) {
+    const value = resumeOf(call.resume)
+    if (value !== undefined) return commandOf(value)
+    const state = await threadStateOf(graph, thread)
+    if (state === undefined || !isAtBreakpointOf(call.resume, state)) throw lostBreakpoint()
+    return null
+  }
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
   if (isChat) return messageStateOf(call.input, call.signal)
   const skill = agent.skills.find(({ id }) => id === call.skillId)
   return argumentStateOf(call.input, skill?.inputSchema)
 }
 
+/** With `null`, a graph would continue from wherever its thread is now, or begin without input. */
+function lostBreakpoint(): RunFailure {
+  const text =
+    'Its thread is not at the breakpoint any more that the answer is for, so nothing was continued. Check what the call did before you call again.'
+  return new RunFailure('outcome_unknown', text)
+}
+
 async function commandOf(resume: unknown): Promise<unknown> {
   const { Command } = await import('@langchain/langgraph')
   return new Command({ resume })
-}
-
-async function* answerFrom(
-  definition: GraphDefinition,
-  state: unknown,
-): AsyncGenerator<AgentUpdate> {
-  const given = definition.output === undefined ? outputOf(state) : await definition.output(state)
-  const { text, structured, files = [] } = typeof given === 'string' ? { text: given } : given
-  for (const file of files) yield { type: 'file', file }
-  yield { type: 'done', text, structured }
 }
 
 /** Returns why a graph refuses its input. Errors of nodes have the id of a task; input errors come before any node. */

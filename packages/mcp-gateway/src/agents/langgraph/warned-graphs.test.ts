@@ -39,3 +39,26 @@ test('warns of a graph whose calls all fail, unless it has an input function', a
     expect.stringMatching(/"needy" will fail: it needs more than messages: tenant\./),
   ])
 })
+
+test('warns of a graph with breakpoints that has no checkpointer to continue from', async () => {
+  const made = new StateGraph(MessagesAnnotation).addNode('n', () => ({})).addEdge('__start__', 'n')
+  const outer = new StateGraph(MessagesAnnotation)
+    .addNode('inner', made.compile({ interruptAfter: '*' }))
+    .addEdge('__start__', 'inner')
+  const checkpointer = new MemorySaver()
+  const graphs = {
+    none: made.compile(),
+    kept: made.compile({ interruptBefore: ['n'], checkpointer }),
+    own: made.compile({ interruptBefore: ['n'] }),
+    inner: outer.compile(),
+  }
+  const warnings: string[] = []
+  const all = Object.entries(graphs).map(([name, graph]) => [name, { graph, description: '' }])
+  const source = langGraphSource(Object.fromEntries(all))
+  await source.start({ ...quiet, warned: (message) => warnings.push(message) })
+  await source.close()
+  expect(warnings).toEqual([
+    expect.stringMatching(/^The graph "own" has breakpoints and no checkpointer/),
+    expect.stringMatching(/^The graph "inner" has breakpoints and no checkpointer/),
+  ])
+})

@@ -1,0 +1,107 @@
+import { isRecord } from '@x/internal'
+import type { AgentUpdate } from '../agent.ts'
+import { contentOf, messageFrom, textOf, textOfMessage } from './content.ts'
+import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
+
+export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
+
+/** What the stream of a graph tells about its end. `endingOf()` reads it. */
+export interface GraphEnd {
+  /** The first state: what the thread knew, with the input of the call. `undefined` if the stream did not begin with a state. */
+  start: unknown
+  /** The last state. */
+  state: unknown
+  interrupts: readonly GraphInterrupt[]
+  /** The graph stopped: at a question, or at a breakpoint, which has no interrupt. */
+  isStopped: boolean
+  /** A further state is not the first one. */
+  isBegun: boolean
+  /** Id of the message of the last piece of text. */
+  messageId?: unknown
+}
+
+export function newEnd(): GraphEnd {
+  return { start: undefined, state: undefined, interrupts: [], isStopped: false, isBegun: false }
+}
+
+/** Reads one chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end. */
+export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefined {
+  if (!Array.isArray(chunk)) return undefined
+  const [path, mode, payload]: readonly unknown[] = chunk
+  const isRoot = Array.isArray(path) && path.length === 0
+  switch (mode) {
+    case 'messages':
+      return textUpdate(payload, end)
+    case 'custom':
+      return customUpdate(payload)
+    case 'updates':
+      if (!isRoot) return undefined
+      end.isBegun = true
+      end.isStopped ||= interruptsOf(payload) !== undefined
+      return stepUpdate(payload)
+    case 'values':
+      if (isRoot) readValues(payload, end)
+      return undefined
+    default:
+      return undefined
+  }
+}
+
+/** Reads a piece of a message. Each message starts on a line of its own. */
+function textUpdate(payload: unknown, end: GraphEnd): AgentUpdate | undefined {
+  const message = messageFrom(Array.isArray(payload) ? payload[0] : undefined)
+  if (message?.kind !== 'ai') return undefined
+  const text = textOfMessage(message)
+  if (text === '') return undefined
+  const { id } = message
+  const isNext = end.messageId !== undefined && id !== undefined && id !== end.messageId
+  end.messageId = id ?? end.messageId
+  return { type: 'text', text: isNext ? `\n${text}` : text }
+}
+
+function stepUpdate(payload: unknown): AgentUpdate | undefined {
+  const names = isRecord(payload)
+    ? Object.keys(payload).filter((name) => !name.startsWith('__'))
+    : []
+  return names.length === 0 ? undefined : { type: 'status', text: `Done: ${names.join(', ')}` }
+}
+
+/**
+ * Collects interrupts until the stream ends: parallel nodes send theirs one by one, and the state of another node may
+ * follow. LangGraph for Python sends them beside the state.
+ */
+function readValues(payload: unknown, end: GraphEnd): void {
+  const found = interruptsOf(payload)
+  const isAlone = isRecord(payload) && Object.keys(payload).length === 1
+  if (found === undefined || !isAlone) {
+    end.state = payload
+    if (!end.isBegun) end.start = payload
+  }
+  end.isBegun = true
+  if (found === undefined) return
+  end.isStopped = true
+  const known = new Set(end.interrupts.map(({ id }) => id))
+  const fresh = interruptsFrom(found).filter(({ id }) => id === undefined || !known.has(id))
+  end.interrupts = [...end.interrupts, ...fresh]
+}
+
+/** Returns the list of interrupts in an update or a state. It is empty at a breakpoint. `undefined` if the graph goes on. */
+function interruptsOf(payload: unknown): readonly unknown[] | undefined {
+  const found = isRecord(payload) ? payload['__interrupt__'] : undefined
+  return Array.isArray(found) ? found : undefined
+}
+
+/**
+ * Reads an event that a node sent with its `writer`. `{ type: 'artifact', name, mimeType?, data | text | url }` is a
+ * file, with `data` as bytes or base64. `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a
+ * piece of the answer. Other events are ignored.
+ */
+function customUpdate(event: unknown): AgentUpdate | undefined {
+  if (!isRecord(event)) return undefined
+  const { type, name, text } = event
+  if ((type === 'status' || type === 'text') && typeof text === 'string') return { type, text }
+  if (type !== 'artifact' || typeof name !== 'string') return undefined
+  const found = contentOf(event)
+  if (found === undefined) return undefined
+  return { type: 'file', file: { name, mimeType: textOf(event['mimeType']), data: found.data } }
+}
