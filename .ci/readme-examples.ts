@@ -1,10 +1,17 @@
 // Type-checks every TypeScript example in the documents of published packages as it stands: a user who copies
-// one must not have to guess an import.
+// one must not have to guess an import. Every example that calls or serves
+// must say how it ends. Examples that call a server, and need no model, are run too.
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import {
+  startLegacyServer,
+  startModernServer,
+  startTaskServer,
+} from '../packages/mcp-testing/src/index.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** Beside the packages, so that an import resolves as it does for the code of that package. */
@@ -19,6 +26,11 @@ const OWNERS: Readonly<Record<string, string>> = {
   'gateway-files.md': join('packages', 'mcp-gateway'), // needs `@modelcontextprotocol/client`
   'gateway-access.md': join('packages', 'mcp-gateway'), // needs Hono
 }
+/** Examples that cannot run here: they need a model, a file, an environment or a prompt that is not in the example. */
+const NOT_RUN =
+  /anthropic:|process\.argv|process\.env|mcp\.json|loadMcpPrompt|FileSessionInfoFactory/
+const OPENS = /\.(?:callTool|startTool|resumeTask|listTools|listen|work)\(|loadMcp\w+\(/
+const ENDS = /await using|\.(?:close|dispose)\(\)/
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 
 interface Document {
@@ -48,8 +60,14 @@ async function documents(): Promise<readonly Document[]> {
   return [{ path: 'README.md', owner }, ...pages, ...own.flat()]
 }
 
+interface Example {
+  /** Page and line. */
+  readonly at: string
+  readonly code: string
+}
+
 /** Where each extracted example comes from, by the name of its file. */
-const origins = new Map<string, string>()
+const origins = new Map<string, Example>()
 
 async function extract({ path, owner }: Document): Promise<void> {
   const text = await readFile(join(ROOT, path), 'utf8')
@@ -58,7 +76,7 @@ async function extract({ path, owner }: Document): Promise<void> {
     const file = join(owner, FOLDER, `${path.replaceAll(/[/.]/g, '-')}-${line}.ts`)
     await mkdir(join(ROOT, owner, FOLDER), { recursive: true })
     await writeFile(join(ROOT, file), `${match[1] ?? ''}export {}\n`)
-    origins.set(file, `${path}:${line}`)
+    origins.set(file, { at: `${path}:${line}`, code: match[1] ?? '' })
   }
 }
 
@@ -80,16 +98,58 @@ async function check(): Promise<string> {
   }
 }
 
+/** Runs an example in `cwd`. Returns what went wrong. */
+async function run(file: string, cwd: string): Promise<string | undefined> {
+  const command = ['--conditions=mcp-source', '--no-warnings', join(ROOT, file)]
+  try {
+    await promisify(execFile)(process.execPath, command, { cwd, timeout: 300_000 })
+    return undefined
+  } catch (error) {
+    if (!(error instanceof Error)) return String(error)
+    if ('killed' in error && error.killed === true) return 'The example does not end'
+    return 'stderr' in error ? String(error.stderr) : error.message
+  }
+}
+
+/** Runs the examples in the order of their pages, with real servers in place of those that they name. */
+async function runAll(): Promise<readonly string[]> {
+  await using shop = await startLegacyServer()
+  await using hotel = await startModernServer()
+  await using research = await startTaskServer()
+  const servers = Object.entries({ shop, hotel, research })
+  const cwd = await mkdtemp(join(tmpdir(), 'examples-'))
+  const failures: string[] = []
+  for (const [file, { at, code }] of origins) {
+    if (OPENS.test(code) && !ENDS.test(code)) failures.push(`${at}: It does not say how it ends`)
+    const named = servers.filter(([name]) => code.includes(urlOf(name)))
+    if (named.length === 0 || NOT_RUN.test(code)) continue
+    const runnable = named.reduce(
+      (text, [name, { url }]) => text.replaceAll(urlOf(name), url),
+      code,
+    )
+    await writeFile(join(ROOT, file), runnable)
+    const failure = await run(file, cwd)
+    console.log(`${failure === undefined ? 'ok   ' : 'WRONG'} ${at}`)
+    if (failure !== undefined) failures.push(`${at}: ${failure}`)
+  }
+  await rm(cwd, { recursive: true })
+  return failures
+}
+
+const urlOf = (name: string): string => `https://${name}.example/mcp`
+
 const all = await documents()
 try {
   for (const document of all) await extract(document)
   const problems = await check()
   for (const line of problems.split('\n').filter(Boolean)) {
     const [file = ''] = line.split('(')
-    console.error(`${origins.get(file) ?? file}${line.slice(file.length)}`)
+    console.error(`${origins.get(file)?.at ?? file}${line.slice(file.length)}`)
   }
   console.log(`${origins.size} examples of ${all.length} documents were checked`)
-  process.exitCode = problems === '' ? 0 : 1
+  const failures = problems === '' ? await runAll() : []
+  for (const failure of failures) console.error(failure)
+  process.exitCode = problems === '' && failures.length === 0 ? 0 : 1
 } finally {
   const owners = new Set(all.map(({ owner }) => owner))
   for (const owner of owners) await rm(join(ROOT, owner, FOLDER), { recursive: true, force: true })
