@@ -119,8 +119,8 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await tryOldNode(packed.manifest, project)
   const vitest = [join(project, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--root', project]
   const command = isTest ? vitest : [file]
-  const { stdout } = await run(process.execPath, command, { cwd: project, timeout: 60_000 })
-  if (bun !== undefined && !isTest) await run(bun, [file], { cwd: project, timeout: 60_000 })
+  const { stdout } = await run(process.execPath, command, { cwd: project, timeout: 300_000 })
+  if (bun !== undefined && !isTest) await run(bun, [file], { cwd: project, timeout: 300_000 })
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
 }
 
@@ -141,7 +141,7 @@ async function tryOldestPeers(
   const example = await exampleOf(packed)
   await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
   await requireEntries(packed.manifest, project)
-  await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
+  await run(process.execPath, ['example.ts'], { cwd: project, timeout: 300_000 })
   console.log(`ok    ${packed.manifest.name} with ${peers.join(' ')}`)
 }
 
@@ -236,7 +236,7 @@ function lacksOptionalPeer({ peerDependenciesMeta = {} }: Manifest, output: stri
 async function runCommands({ publishConfig }: Manifest, project: string): Promise<void> {
   for (const name of Object.keys(publishConfig.bin ?? {})) {
     const command = join(project, 'node_modules', '.bin', name)
-    const { stdout } = await run(command, ['--help'], { timeout: 60_000 })
+    const { stdout } = await run(command, ['--help'], { timeout: 300_000 })
     if (!stdout.startsWith(`Usage: ${name} `)) throw new Error(`${name} --help: ${stdout}`)
   }
 }

@@ -19,7 +19,8 @@ import { startChromium } from './chromium.ts'
 const ARTIFACTS = fileURLToPath(new URL('../artifacts/', import.meta.url))
 const WIDE = { width: 1440, height: 900 }
 const NARROW = { width: 380, height: 780 }
-const WAIT = { timeout: 15_000 }
+/** Ends what hangs. */
+const WAIT = { timeout: 240_000 }
 
 const browser = await startChromium()
 

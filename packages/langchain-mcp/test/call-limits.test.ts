@@ -1,14 +1,13 @@
 // `timeoutMs` limits a whole call in a graph: the time of the server counts, and the time of a person does not.
 import { MemorySaver } from '@langchain/langgraph'
+import { stopClock } from '@x/internal/testing/clock'
 import { McpClient } from '@x/mcp-client'
 import { startModernServer } from '@x/mcp-testing'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { elicitationToInterrupt, loadMcpTools } from '../src/index.ts'
 import type { McpToolSource, StartedCall, ToolCallOptions } from '../src/base/tool-source.ts'
 import { askingGraph, type AskingGraph, type Turn } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
-
-afterEach(() => void vi.useRealTimers())
 
 const asks = {
   type: 'input_required',
@@ -85,8 +84,6 @@ async function timed(turn: Promise<Turn>): Promise<{ readonly turn: Turn; readon
   return { turn: await turn, ms: performance.now() - startedAt }
 }
 
-const toFake = ['setTimeout', 'clearTimeout', 'performance'] as const
-
 describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) => {
   const limit = 2000
   const limits = (work: ConstructorParameters<typeof WorkingSource>[0]) => ({
@@ -97,7 +94,7 @@ describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) =>
   test('ends a call that has asked nothing', async () => {
     const { source, timeoutMs } = limits([{ ms: 60_000, end: 'answers' }])
     const graph = await graphOf(source, timeoutMs)
-    vi.useFakeTimers({ toFake: [...toFake] })
+    stopClock('performance')
     const { turn, ms } = await timed(graph.start())
     expect(turn.answers['call-0']).toMatchObject({ status: 'error' })
     expect(turn.answers['call-0']?.text).toContain('No answer came in time')
@@ -116,7 +113,7 @@ describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) =>
       const graph = await graphOf(source, timeoutMs, checkpointer)
       const other =
         where === 'the same process' ? graph : await graphOf(source, timeoutMs, checkpointer)
-      vi.useFakeTimers({ toFake: [...toFake] })
+      stopClock('performance')
       const asked = await timed(graph.start())
       expect(asked.turn.interrupts).toHaveLength(1)
       await vi.advanceTimersByTimeAsync(100_000)
@@ -134,6 +131,7 @@ describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => 
   test.each(['the tool', 'the client'] as const)(
     'is not waited for longer than the limit of %s',
     async (whose) => {
+      stopClock()
       await using server = era === 'modern' ? await startModernServer() : await startAskingServer()
       const elicitation = elicitationToInterrupt()
       const limit = { timeoutMs: 500 }
@@ -148,7 +146,11 @@ describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => 
       // Neither tool ever answers in this test.
       const calling =
         era === 'modern' ? { name: 'slow', args: { ms: 60_000 } } : { name: 'ask_late' }
-      const { answers } = await askingGraph({ kind: 'subgraph', tools, calls: [calling] }).start()
+      const turn = askingGraph({ kind: 'subgraph', tools, calls: [calling] }).start()
+      if ('ledger' in server) await server.ledger.waitFor({ tool: 'slow', state: 'running' })
+      else await server.called('ask_late')
+      await vi.advanceTimersByTimeAsync(limit.timeoutMs)
+      const { answers } = await turn
       expect(answers['call-0']?.text).toContain('No answer came in time')
     },
   )

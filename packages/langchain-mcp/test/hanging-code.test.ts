@@ -1,17 +1,16 @@
 // Code of the user that fails, or never answers: each call ends, and its outcome is known.
 import { InMemoryStore, type BaseStore } from '@langchain/langgraph'
+import { stopClock } from '@x/internal/testing/clock'
 import { McpClient } from '@x/mcp-client'
 import { startModernServer } from '@x/mcp-testing'
 import { SessionInfo } from '@x/mcp-transport'
 import { bearer } from '@x/mcp-transport/auth'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { elicitationToInterrupt, loadMcpTools, type ToolLogEntry } from '../src/index.ts'
 import type { McpToolSource } from '../src/base/tool-source.ts'
 import { askingGraph } from './asking-graph.ts'
 import { AnsweringSource, textResult, toolCall, toolOver } from './answering-source.ts'
 import { startAskingServer } from './asking-server.ts'
-
-afterEach(() => void vi.useRealTimers())
 
 const failing = {
   'never settles': (): Promise<never> => new Promise(() => {}),
@@ -54,7 +53,7 @@ describe.each(['get', 'put', 'delete', 'search'] as const)('%s() of the store', 
         const elicitation = elicitationToInterrupt({ log: (entry) => void log.push(entry) })
         const tools = await loadMcpTools(source, { elicitation, server: { slug: 'shop' } })
         const store = storeWith(method, way, () => when === 'before' || executions > 0)
-        vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+        stopClock()
         for (const thread of ['t1', 't2']) {
           const calls = [{ name: 'pay' }]
           const graph = askingGraph({ kind: 'createAgent', tools, calls, store, thread })
@@ -134,14 +133,21 @@ describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => 
   })
 
   test('a handler that never settles ends the call at its limit, with an unknown outcome', async () => {
+    stopClock()
     await using server = await start()
-    await using client = new McpClient(
-      { url: server.url },
-      { ...limit, handlers: { elicitation: failing['never settles'] } },
-    )
-    const asks = era === 'modern' ? 'confirm' : 'ask'
-    const outcome = { code: 'TIMEOUT', outcome: 'unknown' }
-    await expect(client.callTool(asks)).rejects.toMatchObject(outcome)
+    const asked: unknown[] = []
+    const elicitation = (question: unknown): Promise<never> => {
+      asked.push(question)
+      return failing['never settles']()
+    }
+    await using client = new McpClient({ url: server.url }, { ...limit, handlers: { elicitation } })
+    const error = client
+      .callTool(era === 'modern' ? 'confirm' : 'ask')
+      .catch((reason: unknown) => reason)
+    // The server of the SDK waits for such timers.
+    while (asked.length === 0) await vi.advanceTimersByTimeAsync(0)
+    vi.advanceTimersByTime(limit.timeoutMs)
+    expect(await error).toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
   })
 })
 

@@ -6,7 +6,7 @@ import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { McpClient, runInSessionScope } from '@x/mcp-client'
 import { startEverythingServer } from '@x/internal/testing'
 import { startModernServer } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import {
   createMcpTools,
   elicitationResume,
@@ -89,11 +89,18 @@ test.each(['signal', 'stepTimeout'] as const)(
     await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
     const graph = graphOf(await loadMcpTools(client, { elicitation }), 'slow')
     const aborting = new AbortController()
-    if (how === 'stepTimeout') graph.stepTimeout = 200
-    const running = graph.invoke(go, { ...thread, signal: aborting.signal })
+    if (how === 'stepTimeout') {
+      graph.stepTimeout = 12_345
+      const timeout = AbortSignal.timeout.bind(AbortSignal)
+      vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) =>
+        ms === graph.stepTimeout ? aborting.signal : timeout(ms),
+      )
+    }
+    const { signal } = how === 'signal' ? aborting : new AbortController()
+    const running = graph.invoke(go, { ...thread, signal })
     running.catch(() => {})
     await server.ledger.waitFor({ tool: 'slow', state: 'running' })
-    if (how === 'signal') aborting.abort(new Error('enough'))
+    aborting.abort(new Error('enough'))
     await expect(running).rejects.toThrow(/enough|abort|time/i)
     const run = await server.ledger.waitFor({ state: 'cancelled' })
     expect(run.tool).toBe('slow')

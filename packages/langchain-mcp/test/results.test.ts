@@ -1,7 +1,8 @@
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
+import { stopClock } from '@x/internal/testing/clock'
 import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createMcpTools, type CreateMcpToolsOptions, type McpTools } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 import { startShop } from './shop.ts'
@@ -96,6 +97,10 @@ describe('a session that the server lost', () => {
 
 test('a call over its limit is a TIMEOUT, and is cancelled on the server', async () => {
   const { server, mcp } = await startShop({ timeoutMs: 300, onToolError: 'throw' })
-  await expect(call(mcp, 'slow')).rejects.toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
+  stopClock()
+  const error = call(mcp, 'slow').catch((reason: unknown) => reason)
+  await server.ledger.waitFor({ tool: 'slow', state: 'running' })
+  vi.advanceTimersByTime(300)
+  expect(await error).toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
   await expect.poll(() => server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
 })

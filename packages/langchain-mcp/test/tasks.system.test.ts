@@ -25,7 +25,6 @@ import {
 import { askingGraph, type AskingGraph, type Calling, type Turn } from './asking-graph.ts'
 import { startGraph } from './graph-process.ts'
 
-const SLOW = 300_000
 const KEY = 'io.github.x-mcp/idempotency-key'
 
 interface Given extends AsyncDisposable {
@@ -70,7 +69,6 @@ function polled(server: TaskServer, after = 0): Promise<unknown> {
       one.rpcMethod === 'tasks/get' &&
       one.end === 'complete' &&
       server.received.indexOf(one) >= after,
-    { timeoutMs: SLOW },
   )
 }
 
@@ -411,7 +409,7 @@ describe('a process that is killed', () => {
     proxy.inject({ match: isPoll, times: 1, action: 'hang' })
     await using one = await startGraph(proxy.url, folder.path)
     one.tell({ calls })
-    await proxy.waitFor(isPoll, { timeoutMs: SLOW })
+    await proxy.waitFor(isPoll)
     await one.kill()
 
     await using two = await startGraph(proxy.url, folder.path)

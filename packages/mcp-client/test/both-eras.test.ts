@@ -220,10 +220,10 @@ describe.each(eras)('$era', (era) => {
     const call = client.callTool('echo', { text: 'x' }, { idempotent })
     expect(await call.then(() => 'answered', codeOf)).toBe(outcome)
     expect(shop.server.executions('echo')).toBe(outcome === 'answered' ? 1 : 0)
-    shop.proxy.inject({ ...rule, action: busy(60) })
+    shop.proxy.inject({ ...rule, action: busy(1000) })
     expect(
-      await rejectionOf(client.callTool('echo', { text: 'x' }, { timeoutMs: 5000, idempotent })),
-    ).toMatchObject({ code: 'REJECTED', retryAfterMs: 60_000 })
+      await rejectionOf(client.callTool('echo', { text: 'x' }, { timeoutMs: 300_000, idempotent })),
+    ).toMatchObject({ code: 'REJECTED', retryAfterMs: 1_000_000 })
   })
 
   test('rejects with INVALID_OUTPUT and the result for output that does not fit its schema', async () => {

@@ -49,7 +49,6 @@ async function startGiven(kind: 'legacy' | 'modern', isDurable = false): Promise
   const client = new McpClient(
     { url: proxy.url },
     {
-      timeoutMs: 20_000,
       // A server that asks for a pause is asked again at once.
       retryTiming: { wait: async () => {}, random: () => 0 },
       reconnect: { firstMs: 1 },

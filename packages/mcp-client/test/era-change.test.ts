@@ -2,7 +2,6 @@
 import { lossForms, startRecordingProxy, startReplaceableServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import type { McpClientOptions } from '../src/index.ts'
 import { DurableFactory } from './session-stores.ts'
 import { rejectionOf, recordEvents, textOf } from './setting.ts'
 
@@ -13,11 +12,9 @@ describe.each([
   ['legacy', 'modern'],
   ['modern', 'legacy'],
 ] as const)('a server that changes from %s to %s', (before, after) => {
-  const options: McpClientOptions = { timeoutMs: 5000 }
-
   test('keeps serving a running client, and runs each call once', async () => {
     await using server = await startReplaceableServer(before)
-    await using client = new McpClient({ url: server.url }, options)
+    await using client = new McpClient({ url: server.url })
     const observed = recordEvents(client)
     expect(await echo(client, 'a')).toBe('a')
     server.kind = after
@@ -43,12 +40,12 @@ describe.each([
     await using server = await startReplaceableServer(before)
     const sessionInfoFactory = new DurableFactory()
     {
-      await using first = new McpClient({ url: server.url }, { ...options, sessionInfoFactory })
+      await using first = new McpClient({ url: server.url }, { sessionInfoFactory })
       await echo(first, 'a')
     }
     server.kind = after
     for (const text of ['b', 'c']) {
-      await using next = new McpClient({ url: server.url }, { ...options, sessionInfoFactory })
+      await using next = new McpClient({ url: server.url }, { sessionInfoFactory })
       expect(await echo(next, text)).toBe(text)
       expect(next.status().sessions[0]).toMatchObject({ era: after })
     }
@@ -60,7 +57,7 @@ describe.each([
 
   test('fails one call without a retry, and serves the next', async () => {
     await using server = await startReplaceableServer(before)
-    await using client = new McpClient({ url: server.url }, { ...options, replay: 'never' })
+    await using client = new McpClient({ url: server.url }, { replay: 'never' })
     await echo(client, 'a')
     server.kind = after
     expect(await rejectionOf(echo(client, 'b'))).toMatchObject({

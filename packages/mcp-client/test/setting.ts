@@ -9,9 +9,10 @@ import type {
   LegacyServer,
   LegacyServerOptions,
 } from '@x/mcp-testing'
-import { onTestFinished, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
+
+export { stopClock } from '@x/internal/testing/clock'
 
 export type ObservedEvent = {
   [Name in keyof McpClientEvents]: { event: Name; payload: McpClientEvents[Name] }
@@ -128,10 +129,4 @@ export function misled(
     return dispatch(origin === undefined ? options : { ...options, origin }, handler)
   })
   return { value, [Symbol.asyncDispose]: () => dispatcher.destroy() }
-}
-
-/** From now on, only `vi.advanceTimersByTime()` moves the timers of the test: none ends early on a busy machine. */
-export function stopClock(...others: readonly 'performance'[]): void {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', ...others] })
-  onTestFinished(() => void vi.useRealTimers())
 }

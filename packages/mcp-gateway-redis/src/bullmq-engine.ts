@@ -32,7 +32,7 @@ const optionChecks: Checks<BullmqEngineOptions> = {
 /** A process that does not renew its lock for this time counts as dead. */
 const LOCK_MS = 5000
 /** Time between two checks for runs without a lock. */
-const STALLED_MS = 2500
+export const STALLED_MS = 2500
 const NAME = 'runs'
 /** The gateway counts the attempts of a run itself, and ends a run that kills every process. */
 const UNLIMITED = 1_000_000

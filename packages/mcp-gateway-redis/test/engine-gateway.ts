@@ -82,7 +82,7 @@ export async function startEngineGateway(settings: EngineGatewaySettings): Promi
   const checkpointer = postgres
     ? await openPostgres(postgres)
     : new SqliteSaver(join(folder, 'checkpoints.db'))
-  const store = redisStore({ url, prefix, timeoutMs: 10_000 })
+  const store = redisStore({ url, prefix, timeoutMs: 300_000 })
   const engine = bullmqEngine({ url, prefix, onWarning: () => {} })
   const gateway = createGateway({
     agents: {

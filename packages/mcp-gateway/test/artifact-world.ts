@@ -75,7 +75,7 @@ export async function storesOfTests(): Promise<StoresOfTests> {
     redisStore({
       url: redis?.url ?? '',
       prefix: `artifacts-${opened++}`,
-      timeoutMs: 20_000,
+      timeoutMs: 300_000,
     })
   return {
     all: [['memory', inMemory], ['disk', onDisk], ...(redis ? [['redis', inRedis] as const] : [])],

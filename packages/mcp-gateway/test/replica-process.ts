@@ -9,7 +9,7 @@ import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { redisStore } from './redis-store.ts'
 import type { ReplicaSettings } from './replica.ts'
 
-const { redis, prefix, timeoutMs, sessions, requestsPerMinute }: ReplicaSettings = JSON.parse(
+const { redis, prefix, sessions, requestsPerMinute }: ReplicaSettings = JSON.parse(
   process.argv[2] ?? '{}',
 )
 
@@ -48,7 +48,7 @@ function* files(): Generator<AgentUpdate> {
 }
 
 const agents = new AgentsAtHand({ echo, slow, shop, files })
-const store = redisStore({ url: redis, prefix, timeoutMs: timeoutMs ?? 10_000 })
+const store = redisStore({ url: redis, prefix, timeoutMs: 300_000 })
 const gateway = createGateway({
   sources: [agents],
   auth: bearerAuth({

@@ -20,7 +20,6 @@ export interface Replica extends AsyncDisposable {
 export interface ReplicaSettings {
   readonly redis: string
   readonly prefix?: string
-  readonly timeoutMs?: number
   readonly sessions?: object
   readonly requestsPerMinute?: number
 }

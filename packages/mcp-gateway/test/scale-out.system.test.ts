@@ -192,9 +192,9 @@ test.runIf(redis)(
     const own = await startRedisServer({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
     if (!own) throw new Error('It was there a moment ago')
     await using server = own
-    const settings = { redis: server.url, timeoutMs: 1500 }
-    await using a = await startReplica({ ...settings })
-    await using b = await startReplica({ ...settings })
+    const settings = { redis: server.url }
+    await using a = await startReplica(settings)
+    await using b = await startReplica(settings)
     const session = await WireSession.open(a.url)
     const other = await WireSession.open(a.url)
     await server.stop()

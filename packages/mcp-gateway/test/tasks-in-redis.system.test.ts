@@ -23,7 +23,7 @@ afterAll(async () => redis?.[Symbol.asyncDispose]())
 test.runIf(redis)('shares tasks, their changes and keys by Redis', async () => {
   const agents = new AgentsAtHand({ asking, endless })
   const replica = () => {
-    const store = redisStore({ url: redis?.url, prefix: 'tasks', timeoutMs: 10_000 })
+    const store = redisStore({ url: redis?.url, prefix: 'tasks', timeoutMs: 300_000 })
     const gateway = createGateway({
       sources: [agents],
       store,

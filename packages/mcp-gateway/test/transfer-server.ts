@@ -14,7 +14,7 @@ import { redisStore } from './redis-store.ts'
 
 const [, , where = ''] = process.argv
 const store = where.startsWith('redis:')
-  ? redisStore({ url: where, timeoutMs: 20_000 })
+  ? redisStore({ url: where, timeoutMs: 300_000 })
   : new DiskGatewayStore(where)
 
 async function* pieces(): AsyncGenerator<Uint8Array> {

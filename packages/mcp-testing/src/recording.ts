@@ -6,7 +6,7 @@ export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 /** Options of every `waitFor`. */
 export interface WaitForOptions {
-  /** Time after which the wait rejects. @default 4_000, a little less than the time limit of a test */
+  /** Time after which the wait rejects, in milliseconds. @default 240_000, which only ends a wait that hangs */
   readonly timeoutMs?: number | undefined
 }
 
@@ -42,7 +42,7 @@ export class Recording<Entry> {
    * @throws after `timeoutMs`, and when the recording is closed
    */
   waitFor(matches: (entry: Entry) => boolean, options: WaitForOptions = {}): Promise<Entry> {
-    const { timeoutMs = 4_000 } = options
+    const { timeoutMs = 240_000 } = options
     const present = this.entries.find(matches)
     if (present !== undefined) return Promise.resolve(present)
     if (this.#closed) return Promise.reject(new Error(`No ${this.#what} matched before the end`))

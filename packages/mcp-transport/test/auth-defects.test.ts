@@ -5,7 +5,8 @@ import {
   Client as ClientV2,
   ClientCredentialsProvider as ProviderV2,
 } from '@modelcontextprotocol/client'
-import { afterEach, describe, expect, test } from 'vitest'
+import { stopClock } from '@x/internal/testing/clock'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { deferred } from '@x/mcp-testing'
 import { bearer, createAuthProvider } from '../src/auth/index.ts'
 import type { OAuthClientProvider } from '../src/auth/index.ts'
@@ -341,11 +342,12 @@ describe('with a user who has to authorize', () => {
   })
 
   test('does not count the time of the user for the limit of the probe', async () => {
+    stopClock()
     await using server = await startProtectedServer()
     const authProvider = createAuthProvider({
       redirectUrl: 'http://127.0.0.1:9/callback',
-      async redirect(url) {
-        await new Promise((resolve) => setTimeout(resolve, 600)) // the subject is time itself
+      redirect(url) {
+        vi.advanceTimersByTime(600)
         return browse(url)
       },
     })

@@ -89,7 +89,7 @@ describe('the response to a probe shows a legacy server', () => {
 describe('the response to a probe shows no era', () => {
   test.each(formsOf('error'))('with %s: fails without initialize', async (_name, form) => {
     await using probed = await probedServer(form)
-    await using client = clientOf(probed.proxy, { timeouts: { probeMs: 1000 } })
+    await using client = clientOf(probed.proxy)
     const failure = failureIn(await client.handshake())
     expect(failure.url).toBe(probed.proxy.url)
     expect(client.transport.era).toBeUndefined()

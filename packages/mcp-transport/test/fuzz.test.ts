@@ -10,7 +10,7 @@ import type { Asked, Feed } from './feeding-dispatcher.ts'
 const numRuns = Number(process.env['FUZZ_RUNS'] ?? 2000)
 const options = { seed: 20_260_728, numRuns }
 const limits = { responseBytes: 4096, eventBytes: 2048, errorTextBytes: 64 }
-const patience = { timeout: Math.max(10_000, numRuns * 20) }
+const patience = { timeout: Math.max(300_000, numRuns * 20) }
 
 /** A place in `length`, as a fraction of it. */
 const share = fc.double({ min: 0, max: 1, noNaN: true })

@@ -553,10 +553,7 @@ test('close() leaves no socket and no timer that keeps a process alive', async (
   const exited = once(child, 'exit')
   let output = ''
   child.stdout?.on('data', (chunk) => (output += String(chunk)))
-  await server.waitForListener(
-    ({ requested }) => JSON.stringify(requested).includes('counter'),
-    { timeoutMs: 15_000 }, // a busy machine needs long to start a process
-  )
+  await server.waitForListener(({ requested }) => JSON.stringify(requested).includes('counter'))
   child.stdin?.write('close\n')
   expect(await exited).toEqual([0, null])
   expect(output).toMatch(/^6 answers\n$/)

@@ -7,7 +7,8 @@ import type {
   LegacyServerOptions,
   RecordingProxy,
 } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { stopClock } from '@x/internal/testing/clock'
+import { describe, expect, test, vi } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectRaw, failureIn, RawClient } from './raw-client.ts'
@@ -251,6 +252,7 @@ describe('a server that stops answering during the handshake', () => {
   ] as const)(
     'at %s (era %s) fails all waiting calls, and the next call works',
     async (method, era) => {
+      stopClock()
       await using given = await healing({}, { timeouts: { probeMs: 200 }, era, listen: false })
       const { server, proxy, client } = given
       server.forgetSessions()
@@ -260,6 +262,7 @@ describe('a server that stops answering during the handshake', () => {
       const first = client.request('tools/call', add)
       await proxy.waitFor(() => proxy.exchanges.filter(isStalled).length > before)
       const second = client.request('tools/call', add)
+      vi.advanceTimersByTime(200)
       for (const answer of await Promise.all([first, second])) {
         expect(failureIn(answer)).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
       }

@@ -10,7 +10,7 @@ import type { ProcessState } from '../timeline/events.ts'
 import type { EventLog } from './event-log.ts'
 
 /** Time that a process has to start. */
-const START_MS = 30_000
+const START_MS = 120_000
 /** Time that a process has to exit. */
 const EXIT_MS = 3000
 

@@ -56,7 +56,7 @@ if (redis) {
   stores['redis'] = async () => {
     const prefix = `test-${++opened}`
     const open = (): RedisDebugStateStore =>
-      new RedisDebugStateStore({ url: redis.url, prefix, timeoutMs: 20_000 })
+      new RedisDebugStateStore({ url: redis.url, prefix, timeoutMs: 300_000 })
     const [store, other] = [open(), open()]
     const client = createClient({ url: redis.url })
     await client.connect()

@@ -15,7 +15,7 @@ const END_WITH_PARENT = 'data:text/javascript,process.stdin.resume().on("close",
 
 /** Options of {@link startEverythingServer}. */
 export interface EverythingServerOptions {
-  /** Time limit of the start, in milliseconds. @default 20_000 */
+  /** Time limit of the start, in milliseconds. @default 240_000, which only ends a start that hangs */
   readonly startMs?: number | undefined
   /** Port of a server that has ended; no other port is tried. @default a free port */
   readonly port?: number | undefined
@@ -37,7 +37,7 @@ export interface EverythingServer extends AsyncDisposable {
 export async function startEverythingServer(
   options: EverythingServerOptions = {},
 ): Promise<EverythingServer> {
-  const { startMs = 20_000, port: fixedPort } = options
+  const { startMs = 240_000, port: fixedPort } = options
   const deadline = AbortSignal.timeout(startMs)
   const entry = everythingEntry()
 

@@ -12,7 +12,8 @@ const run = promisify(execFile)
 const DEBIAN = '/usr/lib/postgresql'
 /** User id of `nobody`. */
 const NOBODY = 65_534
-const START_MS = 20_000
+/** Ends a start that hangs. */
+const START_MS = 240_000
 
 /** A running PostgreSQL server with an empty database. It loses all data when it ends. */
 export interface PostgresServer extends AsyncDisposable {

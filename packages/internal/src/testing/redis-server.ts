@@ -8,7 +8,8 @@ import type { KeptProcess } from './kept-process.ts'
 /** Number of attempts with other ports if another process takes the first one. */
 const PORT_ATTEMPTS = 5
 
-const START_MS = 20_000
+/** Ends a start that hangs. */
+const START_MS = 240_000
 
 /** Options of {@link startRedisServer}. */
 export interface RedisServerOptions {
@@ -37,7 +38,7 @@ export interface RedisServer extends AsyncDisposable {
  * Disposing of it kills only that process. Without a `redis-server` on the `PATH`, returns `undefined` and
  * writes a line to stderr.
  *
- * @throws if it does not start in 20 s, with its output; also if there is none and `REQUIRE_REDIS` is set, so
+ * @throws if it does not start in 4 minutes, with its output; also if there is none and `REQUIRE_REDIS` is set, so
  *   that no tests are left out by mistake
  */
 export async function startRedisServer(

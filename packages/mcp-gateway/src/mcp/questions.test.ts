@@ -17,7 +17,7 @@ type Answer = (
 ) => ElicitResult | Promise<ElicitResult>
 
 /** Opens a session whose client answers questions with `answer`, and calls the only tool. */
-async function callOf(agents: AgentsAtHand, answer: Answer, questionTimeoutMs = 5000) {
+async function callOf(agents: AgentsAtHand, answer: Answer, questionTimeoutMs = 300_000) {
   await using gateway = new Runtime({ sources: [agents], log: false }, { questionTimeoutMs })
   const { url } = await gateway.listen({ port: 0 })
   const capabilities = { elicitation: { form: {}, url: {} } }

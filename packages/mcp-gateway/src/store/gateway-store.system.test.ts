@@ -69,7 +69,7 @@ if (redis) {
   stores['redis'] = async () => {
     const errors: unknown[] = []
     const onError = (error: unknown): void => void errors.push(error)
-    const options = { url: redis.url, prefix: `contract-${opened++}`, timeoutMs: 20_000, onError }
+    const options = { url: redis.url, prefix: `contract-${opened++}`, timeoutMs: 300_000, onError }
     const [store, other] = [redisStore(options), redisStore(options)]
     return {
       store,

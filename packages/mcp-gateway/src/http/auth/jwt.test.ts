@@ -230,7 +230,7 @@ test('refuses metadata that names another issuer', async () => {
   expect(issuer.asked).not.toContain('/realm/keys')
 })
 
-test.each<[string, string, (response: ServerResponse, issuer: string) => void]>([
+test.each<[string, string, (response: ServerResponse, issuer: string, end: () => void) => void]>([
   [
     'metadata that redirects',
     '/realm/.well-known/openid-configuration',
@@ -241,8 +241,12 @@ test.each<[string, string, (response: ServerResponse, issuer: string) => void]>(
     '/realm/keys',
     (response) => response.writeHead(302, { location: '/realm/elsewhere' }).end(),
   ],
-  ['metadata that never arrives', '/realm/.well-known/openid-configuration', () => undefined],
-  ['keys that never arrive', '/realm/keys', () => undefined],
+  [
+    'metadata that never arrives',
+    '/realm/.well-known/openid-configuration',
+    (_r, _i, end) => end(),
+  ],
+  ['keys that never arrive', '/realm/keys', (_response, _issuer, end) => end()],
   [
     'metadata that is too large',
     '/realm/.well-known/openid-configuration',
@@ -258,8 +262,12 @@ test.each<[string, string, (response: ServerResponse, issuer: string) => void]>(
   ],
 ])('answers 503 for %s', async (_what, path, answer) => {
   await using issuer = await startIssuer()
-  issuer.inPlace.set(path, answer)
-  const auth = authOf(issuer, { timeoutMs: 2000 }) // the others must come in time on a slow machine
+  const late = new AbortController()
+  const end = (): void => late.abort(new DOMException('Too late', 'TimeoutError'))
+  issuer.inPlace.set(path, (response, name) => answer(response, name, end))
+  // The time limit ends when the answer is due that never arrives.
+  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(late.signal)
+  const auth = authOf(issuer)
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toBe(503)
   expect(issuer.asked).toContain(path)
   expect(issuer.asked).not.toContain('/realm/elsewhere')
