@@ -10,6 +10,7 @@ import {
   startRecordingProxy,
   startTestServer,
 } from '@x/mcp-testing'
+import type { RecordingProxy } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -35,6 +36,22 @@ function named(tools: readonly McpTool[], name: string): McpTool {
 
 async function counterOf(mcp: McpTools): Promise<McpTool> {
   return named(await mcp.listTools(), 'counter_add')
+}
+
+interface RecordedServer extends AsyncDisposable {
+  readonly proxy: RecordingProxy
+}
+
+async function startRecordedServer(): Promise<RecordedServer> {
+  const server = await startLegacyServer()
+  const proxy = await startRecordingProxy(server.url)
+  return {
+    proxy,
+    async [Symbol.asyncDispose]() {
+      await proxy.stop()
+      await server[Symbol.asyncDispose]()
+    },
+  }
 }
 
 interface Conversation {
@@ -85,6 +102,19 @@ test('refuses a config that names no server at once', () => {
 })
 
 describe('several servers', () => {
+  test('opens no listening stream to a server with listen: false', async () => {
+    await using loud = await startRecordedServer()
+    await using quiet = await startRecordedServer()
+    await using mcp = createMcpTools({
+      servers: { loud: { url: loud.proxy.url }, quiet: { url: quiet.proxy.url, listen: false } },
+    })
+    const counters = (await mcp.listTools()).filter(({ name }) => name.includes('counter_add'))
+    expect(counters).toHaveLength(2)
+    for (const counter of counters) await counter.invoke({})
+    await loud.proxy.waitFor(({ httpMethod }) => httpMethod === 'GET')
+    expect(quiet.proxy.count({ httpMethod: 'GET' })).toBe(0)
+  })
+
   test('limits the handshake of one server by its handshakeMs', async () => {
     await using server = await startLegacyServer()
     await using slow = await startRecordingProxy(server.url)

@@ -47,6 +47,19 @@ test('emits notifications of a stateless server again after its listening stream
   expect(await updated).toEqual({ uri: 'counter://value' })
 })
 
+test.each([
+  ['with sessions', startLegacyServer],
+  ['of 2026-07-28', startModernServer],
+] as const)('opens no stream to a server %s with listen: false', async (_name, start) => {
+  await using server = await start()
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url }, { listen: false })
+  await client.listTools()
+  await client.ping()
+  expect(proxy.count({ httpMethod: 'GET' })).toBe(0)
+  expect(proxy.count({ rpcMethod: 'subscriptions/listen' })).toBe(0)
+})
+
 describe.each([
   ['with sessions', startLegacyServer, ({ httpMethod }: Exchange) => httpMethod === 'GET'],
   ['of 2026-07-28', startModernServer, is.method('subscriptions/listen')],

@@ -299,7 +299,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #makeRouter(): EraRouter {
-    const { principal, listen = true, era = 'auto' } = this.#options
+    const { principal, listen, era = 'auto' } = this.#options
     const timeouts = resolveTimeouts(this.#options.timeouts)
     const reconnect = resolveReconnect(this.#options.reconnect)
     const isCurrent = (): boolean => this.#router === router

@@ -56,7 +56,12 @@ export interface StreamableHttpTransportOptions {
   readonly limits?: LimitOptions | undefined
   /** Delays before a broken stream is reopened. */
   readonly reconnect?: ReconnectOptions | undefined
-  /** Keeps a listening stream open for messages that the server sends without a request. @default true */
+  /**
+   * Keeps a stream open for messages that the server sends without a request. `true`: for every session. `false`: never.
+   * @default if such messages are possible. The server announces changes or log messages, or the client declares
+   * elicitation, sampling or roots. Otherwise a session gets a stream with its first request for progress, a log level
+   * or a subscription
+   */
   readonly listen?: boolean | undefined
   /** Called before every message. The returned trace is added to `_meta`. @default none */
   readonly traceContext?: (() => TraceContext | undefined) | undefined

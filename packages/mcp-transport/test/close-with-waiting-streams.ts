@@ -17,7 +17,7 @@ const server = createServer((request, response) => {
     const method = body === '' ? 'GET' : String(JSON.parse(body).method)
     if (method === 'initialize') {
       const serverInfo = { name: 'x', version: '1' }
-      const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo }
+      const result = { protocolVersion: '2025-11-25', capabilities: { logging: {} }, serverInfo }
       response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' })
       response.end(JSON.stringify({ jsonrpc: '2.0', id: 0, result }))
       return

@@ -119,7 +119,7 @@ export async function startProtectedServer(
       message.method === 'initialize'
         ? {
             protocolVersion: '2025-11-25',
-            capabilities: { tools: {} },
+            capabilities: { tools: { listChanged: true } },
             serverInfo: { name: 'protected', version: '1' },
           }
         : { content: [{ type: 'text', text: token }], tools: [] }

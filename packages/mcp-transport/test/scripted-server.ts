@@ -86,7 +86,7 @@ export function scriptedServer(scripts: Scripts = {}): ScriptedServer {
 
 export const initializeResult = {
   protocolVersion: '2025-11-25',
-  capabilities: { tools: {} },
+  capabilities: { tools: { listChanged: true } },
   serverInfo: { name: 'scripted', version: '1' },
   instructions: 'Be kind',
 } as const

@@ -1,4 +1,4 @@
-import { within } from '@x/internal'
+import { isRecord, within } from '@x/internal'
 import { mediaType } from '../headers.ts'
 import type { AnswerHandlers, AnswerOutcome } from '../http/answer-reader.ts'
 import {
@@ -11,7 +11,7 @@ import {
 import type { StreamTrouble, StreamEnd, StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
-import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcRequest, ListChanges } from '../json-rpc.ts'
 import type { TransportError, TransportErrorCode } from '../transport-error.ts'
 import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import type { LegacySession } from './legacy-session.ts'
@@ -27,6 +27,38 @@ const ALL_LISTS: ListChanges = {
   toolsListChanged: true,
   promptsListChanged: true,
   resourcesListChanged: true,
+}
+
+/** Capabilities of a client that let the server ask, also without a call. */
+const ASKED = ['elicitation', 'sampling', 'roots']
+
+const LISTS: ReadonlySet<string> = new Set(['tools', 'prompts', 'resources'])
+/** Capabilities that are empty if the server has none of them. */
+const COLLECTIONS: ReadonlySet<string> = new Set(['experimental', 'extensions'])
+
+/**
+ * Returns whether a server may send messages without a request: it announces changes or log messages, or the client
+ * lets it ask. A server of unknown capabilities may, and so may one with a capability that is not known here.
+ */
+export function mayHearUnasked(
+  server: Readonly<Record<string, unknown>> | undefined,
+  client: unknown,
+): boolean {
+  const isAsked = isRecord(client) && ASKED.some((name) => isRecord(client[name]))
+  return isAsked || server === undefined || Object.entries(server).some(isAnnouncing)
+}
+
+function isAnnouncing([name, value]: readonly [string, unknown]): boolean {
+  if (name === 'completions' || !isRecord(value)) return false
+  if (LISTS.has(name)) return Boolean(value['listChanged']) || Boolean(value['subscribe'])
+  return !COLLECTIONS.has(name) || Object.keys(value).length > 0
+}
+
+/** Returns whether a request asks for messages that a server may send on the listening stream (python-sdk #2001). */
+export function asksForMessages({ method, params }: JsonRpcRequest): boolean {
+  const meta = params?.['_meta']
+  if (isRecord(meta) && meta['progressToken'] !== undefined) return true
+  return method === 'logging/setLevel' || method === 'resources/subscribe'
 }
 
 /**

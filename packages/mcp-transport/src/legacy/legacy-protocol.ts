@@ -13,7 +13,7 @@ import type { SessionKeeper } from '../session-keeper.ts'
 import { modernEvidence, shortSessionId } from '../session-record.ts'
 import { refusedSessionError, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
-import { listen } from './event-stream.ts'
+import { asksForMessages, listen, mayHearUnasked } from './event-stream.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
@@ -49,7 +49,8 @@ export interface LegacyProtocolOptions {
   readonly keeper: SessionKeeper
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
-  readonly listen: boolean
+  /** Undefined: only for a server that may send messages without a request. */
+  readonly listen: boolean | undefined
   /** Called after a lost session was replaced. Set if the transport sends lost requests again. */
   readonly onReplaced: ((event: SessionReplaced) => void) | undefined
   readonly deliver: (message: JsonRpcMessage) => void
@@ -149,7 +150,10 @@ export class LegacyProtocol {
     const session = this.#current()
     const call = new PendingCall(this, { request, session, options })
     this.calls.add(call)
-    if (session.lost === undefined) return call.start()
+    if (session.lost === undefined) {
+      if (asksForMessages(request) && session.unstored === undefined) void this.#listen(session)
+      return call.start()
+    }
     await session.lost // the failure below may open another session
     call.fail(
       session.isTerminated
@@ -328,7 +332,7 @@ export class LegacyProtocol {
     }
     if (this.#isClosed) throw this.#closed('The transport was closed')
     this.#session = session
-    await this.#listenIn(session)
+    await this.#listenIfNeeded(session)
     return outcome
   }
 
@@ -413,11 +417,19 @@ export class LegacyProtocol {
       await this.#post(message, session)
       await this.#opener.opened(session)
     }
-    await this.#listenIn(session)
+    await this.#listenIfNeeded(session)
   }
 
-  #listenIn(session: LegacySession): Promise<void> {
-    if (!this.options.listen || this.#isClosed) return Promise.resolve()
+  /** Opens the listening stream of a session, unless nothing would arrive there. */
+  async #listenIfNeeded(session: LegacySession): Promise<void> {
+    const { keeper, listen: given } = this.options
+    const capabilities = keeper.record?.initializeResult?.capabilities
+    const declared = this.#initialize?.params?.['capabilities']
+    if (given ?? mayHearUnasked(capabilities, declared)) await this.#listen(session)
+  }
+
+  #listen(session: LegacySession): Promise<void> {
+    if (this.options.listen === false || this.#isClosed) return Promise.resolve()
     return listen(this.options, session, (incoming) => {
       // An answer on this stream may belong to any call: some servers use it if the response stream of the call is
       // gone (rmcp). On other responses, only the answer to their own request is accepted.

@@ -124,7 +124,7 @@ export class ModernProtocol {
 
   notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {
-      if (this.#options.listen) this.#subscriptions.open()
+      if (this.#options.listen !== false) this.#subscriptions.open()
     } else if (method === 'notifications/cancelled') {
       const id = params?.['requestId']
       const isId = typeof id === 'string' || typeof id === 'number'
