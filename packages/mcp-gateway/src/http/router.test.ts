@@ -59,7 +59,7 @@ describe('requests that are refused before they are read', () => {
       const body = (await request.text())
         .replace('"VALUE"', value)
         .replace('"capabilities":{', `$&"x":${value},`)
-      const response = await gateway.fetch(new Request(request, { body }))
+      const response = await gateway.fetch(new Request(request, { method: 'POST', body }))
       expect([response.status, await response.json()]).toMatchObject([
         400,
         {
