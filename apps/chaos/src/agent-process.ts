@@ -107,7 +107,7 @@ const langChainTools: Open = (spec, session) => {
 /** The SDK's `Client` on our transport, connected again after a failed handshake. */
 const sdkClients: Open = (spec, sessionInfoFactory) => {
   const clients = new ClientCache<Client>()
-  const connect = async ({ server, principal }: Call): Promise<Client> => {
+  const connect = async ({ server, principal, deadlineMs }: Call): Promise<Client> => {
     const url = spec.servers[server] ?? ''
     const sessionInfo = sessionInfoFactory.createSession({ mcpUrl: url }, { principal })
     const options = { headers: bearer(principal), sessionInfo }
@@ -115,7 +115,7 @@ const sdkClients: Open = (spec, sessionInfoFactory) => {
     const onSessionLost = 'reinitialize'
     const transport = new StreamableHttpTransport(url, { ...options, onSessionLost })
     // The SDK limits the time of `initialize` only, not of the requests before and after it.
-    const late = setTimeout(() => void transport.close(), spec.deadlineMs / 2)
+    const late = setTimeout(() => void transport.close(), deadlineMs / 2)
     try {
       await client.connect(transport).finally(() => clearTimeout(late))
       if (client.transport === undefined) throw new Error('The handshake took too long')

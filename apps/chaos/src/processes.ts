@@ -16,8 +16,8 @@ import type { Turn } from './task-process.ts'
 const GIVE_UP_MS = 10_000
 /** Time that an agent may take to close its clients, also on a busy machine. */
 const CLOSE_MS = 30_000
-/** Time that a process may take to end after its channel was closed. */
-const EXIT_MS = 15_000
+/** Time that a process may take to end after its channel was closed, also on a busy machine. */
+const EXIT_MS = 120_000
 
 const running = new Set<ChildProcess>()
 
