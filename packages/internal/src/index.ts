@@ -16,6 +16,7 @@ export {
   pointerOf,
   SchemaDocument,
 } from './json-schema.ts'
+export { legible, legibleSchema, mapSchemas } from './legible.ts'
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
 export { nearestWord } from './nearest-word.ts'

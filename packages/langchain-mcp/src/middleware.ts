@@ -1,7 +1,7 @@
 // Everything exported here is public API. Needs `langchain`, which the rest of the package does not.
 import './runtime-check.ts' // stays the first import
 import { ToolMessage } from '@langchain/core/messages'
-import { check } from '@x/internal'
+import { check, legible } from '@x/internal'
 import { createMiddleware, type AgentMiddleware, type InterruptOnConfig } from 'langchain'
 import { assertOptions } from './base/options.ts'
 import { mayDestroy } from './base/tool-source.ts'
@@ -75,7 +75,7 @@ export function interruptOnFrom(
       tool.name,
       {
         allowedDecisions: ['approve', 'edit', 'reject'],
-        description: `MCP tool "${tool.definition.title ?? tool.origin.toolName}" is about to be called`,
+        description: `MCP tool "${legible(tool.definition.title ?? tool.origin.toolName)}" is about to be called`,
       },
     ]),
   )

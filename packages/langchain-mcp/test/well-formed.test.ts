@@ -1,6 +1,7 @@
 import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { createMcpTools, loadMcpTools, type ToolErrorHandler } from '../src/index.ts'
+import { interruptOnFrom } from '../src/middleware.ts'
 import { loadMcpPrompt } from '../src/prompts.ts'
 import { loadMcpResources } from '../src/resources.ts'
 import { AnsweringSource, toolCall, toolOver } from './answering-source.ts'
@@ -98,6 +99,25 @@ test('makes the definition that a model sees well-formed, and leaves a good one 
   source.listTools = () => Promise.resolve([definition])
   const [fine] = await loadMcpTools(source)
   expect(fine?.schema).toMatchObject({ properties: { a: { enum: [emoji] } } })
+})
+
+test('hides no characters of a definition from people, and keeps the names and values', async () => {
+  const hide = (text: string): string => `\u0000\u202E\u{E0041}\u001B[31m${text}\u0085`
+  const field = { type: 'string', title: hide('A'), description: hide('What'), const: hide('x') }
+  const inputSchema = { type: 'object', properties: { a: field } }
+  const source = new AnsweringSource()
+  source.listTools = () =>
+    Promise.resolve([{ name: 'pay', title: hide('Pay'), description: hide('Pays'), inputSchema }])
+  const tools = await loadMcpTools(source)
+  expect(tools[0]).toMatchObject({
+    description: 'Pays',
+    schema: {
+      properties: { a: { type: 'string', title: 'A', description: 'What', const: hide('x') } },
+    },
+  })
+  expect(interruptOnFrom(tools)['pay']).toMatchObject({
+    description: 'MCP tool "Pay" is about to be called',
+  })
 })
 
 test('makes prompts and resources well-formed', async () => {

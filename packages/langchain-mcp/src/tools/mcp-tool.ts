@@ -4,7 +4,7 @@ import { ensureConfig, patchConfig, pickRunnableConfigKeys } from '@langchain/co
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { StructuredTool, type ToolReturnType, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
-import { definedFields, isRecord } from '@x/internal'
+import { definedFields, isRecord, legible } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
 import type { InputResolver } from '../arguments/argument-properties.ts'
 import type { NamedResource } from '../arguments/argument-property.ts'
@@ -132,7 +132,7 @@ export class McpTool extends StructuredTool {
     const { name, definition, server } = fields
     super({ responseFormat: 'content_and_artifact', metadata: metadataOf(definition, server) })
     this.name = name
-    this.description = (definition.description ?? '').toWellFormed()
+    this.description = legible(definition.description ?? '')
     this.#binding = new ToolBinding(fields)
   }
 
@@ -224,7 +224,7 @@ export class McpTool extends StructuredTool {
   /** Takes over the description and the metadata of a definition that replaced a stored one. */
   #describe(): void {
     const { definition, origin } = this.#binding
-    this.description = (definition.description ?? '').toWellFormed()
+    this.description = legible(definition.description ?? '')
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
     this.metadata = { ...metadata, ...metadataOf(definition, origin.server) }
   }

@@ -1,5 +1,5 @@
 import { ToolInputParsingException, type ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '@x/internal'
+import { isRecord, legibleSchema } from '@x/internal'
 import { ArgumentProperties, type MergedArguments } from '../arguments/argument-properties.ts'
 import { invalidArgument } from '../arguments/argument-property.ts'
 import { fittedArguments } from '../arguments/fitted-arguments.ts'
@@ -92,7 +92,9 @@ export class ToolBinding {
     }
     const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#modelSchema?.of !== schema) {
-      const projected = wellFormed(projectedSchema(schema, this.options.projection ?? 'common'))
+      const projected = wellFormed(
+        projectedSchema(legibleSchema(schema), this.options.projection ?? 'common'),
+      )
       const notes = projected.notes.join('; ')
       const isNew = notes !== (this.#modelSchema?.notes.join('; ') ?? '')
       this.#modelSchema = { ...projected, of: schema }

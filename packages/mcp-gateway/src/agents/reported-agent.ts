@@ -1,6 +1,6 @@
-import { canonicalJson } from '@x/internal'
+import { canonicalJson, legible } from '@x/internal'
 import { z } from 'zod'
-import type { Agent } from './agent.ts'
+import type { Agent, AgentUpdate, Skill } from './agent.ts'
 
 const MAX_SKILLS = 1000
 
@@ -65,5 +65,47 @@ export function areEqualAgents(one: Agent, other: Agent): boolean {
     return one === other || canonicalJson(one) === canonicalJson(other)
   } catch {
     return false
+  }
+}
+
+/** Returns an agent with legible texts, because models and people read them. Ids and schemas stay. */
+export function legibleAgent(agent: Agent): Agent {
+  const { name, description, skills } = agent
+  return {
+    ...agent,
+    name: legible(name),
+    description: legible(description),
+    skills: skills.map(legibleSkill),
+  }
+}
+
+function legibleSkill(skill: Skill): Skill {
+  const { name, description, tags, examples, inputModes, outputModes } = skill
+  return {
+    ...skill,
+    name: legible(name),
+    description: legible(description),
+    ...(tags && { tags: tags.map(legible) }),
+    ...(examples && { examples: examples.map(legible) }),
+    ...(inputModes && { inputModes: inputModes.map(legible) }),
+    ...(outputModes && { outputModes: outputModes.map(legible) }),
+  }
+}
+
+/** Returns an update with legible texts about the run. The answer itself stays as the agent wrote it. */
+export function legibleUpdate(update: AgentUpdate): AgentUpdate {
+  switch (update.type) {
+    case 'status':
+      return { ...update, text: legible(update.text) }
+    case 'failed':
+      return { ...update, reason: legible(update.reason) }
+    case 'authorization':
+      return update.reason === undefined ? update : { ...update, reason: legible(update.reason) }
+    case 'asked': {
+      const questions = update.questions.map((one) => ({ ...one, message: legible(one.message) }))
+      return { ...update, questions }
+    }
+    default:
+      return update
   }
 }

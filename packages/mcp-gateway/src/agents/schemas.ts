@@ -2,8 +2,9 @@ import { createRequire } from 'node:module'
 import {
   isPattern,
   isRecord,
+  legibleSchema,
   longestTextFor,
-  mapSubschemas,
+  mapSchemas,
   SchemaDocument,
   waysToMatch,
 } from '@x/internal'
@@ -146,20 +147,10 @@ function patternDefectOf(root: JsonSchema): string | undefined {
   return defect
 }
 
-/** Returns the schema with each of its own schemas replaced, from the inside out. Other values stay. */
-export function mapSchemas(
-  schema: JsonSchema,
-  replace: (schema: JsonSchema) => JsonSchema,
-): JsonSchema {
-  return replace(
-    mapSubschemas(schema, (inner) => (isRecord(inner) ? mapSchemas(inner, replace) : inner)),
-  )
-}
-
 /**
- * Removes `x-mcp-header`. It tells clients to repeat an argument as a header, and a server that repeats the
+ * Returns a schema of an agent as clients see it, with legible texts and without `x-mcp-header`. That tells clients to repeat an argument as a header, and a server that repeats the
  * schema of another one would have to compare both (specification 2026-07-28, "Custom Headers").
  */
-export function withoutHeaderHints(schema: JsonSchema): JsonSchema {
-  return mapSchemas(schema, ({ 'x-mcp-header': _hint, ...rest }) => rest)
+export function shownSchema(schema: JsonSchema): JsonSchema {
+  return legibleSchema(mapSchemas(schema, ({ 'x-mcp-header': _hint, ...rest }) => rest))
 }

@@ -31,11 +31,6 @@ export function redacted(text: string): string {
   )
 }
 
-/** Removes characters that a model reads and a person does not see: control and tag characters, writing directions. */
-export function legible(text: string): string {
-  return text.replaceAll(/[^\P{C}\n\t]/gu, (char) => (/[\u200C\u200D]/.test(char) ? char : ''))
-}
-
 const MAX_CAUSES = 4
 const MAX_CHARS = 2000
 

@@ -5,7 +5,7 @@ import {
   type InputRequest,
 } from '@modelcontextprotocol/server'
 
-import { isRecord } from '@x/internal'
+import { isRecord, legible } from '@x/internal'
 import type { Answer, JsonSchema, Question } from '../agents/agent.ts'
 import { schemaMismatch } from '../agents/schemas.ts'
 import { valueFromJson } from '../internal/text.ts'
@@ -214,8 +214,14 @@ function toFormSchema(schema: JsonSchema | undefined, knowsChoices: boolean): Fo
     oneField({
       type: 'string',
       title: 'Answer (JSON)',
-      description: `JSON that matches ${JSON.stringify(schema).slice(0, MAX_MESSAGE_CHARS)}`,
+      description: `JSON that matches ${legibleJson(schema).slice(0, MAX_MESSAGE_CHARS)}`,
     })
+  )
+}
+
+function legibleJson(schema: JsonSchema): string {
+  return JSON.stringify(schema, (_, value: unknown) =>
+    typeof value === 'string' ? legible(value) : value,
   )
 }
 
@@ -267,8 +273,8 @@ function toField(property: Content, knowsChoices: boolean): FormField | undefine
   if (oneOf !== undefined && (type !== 'string' || titled === undefined)) return undefined
   const field = {
     type,
-    ...(typeof title === 'string' && { title }),
-    ...(typeof description === 'string' && { description }),
+    ...(typeof title === 'string' && { title: legible(title) }),
+    ...(typeof description === 'string' && { description: legible(description) }),
     ...(isOfType(type, preset) && { default: preset }),
     ...Object.fromEntries(keys.flatMap((key) => (key in property ? [[key, property[key]]] : []))),
     ...(type === 'string' && FORMATS.includes(format) && { format }),
@@ -291,7 +297,7 @@ function toTitled(value: unknown) {
   const titled = value.flatMap((choice: unknown) => {
     if (!isRecord(choice) || typeof choice['const'] !== 'string') return []
     const { const: own, title } = choice
-    return [{ const: own, title: typeof title === 'string' ? title : own }]
+    return [{ const: own, title: legible(typeof title === 'string' ? title : own) }]
   })
   return titled.length === value.length ? titled : undefined
 }

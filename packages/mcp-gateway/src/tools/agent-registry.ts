@@ -8,7 +8,12 @@ import type {
   AgentUpdate,
   RunnableAgents,
 } from '../agents/agent.ts'
-import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
+import {
+  agentDefectOf,
+  areEqualAgents,
+  legibleAgent,
+  legibleUpdate,
+} from '../agents/reported-agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
@@ -186,8 +191,8 @@ export class AgentRegistry implements RunnableAgents {
 
   watchedRun(source: AgentSource, call: AgentCall): AsyncIterable<AgentUpdate> {
     const known = this.#agents.get(call.agentId)
-    if (known === undefined) return source.run(call)
     return watchedRun(source, call, (end) => {
+      if (known === undefined) return
       if (end === 'worked') {
         known.failures = 0
         this.#note(known, { fault: undefined })
@@ -321,10 +326,11 @@ export class AgentRegistry implements RunnableAgents {
     }
   }
 
-  #found(source: AgentSource, agent: Agent): void {
+  #found(source: AgentSource, reported: Agent): void {
     if (this.#closing !== undefined || !this.#sources.has(source)) return
-    const defect = agentDefectOf(agent)
+    const defect = agentDefectOf(reported)
     if (defect !== undefined) return this.#refuse(source, `an agent was refused: ${defect}`)
+    const agent = legibleAgent(reported)
     const seen = { seenAt: this.#clock.now(), unreachable: undefined }
     const known = this.#agents.get(agent.id)
     if (known?.source === source) {
@@ -447,7 +453,7 @@ async function* watchedRun(
     for await (const update of source.run(call)) {
       // An agent that refuses the task works, too.
       if (isFinal(update)) end = 'worked'
-      yield update
+      yield legibleUpdate(update)
     }
     if (end !== 'worked') end = 'failed'
   } catch (error) {

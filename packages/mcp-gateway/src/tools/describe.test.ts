@@ -38,8 +38,3 @@ test('says how long files can be read, also after a long description', () => {
   expect(text.endsWith('…\n\nFiles it makes can be read for 24 hours.')).toBe(true)
   expect(descriptionOf(bare, 60_000)).not.toContain('Files')
 })
-
-test('removes invisible characters', () => {
-  const hidden = `Fine\u0000\u202E\u{E0041}\u200B text 👩‍🚀`
-  expect(descriptionOf({ ...bare, description: hidden })).toBe('Fine text 👩‍🚀')
-})

@@ -2,7 +2,7 @@ import { isRecord } from '@x/internal'
 import { z } from 'zod'
 import { messageFieldOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
-import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/schemas.ts'
+import { schemaDefectOf, validatorFor, shownSchema } from '../agents/schemas.ts'
 import { valueFromJson } from '../internal/text.ts'
 import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
 
@@ -56,7 +56,7 @@ export function parametersOf(
     const fits = validatorFor(schema)
     return {
       kind: 'schema',
-      inputSchema: withExtras(withoutHeaderHints(schema), extras),
+      inputSchema: withExtras(shownSchema(schema), extras),
       check: (args) =>
         checked(args, extras, (value) => {
           const complaint = fits(value)

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { Prompt } from '@modelcontextprotocol/server'
-import { canonicalJson } from '@x/internal'
+import { canonicalJson, legible } from '@x/internal'
 import { compareText, skillsOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, RunTool, Skill, SkillAnnotations } from '../agents/agent.ts'
-import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/schemas.ts'
+import { schemaDefectOf, validatorFor, shownSchema } from '../agents/schemas.ts'
 import { GatewayError } from '../errors.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
-import { legible } from '../internal/redacted.ts'
 import { shortened } from '../internal/text.ts'
 import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
 import { createToolFilter, type ToolFilter } from './filter.ts'
@@ -210,7 +209,7 @@ export class ToolPlanner {
     const { agent, skill, settings, parameters, isInferred } = candidate
     const { inputSchema, check } = parameters
     const title =
-      settings.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
+      settings.title ?? (skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
     const description = settings.description ?? descriptionOf(skill, this.#options.artifactTtlMs)
     if (description === NOTHING) {
       warnings.push(
@@ -220,7 +219,7 @@ export class ToolPlanner {
     const defect = skill.outputSchema && schemaDefectOf(skill.outputSchema)
     if (defect !== undefined) warnings.push(`The output schema of ${name} is not used: ${defect}`)
     const declared = defect === undefined ? skill.outputSchema : undefined
-    const outputSchema = declared && { ...withoutHeaderHints(declared), type: 'object' as const }
+    const outputSchema = declared && { ...shownSchema(declared), type: 'object' as const }
     const fits = declared && validatorFor(declared)
     const annotations = hintsFrom({ ...skill.annotations, ...settings.annotations })
     return {
@@ -241,7 +240,7 @@ export class ToolPlanner {
         ...(annotations !== undefined && { annotations }),
         _meta: {
           agent: agent.name,
-          skill: skill.id,
+          skill: legible(skill.id),
           status: agent.health,
           ...(isInferred && { schemaFrom: 'examples' }),
         },
@@ -366,7 +365,7 @@ export function descriptionOf(skill: Skill, artifactTtlMs?: number): string {
     modes.filter(Boolean).join(' | '),
     tags.length > 0 ? `Tags: ${tags.join(', ')}` : '',
   ]
-  const body = legible(paragraphs.filter(Boolean).join('\n\n')) || NOTHING
+  const body = paragraphs.filter(Boolean).join('\n\n') || NOTHING
   const lifetime =
     artifactTtlMs !== undefined && outputModes.some((mode) => !NO_FILE.test(mode.trim()))
       ? `\n\nFiles it makes can be read for ${durationOf(artifactTtlMs)}.`

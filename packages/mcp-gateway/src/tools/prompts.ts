@@ -1,5 +1,5 @@
 import type { GetPromptResult, Prompt } from '@modelcontextprotocol/server'
-import { isRecord } from '@x/internal'
+import { isRecord, legible } from '@x/internal'
 import type { JsonSchema } from '../agents/agent.ts'
 import { shortened } from '../internal/text.ts'
 import type { PlannedTool } from './plan.ts'
@@ -67,7 +67,7 @@ function argumentsOf(example: string, schema: JsonSchema | undefined): readonly 
     const { description, enum: choices } = isRecord(field) ? field : {}
     return {
       name,
-      description: typeof description === 'string' ? description : undefined,
+      description: typeof description === 'string' ? legible(description) : undefined,
       values: Array.isArray(choices) ? choices.filter((value) => typeof value === 'string') : [],
     }
   })

@@ -1,6 +1,5 @@
-import { isRecord } from '@x/internal'
+import { isRecord, mapSchemas } from '@x/internal'
 import type { JsonSchema, Skill } from '../agent.ts'
-import { mapSchemas } from '../schemas.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 
 /** Returns the declared skills, or one skill with the schema of the graph's input. Empty for a graph without either. */
