@@ -105,7 +105,9 @@ export function legibleUpdate(update: AgentUpdate): AgentUpdate {
       const questions = update.questions.map((one) => ({ ...one, message: legible(one.message) }))
       return { ...update, questions }
     }
-    default:
+    case 'text':
+    case 'file':
+    case 'done':
       return update
   }
 }
