@@ -37,6 +37,22 @@ export class GatewayError extends Error {
   }
 }
 
+/** Errors about what the caller gave, or has. */
+const OF_CALLER: ReadonlySet<GatewayErrorCode> = new Set(['LIMIT', 'QUOTA', 'REFUSED', 'NOT_FOUND'])
+
+/**
+ * Returns what a caller may read about an error of the gateway, without a full stop. The messages of most kinds name hosts
+ * and folders: they are for its log only.
+ */
+export function textForCaller(error: GatewayError): string {
+  return isOfCaller(error) ? error.message : 'The gateway cannot reach its data now'
+}
+
+/** Returns whether an error is about what the caller gave, or has. No log needs to contain it. */
+export function isOfCaller(error: unknown): error is GatewayError {
+  return GatewayError.is(error) && OF_CALLER.has(error.code)
+}
+
 /** Options with their defaults. */
 export type Complete<Options> = {
   readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined>

@@ -70,6 +70,9 @@ export function loggerObserver(
           'A run finished without output. If its answer is in another part of the state of a graph, give the agent an "output" function',
           { runId, tool, agent },
         )
+      } else if (event.type === 'file-lost') {
+        const error = errorText(event.error)
+        logger.warn('A file of a run could not be stored', { error, runId, tool, agent })
       } else if (event.type === 'failed') {
         const { error, traceId } = event
         logger.error('A run failed', {

@@ -13,6 +13,8 @@ export type RunEvent =
       /** W3C trace id, if the call has a trace. */
       readonly traceId?: string | undefined
     } & RunNames)
+  /** A file of the agent could not be stored. The run goes on without it. */
+  | ({ readonly type: 'file-lost'; readonly error: unknown } & RunNames)
   /** The agent finished, and left nothing that its caller could get. */
   | ({ readonly type: 'empty' } & RunNames)
   /** The agent did not stop when it was cancelled, and may still cause costs. */

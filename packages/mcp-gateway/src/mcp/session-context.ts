@@ -9,6 +9,7 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 import { abortReason, isRecord } from '@x/internal'
+import { GatewayError, textForCaller } from '../errors.ts'
 
 import {
   invalidParams,
@@ -81,7 +82,8 @@ export class OpenQuestions {
       }
       const withdraw = (reason: unknown): void => {
         settle()
-        const text = reason instanceof Error ? reason.message : 'The request has ended'
+        const known = reason instanceof Error ? reason.message : 'The request has ended'
+        const text = GatewayError.is(reason) ? textForCaller(reason) : known
         const cancelled = { requestId: id, reason: text }
         void call.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled })
         reject(reason)

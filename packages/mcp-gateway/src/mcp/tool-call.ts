@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
+import { GatewayError, textForCaller } from '../errors.ts'
 import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
@@ -125,6 +126,7 @@ async function ask(
     if (error instanceof QuestionTimeout) {
       return Object.fromEntries(Object.keys(requests).map((key) => [key, TIMED_OUT]))
     }
+    if (GatewayError.is(error)) return textForCaller(error)
     return error instanceof Error ? error.message : String(error)
   }
 }

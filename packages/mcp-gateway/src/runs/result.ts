@@ -8,7 +8,7 @@ import {
   type Question,
   type RunTool,
 } from '../agents/agent.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError, textForCaller } from '../errors.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, valueFromJson, wholeCharacters } from '../internal/text.ts'
 import { forgetQuestion, type ActiveRun } from './run.ts'
@@ -219,10 +219,7 @@ class ResultParts {
       return { links: [], note: 'This gateway keeps no files: the rest is lost.' }
     } catch (error) {
       if (!GatewayError.is(error)) throw error
-      // Other errors may contain the address of the store.
-      const isOfCaller = error.code === 'QUOTA' || error.code === 'LIMIT'
-      const why = isOfCaller ? `: ${error.message}` : ''
-      return { links: [], note: `It could not be kept as a file${why}.` }
+      return { links: [], note: `It could not be kept as a file: ${textForCaller(error)}.` }
     }
   }
 }

@@ -9,11 +9,11 @@ import {
   type FinalUpdate,
   type RunnableAgents,
 } from '../agents/agent.ts'
-import { GatewayError, type GatewayErrorCode } from '../errors.ts'
+import { GatewayError, isOfCaller, textForCaller, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
-import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
+import type { RunEvent, RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import type { Execution, RunStorage } from './order.ts'
 
@@ -33,12 +33,18 @@ const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
   ['QUOTA', 'no_room'],
 ])
 
+interface RunParts extends Pick<RunStorage, 'clock' | 'agents' | 'files'> {
+  /** Must not throw. */
+  readonly onEvent: (event: RunEvent) => void
+}
+
 /** One execution of an agent: how it is stopped, its time limit, and what the agent has sent so far. */
 export class ActiveRun {
   readonly execution: Execution
   readonly names: RunNames
   readonly feed: ProgressFeed | undefined
   readonly #clock: Clock
+  readonly #onEvent: RunParts['onEvent']
   readonly #agents: RunnableAgents
   readonly #controller = new AbortController()
   /** Aborts with a `RunFailure` when the agent has to stop. */
@@ -58,7 +64,7 @@ export class ActiveRun {
 
   constructor(
     execution: Execution,
-    { clock, agents, files }: Pick<RunStorage, 'clock' | 'agents' | 'files'>,
+    { clock, agents, files, onEvent }: RunParts,
     feed: ProgressFeed | undefined,
   ) {
     const { tool, order, sink, earlier } = execution
@@ -79,6 +85,7 @@ export class ActiveRun {
       signal: this.signal,
     })
     this.#clock = clock
+    this.#onEvent = onEvent
     this.#agents = agents
     if (sink.signal.aborted) this.#onCallerAbort()
     else sink.signal.addEventListener('abort', this.#onCallerAbort, { once: true })
@@ -169,7 +176,9 @@ export class ActiveRun {
       if (error instanceof RunFailure) throw error
       // An error of the gateway that the agent did not catch, such as one about its files.
       const reason = GatewayError.is(error) ? REASONS.get(error.code) : undefined
-      if (GatewayError.is(error) && reason) throw new RunFailure(reason, `${error.message}.`)
+      if (GatewayError.is(error) && reason) {
+        throw new RunFailure(reason, `${textForCaller(error)}.`)
+      }
       throw new RunFailure('agent_failed', 'It failed; the log of the gateway says why.', {
         cause: error,
       })
@@ -237,10 +246,10 @@ export class ActiveRun {
       await this.#write(file)
     } catch (error) {
       if (!GatewayError.is(error)) throw error
+      if (!isOfCaller(error)) this.#onEvent({ type: 'file-lost', ...this.names, error })
       if (this.#lostFiles++ >= MAX_NOTES) return
-      this.#notes.push(
-        `The file "${shortened(file.name, MAX_LINE)}" could not be kept: ${error.message}`,
-      )
+      const name = shortened(file.name, MAX_LINE)
+      this.#notes.push(`The file "${name}" could not be kept: ${textForCaller(error)}`)
     }
   }
 

@@ -2,7 +2,7 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { removeFrom } from '@x/internal'
 import { RunFailure, type RunTool } from '../agents/agent.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError, isOfCaller, textForCaller } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
@@ -195,8 +195,8 @@ export class Runs {
     try {
       return await this.#options.files.input(order, order.files)
     } catch (error) {
-      if (!GatewayError.is(error) || error.code === 'UNAVAILABLE') throw error
-      throw new RunFailure('invalid_arguments', `${error.message}.`)
+      if (!isOfCaller(error)) throw error
+      throw new RunFailure('invalid_arguments', `${textForCaller(error)}.`)
     }
   }
 
