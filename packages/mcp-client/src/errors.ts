@@ -4,6 +4,7 @@ import type { Check } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
+import type { KeyedCall } from './keyed-call.ts'
 import type { TaskReference } from './input-required.ts'
 import { FieldError } from './server-fields.ts'
 
@@ -145,11 +146,26 @@ export function getTransportError(error: unknown): TransportError | undefined {
 }
 
 /** Returns whether the server, or a gateway in front of it, was unreachable or closed the connection. */
-export function isConnectionFailure(failure: TransportError | undefined): boolean {
+export function isConnectionFailure(
+  failure: { readonly code: McpClientErrorCode; readonly status?: number | undefined } | undefined,
+): boolean {
   if (failure === undefined) return false
   const { code, status = 0 } = failure
-  const isGateway = code === 'REJECTED' && status >= 502 && status <= 504
+  const isGateway = code === 'REJECTED' && isGatewayStatus(status)
   return isGateway || code === 'UNREACHABLE' || code === 'OUTCOME_UNKNOWN'
+}
+
+/** Returns whether a proxy answers with this status while its server is away. 520 to 530 are those of Cloudflare. */
+export function isGatewayStatus(status: number): boolean {
+  return (status >= 502 && status <= 504) || (status >= 520 && status <= 530)
+}
+
+/** Returns the failure of a request, or of the handshake if no session could be opened for the request. */
+export function getFailure(error: unknown): TransportError | undefined {
+  if (!McpClientError.is(error)) return getTransportError(error)
+  const cause = getTransportError(error.cause)
+  // If the session before was lost, its loss is the cause, and the handshake's failure is the cause of that.
+  return cause?.code === error.code ? cause : getTransportError(cause?.cause)
 }
 
 export interface OpeningContext {
@@ -193,6 +209,8 @@ export interface OperationContext extends OperationName {
   readonly signal: AbortSignal
   /** Outcome of the request, over all attempts. */
   readonly outcome: RequestOutcome
+  /** Failed attempts of a call with an idempotency key. */
+  readonly tried?: Pick<KeyedCall, 'failures' | 'lastError'> | undefined
 }
 
 /**
@@ -203,9 +221,13 @@ export function toOperationError(error: unknown, context: OperationContext): unk
   const { server, tool, signal, outcome } = context
   const what = `${getOperationName(context)} of MCP server "${server}"`
   if (signal.aborted) {
-    if (!isTimeout(signal)) return signal.reason
-    const message = `${what} failed: ${getMessage(signal.reason)}. Raise timeoutMs to wait longer`
-    return new McpClientError('TIMEOUT', message, { server, tool, outcome, cause: error })
+    const { reason } = signal
+    // `@x/langchain-mcp` has a limit of its own, whose clock stops while a person is asked.
+    const isLimit = isTimeout(signal) || (McpClientError.is(reason) && reason.code === 'TIMEOUT')
+    if (!isLimit) return reason
+    const message = `${what} failed: ${getMessage(reason)}${describeAttempts(context)}. Raise timeoutMs to wait longer`
+    const { lastError: cause = error } = context.tried ?? {}
+    return new McpClientError('TIMEOUT', message, { server, tool, outcome, cause })
   }
   if (McpClientError.is(error)) return toOwnError(error, context)
   const failure = getTransportError(error)
@@ -271,6 +293,18 @@ function toOwnError(error: McpClientError, { tool, outcome }: OperationContext):
   const cause = outcome === 'not-executed' ? error.cause : error
   const options = { server, tool, outcome, retryAfterMs, stderr, cause }
   return new McpClientError(code, message + describeDoubt(error, outcome), options)
+}
+
+/** Adds to an error what a call with an idempotency key has tried. */
+function describeAttempts({ tried, outcome }: OperationContext): string {
+  if (tried === undefined || tried.failures === 0) return ''
+  const advice =
+    outcome === 'unknown'
+      ? '. The tool may have run: repeat the call with the same key'
+      : '. The tool was not called'
+  const { failures, lastError } = tried
+  const attempts = failures === 1 ? '1 attempt' : `${failures} attempts`
+  return `, in ${attempts} with its idempotency key. The last one: ${getMessage(lastError)}${advice}`
 }
 
 /** Adds to an error that alone would mean that nothing was executed. */

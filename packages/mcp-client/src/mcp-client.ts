@@ -40,8 +40,9 @@ import {
 } from './errors.ts'
 import { toInputRequired } from './input-required.ts'
 import type { InputRequired, TaskReference } from './input-required.ts'
-import { IDEMPOTENCY_KEY, recoveryDelayMs, retryDelayMs, systemTiming } from './retry.ts'
-import type { RetryRules } from './retry.ts'
+import { assertKey, KeyedCall, KEYED_RETRIES } from './keyed-call.ts'
+import { IDEMPOTENCY_KEY, isAway, recoveryDelayMs, retryDelayMs, systemTiming } from './retry.ts'
+import type { RetryTiming } from './retry.ts'
 import { inOwnRun } from './run-scope.ts'
 import { isSlugConfig, parseServerConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
@@ -129,6 +130,7 @@ export class McpClient implements AsyncDisposable {
       server,
       events: this.#events,
       knownEra: undefined,
+      knownRetentionMs: undefined,
       lastDeclined: undefined,
       terminations: new Terminations(),
     })
@@ -678,16 +680,19 @@ export class McpClient implements AsyncDisposable {
     const isNew = resume === undefined && sentAt === undefined
     let outcome: RequestOutcome = isNew ? 'not-executed' : 'unknown'
     try {
-      for (let retries = 0; ; retries++) {
+      for (let retries = 0; ;) {
         attempt.isSent = false
         try {
           return await session.request(operation, attempt)
         } catch (error) {
           if (attempt.isSent) outcome = worstOutcome(outcome, getOutcome(error))
           attempt.resume = getTransportError(error)?.resume ?? attempt.resume
+          if (signal.aborted) throw error
           const hasKey = key?.isHonoured === true
-          const limit = maxRetries ?? (hasKey ? KEYED_RETRIES : 1)
-          if (retries >= limit || signal.aborted) throw error
+          // Without `maxRetries`, a call with a key waits for a server that is away until the time limit.
+          const waits = hasKey && isAway(error)
+          if (!waits || maxRetries !== undefined) retries++
+          if (retries > (maxRetries ?? (hasKey ? KEYED_RETRIES : 1))) throw error
           const isTrusted =
             replay === 'idempotent' &&
             tool !== undefined &&
@@ -699,14 +704,31 @@ export class McpClient implements AsyncDisposable {
           const needsKey = key?.failed(error, rules) === true
           // After a broken connection, the server may need a moment to come back.
           const delayMs =
-            asked === 0 && needsKey ? recoveryDelayMs(retries + 2, retryTiming) : asked
+            key !== undefined && (waits || needsKey)
+              ? Math.max(asked, recoveryDelayMs(key.failures + 1, retryTiming))
+              : asked
           session.log('info', `${getOperationName(operation)} is sent again`, error)
-          if (delayMs > 0) await retryTiming.wait(delayMs, signal)
+          if (delayMs > 0) await wait(retryTiming, delayMs, [signal, session.closing])
         }
       }
     } catch (error) {
-      throw toOperationError(error, { ...operation, server, signal, outcome })
+      throw toOperationError(error, { ...operation, server, signal, outcome, tried: key })
     }
+  }
+}
+
+/** @throws the reason of the first signal that aborts */
+async function wait(
+  timing: RetryTiming,
+  ms: number,
+  signals: readonly AbortSignal[],
+): Promise<void> {
+  const ended = AbortSignal.any([...signals])
+  try {
+    await timing.wait(ms, ended)
+  } catch (error) {
+    ended.throwIfAborted()
+    throw error
   }
 }
 
@@ -737,77 +759,6 @@ function reserveProvider(
     if (!TransportError.is(cause)) throw cause
     throw notExecuted('CONFIG', cause.message, { server, cause })
   }
-}
-
-/** Retries of a call whose key is honoured: they are harmless, and take 6 to 11 s while the server restarts. */
-const KEYED_RETRIES = 7
-
-/** A call with an idempotency key. May be sent again while the server honours the key, also if it may have run. */
-class KeyedCall {
-  readonly #session: Session
-  /** By the clock of `performance.now()`. */
-  readonly #startedAt: number
-  /** Not known before the first session is open. */
-  #retentionMs: number | undefined
-  /** The failure that only the key resolves. */
-  #failure: unknown
-
-  constructor(session: Session, tool: string | undefined, sentAt: number | undefined) {
-    this.#session = session
-    // After a clock was set back, the age is not known. Then it counts as the least time by which it was set back.
-    const ageMs = sentAt === undefined ? 0 : Math.abs(Date.now() - sentAt)
-    this.#startedAt = performance.now() - ageMs
-    if (sentAt === undefined) return
-    const { server } = session
-    const message = `tool "${tool}" of MCP server "${server}" was sent by another process, which got no answer, and the server does not honour its idempotency key: check whether the tool has run`
-    const outcome = 'unknown'
-    this.#failure = new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, outcome })
-  }
-
-  /**
-   * Before the first session, a call of an earlier process counts as honoured: attempts to open a session are harmless,
-   * and `assertSendable()` decides before the call itself is sent.
-   */
-  get isHonoured(): boolean {
-    if (this.#retentionMs === undefined) return this.#failure !== undefined
-    return performance.now() - this.#startedAt < this.#retentionMs
-  }
-
-  /** Called before each attempt: a server that has replaced another one may not know the key. */
-  async assertSendable(): Promise<void> {
-    this.#assertHonoured()
-    if (this.#failure === undefined) return
-    await this.#session.refreshCapabilities()
-    this.#assertHonoured()
-  }
-
-  #assertHonoured(): void {
-    this.#retentionMs = this.#session.keyRetentionMs ?? 0
-    if (this.#failure !== undefined && !this.isHonoured) throw this.#failure
-  }
-
-  /** Records a failed attempt. Returns true if only the key allows another one. */
-  failed(error: unknown, rules: RetryRules): boolean {
-    const needsKey = retryDelayMs(error, { ...rules, hasKey: false }, LONGEST_MS) === undefined
-    if (needsKey) this.#failure ??= error
-    return needsKey
-  }
-}
-
-const KEY = /^[\x21-\x7E]{1,255}$/
-
-/** @throws McpClientError `CONFIG` for a key that servers may refuse, and for `sentAt` without a key */
-function assertKey(
-  { idempotencyKey: key, sentAt }: CallToolOptions,
-  { tool, server }: { readonly tool: string; readonly server: string },
-): void {
-  if (key === undefined ? sentAt === undefined : KEY.test(key)) return
-  const problem =
-    key === undefined
-      ? 'sentAt needs the idempotencyKey of the earlier call'
-      : 'idempotencyKey must be 1 to 255 visible ASCII characters'
-  const message = `tool "${tool}" of MCP server "${server}" was not called: ${problem}`
-  throw new McpClientError('CONFIG', message, { server, tool, outcome: 'not-executed' })
 }
 
 /** The `_meta` of the caller, with the idempotency key, and with instructions about inputs that the transport removes before it sends. */

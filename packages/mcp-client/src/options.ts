@@ -48,7 +48,10 @@ export interface McpClientOptions extends Pick<
   readonly timeout?: TimeoutExtension | undefined
   /** Limit for one handshake, in milliseconds. @default 30_000 */
   readonly handshakeMs?: number | undefined
-  /** Maximum number of retries of one operation. @default 1; 7 for a call with an idempotency key that the server honours */
+  /**
+   * Maximum number of retries of one operation. @default 1; for a call with an idempotency key that the server honours: no
+   * maximum within `timeoutMs` while the server is away, and 7 while it answers
+   */
   readonly maxRetries?: number | undefined
   /** Which requests may be sent again. @default 'session-loss' */
   readonly replay?: ReplayPolicy | undefined
@@ -190,13 +193,14 @@ export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'ti
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /**
    * Identifies this call, also if it is sent again: 1 to 255 visible ASCII characters. A server that honours such keys
-   * runs the call once, so that the client sends it again after a broken connection, at most `maxRetries` times (7).
+   * runs the call once, so that the client sends it again while the server is away, within `timeoutMs` (see `maxRetries`).
    * @default no key
    */
   readonly idempotencyKey?: string | undefined
   /**
    * Time when another process sent this call with the same key, and got no answer, in milliseconds since 1970. The call
-   * is sent only to a server that still honours the key; else its outcome stays unknown. @default the call is new
+   * waits for its server within `timeoutMs`, and is sent only if the server still honours the key; else its outcome stays
+   * unknown. @default the call is new
    */
   readonly sentAt?: number | undefined
   /** Sent as `_meta` of the request. */

@@ -1,6 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TransportError } from '@x/mcp-transport'
-import { getTransportError, McpClientError } from './errors.ts'
+import {
+  getFailure,
+  getTransportError,
+  isConnectionFailure,
+  isGatewayStatus,
+  McpClientError,
+} from './errors.ts'
 import type { McpClientErrorCode } from './errors.ts'
 
 /**
@@ -15,6 +21,7 @@ import type { McpClientErrorCode } from './errors.ts'
  *
  * With the first two, a call with `idempotent: true` may always run twice. After 429 with `Retry-After` the client
  * waits and sends the request again, within the limit of the operation; after 503 only if the request may run twice.
+ * A call with an idempotency key that the server honours is repeated as `maxRetries` says.
  */
 export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
 
@@ -56,7 +63,9 @@ function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
   if (policy === 'never') return false
   if (hasKey && RESOLVED_BY_KEY.has(error.code)) return true
   const { status = 0, serverError } = error
-  if (hasKey && error.code === 'REJECTED' && status >= 500) return serverError === undefined
+  if (hasKey && error.code === 'REJECTED' && status >= 500) {
+    return serverError === undefined || isGatewayStatus(status)
+  }
   // Only a certain refusal proves that nothing was executed.
   if (error.code === 'SESSION_LOST') return error.certain === true || mayRunTwice
   // The request was not sent, so a retry is safe. By default, the caller decides when to try again.
@@ -94,6 +103,15 @@ export function retryDelayMs(
   return mayRetry(failed, rules) ? 0 : undefined
 }
 
+/**
+ * Returns whether an attempt failed because the server is away, or does not answer in time. Any other failure shows that
+ * it answers, and may do so in the same way for ever.
+ */
+export function isAway(error: unknown): boolean {
+  const failed = failedAttempt(error)
+  return isConnectionFailure(failed) || failed?.code === 'TIMEOUT'
+}
+
 /** Returns the failure that the retry decision is about. If a later round of a call failed, that is the failure of the round. */
 function failedAttempt(error: unknown): FailedAttempt | undefined {
   const failure = getTransportError(error)
@@ -104,7 +122,7 @@ function failedAttempt(error: unknown): FailedAttempt | undefined {
   if (!McpClientError.is(error)) return undefined
   // No session could be opened, so nothing was sent.
   const { code, outcome, retryAfterMs } = error
-  const { status } = getTransportError(error.cause) ?? {}
+  const { status } = getFailure(error) ?? {}
   return { code, certain: outcome === 'not-executed', status, retryAfterMs }
 }
 

@@ -7,7 +7,7 @@ import {
   ResultSchema as AnyResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { Era, ExchangeEvent, SessionInfo } from '@x/mcp-transport'
+import type { Era, ExchangeEvent, SessionInfo, TransportErrorCode } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
 import { connect, storedSessionId } from './connection.ts'
@@ -29,7 +29,7 @@ import type {
 import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { withResume } from './input-required.ts'
-import { IDEMPOTENCY, systemTiming } from './retry.ts'
+import { IDEMPOTENCY, isAway, systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
@@ -56,6 +56,8 @@ export interface SessionSetup {
   readonly events: ClientEvents
   /** Era of the session that was opened last: sessions of other scopes need not probe for it. */
   knownEra: Era | undefined
+  /** `keyRetentionMs` of that session. */
+  knownRetentionMs: number | undefined
   lastDeclined: DeclinedQuestion | undefined
   readonly terminations: Terminations
 }
@@ -73,6 +75,8 @@ const MAX_SETTINGS_LOSSES = 2
  */
 const TROUBLE_MS = 1000
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
+/** Codes of the SDK's errors for requests without an answer. */
+const LOCAL_CODES: ReadonlySet<number> = new Set([CONNECTION_CLOSED, ErrorCode.RequestTimeout])
 
 /**
  * The session with one server in one scope. Connects to the server once (phase 1), initializes an MCP session when
@@ -267,9 +271,13 @@ export class Session {
     return this.#link?.transport
   }
 
-  /** Time for which the server honours idempotency keys, in milliseconds. Undefined if it does not. */
+  /**
+   * Time for which the server honours idempotency keys, in milliseconds. Undefined if it does not, and before any session
+   * of the client was open.
+   */
   get keyRetentionMs(): number | undefined {
-    const { extensions, experimental } = this.#link?.transport.serverCapabilities ?? {}
+    if (this.#link === undefined) return this.#setup.knownRetentionMs
+    const { extensions, experimental } = this.#link.transport.serverCapabilities ?? {}
     const advertised = [extensions, experimental].map((all) =>
       isRecord(all) ? all[IDEMPOTENCY] : undefined,
     )
@@ -280,7 +288,7 @@ export class Session {
   /**
    * Asks the server whether it honours keys now: another server may have taken over without a new session.
    *
-   * @throws TransportError `UNREACHABLE` if the server does not say
+   * @throws TransportError `UNREACHABLE` if the server is away, and the code of its refusal if it does not say
    */
   async refreshCapabilities(): Promise<void> {
     const { generation } = this
@@ -293,7 +301,9 @@ export class Session {
       const failure = getTransportError(cause)
       if (failure?.code === 'SESSION_LOST') throw failure.with({ outcome: 'not-executed' })
       const message = 'The server did not say whether it still honours idempotency keys'
-      throw new TransportError('UNREACHABLE', message, { cause, url: failure?.url })
+      const { url, status, retryAfterMs } = failure ?? {}
+      const about = { cause, url, status, retryAfterMs, outcome: 'not-executed' } as const
+      throw new TransportError(refusalCode(cause, failure), message, about)
     }
   }
 
@@ -566,6 +576,7 @@ export class Session {
     else this.#gate.open()
     this.tools.invalidate()
     this.#setup.knownEra = this.#link?.transport.era
+    this.#setup.knownRetentionMs = this.keyRetentionMs
     this.#dispatch(
       { type: 'opened', generation },
       generation.isResumed ? 'session resumed' : 'session opened',
@@ -789,6 +800,16 @@ function isByServer(error: unknown, failure: TransportError | undefined): boolea
 function suspected(): TransportError {
   const message = 'No request had succeeded in the session for a while, and a ping failed too'
   return new TransportError('SESSION_LOST', message, { certain: false })
+}
+
+/** Returns the code for a ping without a result. `UNREACHABLE`: the same ping may succeed later. */
+function refusalCode(error: unknown, failure: TransportError | undefined): TransportErrorCode {
+  if (failure === undefined) {
+    const isAnswer = error instanceof McpError && !LOCAL_CODES.has(error.code)
+    return isAnswer ? 'UNEXPECTED_RESPONSE' : 'UNREACHABLE'
+  }
+  // A ping that could not be sent in time was withdrawn, which is `CLOSED`.
+  return isAway(failure) || failure.code === 'CLOSED' ? 'UNREACHABLE' : failure.code
 }
 
 function isSessionLoss(error: unknown): boolean {

@@ -1,9 +1,9 @@
 import { abortReason, isRecord, Listeners, untilAborted } from '@x/internal'
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import type { InputRequest, TransportError } from '@x/mcp-transport'
+import type { InputRequest } from '@x/mcp-transport'
 import { Deadline, LONGEST_MS } from './deadline.ts'
-import { getTransportError, isTimeout, McpClientError } from './errors.ts'
+import { getFailure, getTransportError, isTimeout, McpClientError } from './errors.ts'
 import type { McpClientErrorCode } from './errors.ts'
 import type { InputRequired, InputResume, TaskReference } from './input-required.ts'
 import type { CallOptions, CallToolOptions } from './options.ts'
@@ -54,7 +54,10 @@ const POLL_SHARE_MS = 4
 const TICK_MS = 100
 /** Factor of the time between two polls after a poll that showed no change. */
 const GROWTH = 1.2
-/** The time between two polls does not grow beyond this, in milliseconds, unless the server asks for more. */
+/**
+ * The time between two polls does not grow beyond this, in milliseconds, unless the server asks for more. So the result
+ * comes soon after a server that was away is back.
+ */
 const SLOW_POLL_MS = 5000
 /** A poll is later than the interval by up to this share of it, so that tasks that started together spread. */
 const JITTER = 0.25
@@ -302,8 +305,10 @@ export class McpTask {
         if (!isTemporary(error)) throw error
         if (this.#isExpired) throw this.#expired(error)
         session.log('debug', `tasks/${what} is sent again`, error)
-        const ms = this.#intervalMs(session) * 2 ** failures
-        delayMs = Math.max(Math.min(ms, MAX_POLL_MS), retryAfterOf(error))
+        const intervalMs = this.#intervalMs(session)
+        const mostMs = SLOW_POLL_MS * (1 + this.#owner.timing.random() * JITTER)
+        const grownMs = Math.min(intervalMs * 2 ** failures, mostMs)
+        delayMs = Math.max(intervalMs, grownMs, retryAfterOf(error))
         failure = error
       }
     }
@@ -597,24 +602,16 @@ function isAbort(signal: AbortSignal): boolean {
 
 /** Returns whether the same request may succeed later. */
 function isTemporary(error: unknown): boolean {
-  const failure = failureOf(error)
+  const failure = getFailure(error)
   const code = McpClientError.is(error) ? error.code : failure?.code
   if (code === undefined) return error instanceof McpError && !REFUSALS.has(error.code)
   const { status = 0 } = failure ?? {}
   return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || BUSY.has(status)))
 }
 
-/** Returns the failure of the request, or of the handshake if no session could be opened for the request. */
-function failureOf(error: unknown): TransportError | undefined {
-  if (!McpClientError.is(error)) return getTransportError(error)
-  const cause = getTransportError(error.cause)
-  // If the session before was lost, its loss is the cause, and the handshake's failure is the cause of that.
-  return cause?.code === error.code ? cause : getTransportError(cause?.cause)
-}
-
 /** Returns the time for which the server asks to wait before the request is repeated. */
 function retryAfterOf(error: unknown): number {
-  const failure = failureOf(error)
+  const failure = getFailure(error)
   if (failure !== undefined) return failure.retryAfterMs ?? 0
   const data: unknown = error instanceof McpError ? error.data : undefined
   const ms = isRecord(data) ? data['retryAfterMs'] : undefined

@@ -1,13 +1,11 @@
 // When a client asks for the status of a task, and what it does if it gets none.
-import { once } from 'node:events'
-import { connect, createServer } from 'node:net'
-import type { Server, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deferred, startRecordingProxy } from '@x/mcp-testing'
 import type { InjectedAction, TaskServerOptions } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
+import { startGate } from './gate.ts'
 import { is, rejectionOf, stopClock, textOf } from './setting.ts'
 import { given, polled, startedTask, stored } from './task-setting.ts'
 
@@ -68,6 +66,19 @@ describe.concurrent('a poll', () => {
     proxy.inject({ match: isPoll, times: 1, action: { status: 200, body } })
     expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
     expect(Math.max(...waits)).toBeGreaterThanOrEqual(7000)
+  })
+
+  test.each([
+    [5000, 0],
+    [6250, 1],
+  ])('comes at most %i ms after one that failed', async (mostMs, random) => {
+    const { retryTiming, waits } = recordedWaits(setImmediate)
+    await using all = await behindProxy({ retryTiming: { ...retryTiming, random: () => random } })
+    const { client, proxy } = all
+    proxy.inject({ match: isPoll, times: 20, action: { status: 503 } })
+    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
+    expect(waits.length).toBeGreaterThan(20)
+    expect(Math.max(...waits)).toBe(mostMs)
   })
 
   test('is repeated while the server restarts', async () => {
@@ -197,46 +208,6 @@ describe.concurrent('a poll', () => {
 
 function rpcError(id: unknown, code: number): string {
   return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'try later' } })
-}
-
-/** Forwards connections to a server while it is open. While it is closed, its port refuses connections. */
-async function startGate(url: string) {
-  const target = Number(new URL(url).port)
-  const sockets = new Set<Socket>()
-  const listen = async (port: number): Promise<Server> => {
-    const server = createServer((socket) => {
-      const other = connect(target, '127.0.0.1')
-      for (const one of [socket, other]) {
-        sockets.add(one)
-        one.on('error', () => {})
-        one.on('close', () => (one === socket ? other : socket).destroy())
-      }
-      socket.pipe(other).pipe(socket)
-    }).listen(port, '127.0.0.1')
-    await once(server, 'listening')
-    return server
-  }
-  let server = await listen(0)
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('The gate has no port')
-  const { port } = address
-  const close = async (): Promise<void> => {
-    const closed = once(server, 'close')
-    server.close()
-    for (const socket of sockets) socket.destroy()
-    sockets.clear()
-    await closed
-  }
-  return {
-    url: `http://127.0.0.1:${port}/mcp`,
-    close,
-    async open() {
-      server = await listen(port)
-    },
-    async [Symbol.asyncDispose]() {
-      if (server.listening) await close()
-    },
-  }
 }
 
 /** Short pauses between polls, and the end of so many of them. */

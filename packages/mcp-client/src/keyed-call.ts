@@ -1,0 +1,87 @@
+import { LONGEST_MS } from './deadline.ts'
+import { getTransportError, McpClientError } from './errors.ts'
+import type { CallToolOptions } from './options.ts'
+import { retryDelayMs } from './retry.ts'
+import type { RetryRules } from './retry.ts'
+import type { Session } from './session.ts'
+
+/**
+ * Retries of a call whose key is honoured, without `maxRetries`, while its server answers: a server that always answers
+ * in the same way must not keep the caller waiting. They take 6 to 11 s.
+ */
+export const KEYED_RETRIES = 7
+
+/** A call with an idempotency key. May be sent again while the server honours the key, also if it may have run. */
+export class KeyedCall {
+  readonly #session: Session
+  /** By the clock of `performance.now()`. */
+  readonly #startedAt: number
+  /** Not known before the client has reached the server. */
+  #retentionMs: number | undefined
+  /** The failure that only the key resolves. */
+  #failure: unknown
+  /** Number of failed attempts after which the call was sent again. */
+  failures = 0
+  /** Error of the last of them. */
+  lastError: unknown
+
+  constructor(session: Session, tool: string | undefined, sentAt: number | undefined) {
+    this.#session = session
+    // After a clock was set back, the age is not known. Then it counts as the least time by which it was set back.
+    const ageMs = sentAt === undefined ? 0 : Math.abs(Date.now() - sentAt)
+    this.#startedAt = performance.now() - ageMs
+    this.#retentionMs = session.keyRetentionMs
+    if (sentAt === undefined) return
+    const { server } = session
+    const message = `tool "${tool}" of MCP server "${server}" was sent by another process, which got no answer, and the server does not honour its idempotency key: check whether the tool has run`
+    const outcome = 'unknown'
+    this.#failure = new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, outcome })
+  }
+
+  /**
+   * Before the client has reached the server, a call of an earlier process counts as honoured: attempts to open a session are harmless,
+   * and `assertSendable()` decides before the call itself is sent.
+   */
+  get isHonoured(): boolean {
+    if (this.#retentionMs === undefined) return this.#failure !== undefined
+    return performance.now() - this.#startedAt < this.#retentionMs
+  }
+
+  /** Called before each attempt: a server that has replaced another one may not know the key. */
+  async assertSendable(): Promise<void> {
+    this.#assertHonoured()
+    if (this.#failure === undefined) return
+    await this.#session.refreshCapabilities()
+    this.#assertHonoured()
+  }
+
+  #assertHonoured(): void {
+    this.#retentionMs = this.#session.keyRetentionMs ?? 0
+    if (this.#failure !== undefined && !this.isHonoured) throw this.#failure
+  }
+
+  /** Records a failed attempt. Returns true if only the key allows another one. */
+  failed(error: unknown, rules: RetryRules): boolean {
+    this.failures++
+    this.lastError = getTransportError(error) ?? error
+    const needsKey = retryDelayMs(error, { ...rules, hasKey: false }, LONGEST_MS) === undefined
+    if (needsKey) this.#failure ??= error
+    return needsKey
+  }
+}
+
+const KEY = /^[\x21-\x7E]{1,255}$/
+
+/** @throws McpClientError `CONFIG` for a key that servers may refuse, and for `sentAt` without a key */
+export function assertKey(
+  { idempotencyKey: key, sentAt }: CallToolOptions,
+  { tool, server }: { readonly tool: string; readonly server: string },
+): void {
+  if (key === undefined ? sentAt === undefined : KEY.test(key)) return
+  const problem =
+    key === undefined
+      ? 'sentAt needs the idempotencyKey of the earlier call'
+      : 'idempotencyKey must be 1 to 255 visible ASCII characters'
+  const message = `tool "${tool}" of MCP server "${server}" was not called: ${problem}`
+  throw new McpClientError('CONFIG', message, { server, tool, outcome: 'not-executed' })
+}
