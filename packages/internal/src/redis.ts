@@ -316,7 +316,8 @@ function parseHost(url: string): string {
   throw new TypeError('`url` must start with redis:// or rediss:// and have a host')
 }
 
-function toRedisError(error: unknown, server: string): RedisError {
+/** @param server its host and port, for the message */
+export function toRedisError(error: unknown, server: string): RedisError {
   if (error instanceof RedisError) return error
   const reason = error instanceof Error ? error.message : String(error)
   // The first word of an error reply. Before Redis 7, that of a command in a script comes later, after a hyphen.

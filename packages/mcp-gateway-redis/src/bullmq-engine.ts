@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { check, type Checks } from '@x/internal'
+import { toRedisError } from '@x/internal/redis'
 import { GatewayError, type ExecuteRun, type RunEngine } from '@x/mcp-gateway'
 import { assertGatewayOptions } from '@x/mcp-gateway/adapter'
 import { Queue, WaitingError, Worker, type Job } from 'bullmq'
@@ -33,6 +34,8 @@ const optionChecks: Checks<BullmqEngineOptions> = {
 const LOCK_MS = 5000
 /** Time between two checks for runs without a lock. */
 export const STALLED_MS = 2500
+/** Limit of one attempt to connect. */
+const CONNECT_MS = 5000
 const NAME = 'runs'
 /** The gateway counts the attempts of a run itself, and ends a run that kills every process. */
 const UNLIMITED = 1_000_000
@@ -107,29 +110,40 @@ class Engine implements BullmqEngine {
 
   async work(execute: ExecuteRun): Promise<() => Promise<void>> {
     const connection = await this.#connect()
-    const subscriber = await this.#connect()
-    await subscriber.subscribe(`${this.#prefix}:cancel`, (runId) => {
-      this.#stop((attempt) => attempt.runId === runId, 'cancelled')
-    })
-    const worker = new Worker<JobData>(NAME, (job, token) => this.#execute(job, token, execute), {
-      connection,
-      prefix: this.#prefix,
-      concurrency: this.#concurrency,
-      lockDuration: LOCK_MS,
-      stalledInterval: STALLED_MS,
-      maxStalledCount: UNLIMITED,
-    })
-    worker.on('error', this.#onWarning)
-    worker.on('lockRenewalFailed', (jobs) => {
-      this.#stop(({ jobId = '' }) => jobs.includes(jobId), 'lost')
-    })
-    await worker.waitUntilReady()
+    const clients = [connection]
+    const disconnect = (): void => clients.forEach((client) => this.#disconnect(client))
+    let worker: Worker<JobData> | undefined
+    try {
+      const subscriber = await this.#connect()
+      clients.push(subscriber)
+      await subscriber.subscribe(`${this.#prefix}:cancel`, (runId) => {
+        this.#stop((attempt) => attempt.runId === runId, 'cancelled')
+      })
+      worker = new Worker<JobData>(NAME, (job, token) => this.#execute(job, token, execute), {
+        connection,
+        prefix: this.#prefix,
+        concurrency: this.#concurrency,
+        lockDuration: LOCK_MS,
+        stalledInterval: STALLED_MS,
+        maxStalledCount: UNLIMITED,
+      })
+      worker.on('error', this.#onWarning)
+      worker.on('lockRenewalFailed', (jobs) => {
+        this.#stop(({ jobId = '' }) => jobs.includes(jobId), 'lost')
+      })
+      await worker.waitUntilReady()
+    } catch (cause) {
+      // A worker that lost its connection while it started never begins.
+      await worker?.close(true).catch(() => {})
+      disconnect()
+      throw this.#toGatewayError(cause)
+    }
+    const working = worker
     return async () => {
-      const closing = worker.close()
+      const closing = working.close()
       this.#stop(() => true, 'stopping')
       await closing
-      this.#disconnect(connection)
-      this.#disconnect(subscriber)
+      disconnect()
     }
   }
 
@@ -167,18 +181,26 @@ class Engine implements BullmqEngine {
 
   /** @throws GatewayError `UNAVAILABLE`, `CLOSED` */
   #open(): Promise<Opened> {
-    this.#opened ??= this.#connect().then(
-      (client) => {
-        const queue = new Queue<JobData>(NAME, { connection: client, prefix: this.#prefix })
-        queue.on('error', this.#onWarning)
-        return { queue, client }
-      },
-      (error: unknown) => {
-        this.#opened = undefined
-        throw error
-      },
-    )
+    this.#opened ??= this.#openQueue().catch((error: unknown) => {
+      this.#opened = undefined
+      throw error
+    })
     return this.#opened
+  }
+
+  async #openQueue(): Promise<Opened> {
+    const client = await this.#connect()
+    const queue = new Queue<JobData>(NAME, { connection: client, prefix: this.#prefix })
+    queue.on('error', this.#onWarning)
+    try {
+      await queue.waitUntilReady()
+      return { queue, client }
+    } catch (cause) {
+      // A queue that lost its connection while it started never works.
+      await queue.close().catch(() => {})
+      this.#disconnect(client)
+      throw this.#toGatewayError(cause)
+    }
   }
 
   async #connect(): Promise<Client> {
@@ -189,14 +211,25 @@ class Engine implements BullmqEngine {
     client.on('error', (error: unknown) => {
       if (isConnected) this.#onWarning(error)
     })
+    // Redis may accept the connection, and not answer.
+    const late = setTimeout(() => this.#disconnect(client), CONNECT_MS)
     try {
       await client.connect()
     } catch (cause) {
-      throw new GatewayError('UNAVAILABLE', 'The engine cannot connect to Redis', { cause })
+      throw this.#toGatewayError(cause)
+    } finally {
+      clearTimeout(late)
     }
     isConnected = true
     this.#clients.add(client)
     return client
+  }
+
+  #toGatewayError(cause: unknown): GatewayError {
+    if (GatewayError.is(cause)) return cause
+    const { code, message } = toRedisError(cause, URL.parse(this.#url)?.host ?? 'the given URL')
+    if (code === 'DENIED') return new GatewayError('CONFIG', message, { cause })
+    return new GatewayError('UNAVAILABLE', 'The engine cannot connect to Redis', { cause })
   }
 
   #disconnect(client: Client): void {

@@ -26,6 +26,7 @@ class EngineAtHand implements RunEngine {
   execute: ExecuteRun | undefined
   isStopped = false
   onSubmit = (): void => {}
+  onWork = (): void => {}
 
   async submit(runId: string): Promise<void> {
     this.queued.add(runId)
@@ -39,6 +40,7 @@ class EngineAtHand implements RunEngine {
   async cancel(): Promise<void> {}
 
   async work(execute: ExecuteRun): Promise<() => Promise<void>> {
+    this.onWork()
     this.execute = execute
     return async () => {
       this.isStopped = true
@@ -66,6 +68,53 @@ async function executing() {
   await world.assemblies[0].work()
   return world
 }
+
+/** An engine that cannot be reached now. */
+function unreachable(): never {
+  throw new GatewayError('UNAVAILABLE', 'Redis is away')
+}
+
+test('waits for its engine when it begins to work, and says so each time', async () => {
+  await using world = queueing()
+  const { assemblies, clock, engine, warnings } = world
+  engine.onWork = unreachable
+  const working = assemblies[0].work()
+  await settled()
+  for (const ms of [250, 500, 1000, 2000, 4000, 5000, 5000]) {
+    const before = warnings.length
+    expect(warnings.at(-1)).toBe(
+      `Queued tasks are not executed here yet, because the engine cannot be reached. The next attempt is in ${ms} ms`,
+    )
+    await clock.advance(ms - 1)
+    expect(warnings).toHaveLength(before)
+    await clock.advance(1)
+    expect(warnings).toHaveLength(before + 1)
+  }
+  engine.onWork = () => {}
+  await clock.advance(5000)
+  await working
+  await send(world.a, keyed('echo'))
+  expect(await engine.next()).toBe('ended')
+})
+
+test('rejects at once if its engine cannot work', async () => {
+  await using world = queueing()
+  world.engine.onWork = () => {
+    throw new GatewayError('CONFIG', 'Redis refused access')
+  }
+  await expect(world.assemblies[0].work()).rejects.toThrow('Redis refused access')
+  expect(world.warnings).toEqual([])
+})
+
+test('stops waiting for its engine when it is closed', async () => {
+  await using world = queueing()
+  world.engine.onWork = unreachable
+  const working = world.assemblies[0].work()
+  working.catch(() => {})
+  await settled()
+  await world.assemblies[0].close()
+  await expect(working).rejects.toMatchObject({ code: 'CLOSED' })
+})
 
 test('makes a call with a key where its principal has too many tasks for an engine', async () => {
   const engine = new EngineAtHand()

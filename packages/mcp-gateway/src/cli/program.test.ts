@@ -296,13 +296,19 @@ describe('serve', () => {
     }
   })
 
-  test('says that a worker cannot connect to the store', async () => {
+  test('says each time that a worker cannot connect to the store, until a signal', async () => {
     const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: true }\n'
     const secrets = `stateKey: ${'k'.repeat(40)}\n`
     const path = await file('g.yaml', YAML + store + secrets)
-    const { code, out, err } = await run(['work', path])
-    expect([code, out]).toEqual([1, ''])
-    expect(err).toMatch(/^mcp-gateway: The engine cannot connect to Redis \(.*ECONNREFUSED.*\)$/m)
+    const worker = start(['work', path])
+    const line = /"msg":"Queued tasks are not executed here yet.*\n/
+    const [first] = await worker.said('stderr', line)
+    expect(first).toMatch(/next attempt is in 250 ms/)
+    expect(worker.text('stderr')).toMatch(/The engine cannot connect to Redis.*ECONNREFUSED/)
+    await worker.said('stderr', /next attempt is in 500 ms/)
+    worker.signal('SIGTERM')
+    expect(await worker.code).toBe(0)
+    expect(worker.text('stdout')).toBe('')
   })
 
   test('warns if there are no sources', async () => {

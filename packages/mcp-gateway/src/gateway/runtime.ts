@@ -291,10 +291,10 @@ export class Runtime implements AsyncDisposable {
   }
 
   /**
-   * Executes tasks of all processes in this one, until `close()`. Resolves when it has begun. Without this, a gateway with an
-   * engine only accepts them.
+   * Executes tasks of all processes in this one, until `close()`. Resolves when it has begun; while the engine cannot be
+   * reached, waits for it, and logs each attempt. Without this, a gateway with an engine only accepts them.
    *
-   * @throws GatewayError `UNAVAILABLE`; `CONFIG` without the option `engine`
+   * @throws GatewayError `CONFIG` without the option `engine`, or if the engine refuses access; `CLOSED`
    */
   async work(): Promise<void> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')

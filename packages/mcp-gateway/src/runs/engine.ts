@@ -16,6 +16,7 @@ export interface RunEngine {
   /**
    * Executes runs in this process. `execute` must not reject: it stores how the run ended.
    *
+   * @throws GatewayError `UNAVAILABLE` if the queue cannot be reached now: the gateway tries again. Any other error is final
    * @returns the function that ends it: takes no more runs, aborts the attempts in this process, and waits for their ends
    */
   work(execute: ExecuteRun): Promise<() => Promise<void>>

@@ -1,7 +1,8 @@
 import { ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
-import { sleep, type Clock } from '../internal/clock.ts'
+import { MAX_TIMER_MS, sleep, type Clock } from '../internal/clock.ts'
+import { pause } from '../internal/timers.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import { toInputRequests } from '../runs/forms.ts'
 import type { RunOrder, RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
@@ -93,6 +94,10 @@ export class TaskExecution {
 
 /** Time between two attempts: to reach a store that is away, and to find room for a call. */
 const RETRY_MS = 1000
+/** Time between the first two attempts to reach the engine. It doubles each time. */
+const FIRST_WAIT_MS = 250
+const MAX_WAIT_MS = 5000
+const NOT_YET = 'Queued tasks are not executed here yet, because the engine cannot be reached.'
 /** Time between two messages of progress that are stored. */
 const PROGRESS_MS = 1000
 const MAX_MESSAGE_CHARS = 1000
@@ -112,6 +117,8 @@ export class TaskExecutions {
   readonly #running = new Map<string, TaskExecution>()
   #working: Promise<() => Promise<void>> | undefined
   #stopping: Promise<void> | undefined
+  /** Ends the wait for an engine. */
+  readonly #leaving = new AbortController()
   #isClosed = false
 
   constructor(records: TaskRecords, options: TaskExecutionsOptions) {
@@ -257,12 +264,18 @@ export class TaskExecutions {
     if (this.#hasAgent(task)) prepare(task).forget(task.remote)
   }
 
-  /** Executes queued tasks in this process, until `close()`. @throws GatewayError `UNAVAILABLE`; `CONFIG` without an engine */
+  /**
+   * Executes queued tasks in this process, until `close()`. Waits for an engine that cannot be reached.
+   *
+   * @throws GatewayError `CONFIG` without an engine, or if the engine refuses access; `CLOSED`
+   */
   async work(): Promise<void> {
     const { engine } = this.#options
     if (!engine) throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
-    if (this.#stopping) throw new GatewayError('CLOSED', 'The gateway was closed')
-    this.#working ??= engine.work((runId, { signal }) => this.#execute(runId, signal))
+    if (this.#stopping) throw closed()
+    this.#working ??= this.#whenReachable(() =>
+      engine.work((runId, { signal }) => this.#execute(runId, signal)),
+    )
     try {
       await this.#working
     } catch (error) {
@@ -271,9 +284,30 @@ export class TaskExecutions {
     }
   }
 
+  async #whenReachable<Value>(attempt: () => Promise<Value>): Promise<Value> {
+    const { clock, onError } = this.#options
+    // The timers of the clock do not keep the process alive, and a worker may have nothing else yet.
+    const alive = setInterval(() => {}, MAX_TIMER_MS)
+    try {
+      for (let ms = FIRST_WAIT_MS; ; ms = Math.min(2 * ms, MAX_WAIT_MS)) {
+        try {
+          return await attempt()
+        } catch (cause) {
+          const isAway = GatewayError.is(cause) && cause.code === 'UNAVAILABLE'
+          if (!isAway) throw cause
+          onError(new Error(`${NOT_YET} The next attempt is in ${ms} ms`, { cause }))
+        }
+        await pause(ms, clock, this.#leaving.signal)
+      }
+    } finally {
+      clearInterval(alive)
+    }
+  }
+
   /** Hands queued tasks that this process executes to other processes, and takes no more of them. */
   stopWorking(): Promise<void> {
     this.#stopping ??= (async () => {
+      this.#leaving.abort(closed())
       const stop = await this.#working?.catch(() => undefined)
       await stop?.()
     })()
@@ -496,6 +530,10 @@ export class TaskExecutions {
   #wait(ms: number): Promise<void> {
     return sleep(this.#options.clock, ms)
   }
+}
+
+function closed(): GatewayError {
+  return new GatewayError('CLOSED', 'The gateway was closed')
 }
 
 export const DIED: TaskError = {
