@@ -353,6 +353,13 @@ export function isStopAnswer({ state, answers }: Resume): boolean {
   })
 }
 
+/** Returns whether all interrupts that an answer is for are open. Breakpoints have no value, and are not compared. */
+export function areOpen({ state }: Resume, open: readonly GraphInterrupt[]): boolean {
+  const texts = new Set(open.map((each) => canonicalJson(each))) // the state was stored as JSON
+  const asked = threadStateFrom(state)?.interrupts ?? []
+  return asked.every((each) => each.breakpoint !== undefined || texts.has(canonicalJson(each)))
+}
+
 /**
  * Makes the value of `Command({ resume })`: by the ids of the interrupts, if they have ids.
  *

@@ -19,7 +19,7 @@ import {
 import type { LangGraphRunnableConfig } from '@langchain/langgraph'
 import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ManualClock } from '../../../test/manual-clock.ts'
 import {
   agentCallOf,
@@ -582,3 +582,65 @@ test.each([{ part: 'edge' }, { part: 'send' }])(
     expect(done).toMatchObject({ type: 'done' })
   },
 )
+
+describe('an answer after the thread has gone', () => {
+  const accept = { '0': { action: 'accept' as const, content: { answer: 'yes' } } }
+
+  /** Charges, asks, and charges again. `isNested`: in a subgraph. */
+  function charging(charges: string[], isNested: boolean) {
+    const asking = new StateGraph(MessagesAnnotation)
+      .addNode('charge', () => {
+        charges.push('before')
+        return {}
+      })
+      .addNode('ask', () => {
+        charges.push(`after ${String(interrupt('Go on?'))}`)
+        return { messages: [{ role: 'assistant', content: 'done' }] }
+      })
+      .addEdge('__start__', 'charge')
+      .addEdge('charge', 'ask')
+    return (checkpointer: MemorySaver): GraphDefinition => {
+      const graph = isNested
+        ? new StateGraph(MessagesAnnotation)
+            .addNode('inner', asking.compile())
+            .addEdge('__start__', 'inner')
+            .compile({ checkpointer })
+        : asking.compile({ checkpointer })
+      return { graph, description: 'Charges' }
+    }
+  }
+
+  const unknown = expect.objectContaining({ reason: 'outcome_unknown' })
+
+  test.each([
+    { isNested: false, over: {} },
+    { isNested: true, over: {} },
+    { isNested: false, over: { attempt: 1 } },
+    { isNested: false, over: { thread: 'f5ea22fd-6f71-47f5-a0fb-0a5f9ad7ac4f' } },
+  ])('does not run the graph again from its start: %j', async ({ isNested, over }) => {
+    const charges: string[] = []
+    const definitionOf = charging(charges, isNested)
+    const asked = (await updatesOf(definitionOf(new MemorySaver()), over)).at(-1)
+    if (asked?.type !== 'asked') throw new Error('It did not ask')
+    const resume = { state: JSON.parse(JSON.stringify(asked.state)), answers: accept }
+    // Another process, whose memory has no threads.
+    const again = updatesOf(definitionOf(new MemorySaver()), { ...over, resume })
+    await expect(again).rejects.toEqual(unknown)
+    expect(charges).toEqual(['before'])
+  })
+
+  test('does not continue a thread that has passed the question, or stands at another', async () => {
+    const charges: string[] = []
+    const definition = charging(charges, false)(new MemorySaver())
+    const thread = '0aab23ee-2f8b-4f9e-8b60-52a21f1f3c11'
+    const asked = (await updatesOf(definition, { thread })).at(-1)
+    if (asked?.type !== 'asked') throw new Error('It did not ask')
+    const resume = { state: asked.state, answers: accept }
+    const other = { thread, interrupts: [{ id: 'x', value: 'Something else?' }] }
+    const toOther = updatesOf(definition, { thread, resume: { ...resume, state: other } })
+    await expect(toOther).rejects.toEqual(unknown)
+    expect((await updatesOf(definition, { thread, resume })).at(-1)).toMatchObject({ text: 'done' })
+    await expect(updatesOf(definition, { thread, resume })).rejects.toEqual(unknown)
+    expect(charges).toEqual(['before', 'after yes'])
+  })
+})

@@ -17,6 +17,7 @@ import {
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 import { breakpointsOf, checkpointsOf, endingOf } from './ending.ts'
 import {
+  areOpen,
   askedFrom,
   isStopAnswer,
   openInterruptsOf,
@@ -412,11 +413,16 @@ async function inputOf(
   thread: string,
 ): Promise<unknown> {
   if (call.resume !== undefined) {
-    const value = resumeOf(call.resume)
-    if (value !== undefined) return commandOf(value)
     const state = await threadStateOf(graph, thread)
-    if (state === undefined || !isAtBreakpointOf(call.resume, state)) throw lostBreakpoint()
-    return null
+    if (state === undefined) throw lostQuestion()
+    const reader = call.attempt === undefined ? undefined : checkpointReaderOf(graph)
+    const value = resumeOf(call.resume)
+    const isThere =
+      value === undefined
+        ? isAtBreakpointOf(call.resume, state)
+        : areOpen(call.resume, await openInterruptsOf(state, reader))
+    if (!isThere) throw lostQuestion()
+    return value === undefined ? null : commandOf(value)
   }
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
   if (isChat) return messageStateOf(call.input, call.signal)
@@ -424,10 +430,13 @@ async function inputOf(
   return argumentStateOf(call.input, skill?.inputSchema)
 }
 
-/** With `null`, a graph would continue from wherever its thread is now, or begin without input. */
-function lostBreakpoint(): RunFailure {
+/**
+ * A graph whose thread has gone would begin again with the answer: what it did before its question would be done twice. With
+ * `null` it would continue from wherever its thread is now.
+ */
+function lostQuestion(): RunFailure {
   const text =
-    'Its thread is not at the breakpoint any more that the answer is for, so nothing was continued. Check what the call did before you call again.'
+    'Its thread does not stand at the question any more that the answer is for, so nothing was continued. Check what the call did before you call again.'
   return new RunFailure('outcome_unknown', text)
 }
 
