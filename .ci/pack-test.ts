@@ -121,7 +121,27 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   const command = isTest ? vitest : [file]
   const { stdout } = await run(process.execPath, command, { cwd: project, timeout: 300_000 })
   if (bun !== undefined && !isTest) await run(bun, [file], { cwd: project, timeout: 300_000 })
+  if (packed.manifest.name.endsWith('/langchain-mcp')) await checkInCommonJs(project, tsc)
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
+}
+
+/** Type-checks the use of tools in a CommonJS module, which gets other declarations of LangChain. */
+async function checkInCommonJs(project: string, tsc: string): Promise<void> {
+  const text = `
+    import { createMcpTools } from '@x/langchain-mcp'
+    import { ToolNode } from '@langchain/langgraph/prebuilt'
+    import { createAgent } from 'langchain'
+    export async function agentOf(url: string): Promise<unknown> {
+      const tools = await createMcpTools({ servers: { shop: { url } } }).listTools()
+      return [new ToolNode(tools), createAgent({ model: 'any', tools })]
+    }`
+  await run('npm', ['install', '--no-audit', '--no-fund', 'langchain@1.5.14'], { cwd: project })
+  await writeFile(join(project, 'common.cts'), text)
+  // The declarations of LangChain itself are not free of errors.
+  const compilerOptions = { ...TSCONFIG.compilerOptions, skipLibCheck: true }
+  const config = join(project, 'tsconfig.common.json')
+  await writeFile(config, JSON.stringify({ compilerOptions, include: ['common.cts'] }))
+  await run(process.execPath, [tsc, '-p', config], { cwd: project })
 }
 
 /** Loads all entries, and runs the example, with the oldest peers. Types are those of the newest ones. */

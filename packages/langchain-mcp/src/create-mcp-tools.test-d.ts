@@ -1,6 +1,13 @@
 import type { StructuredTool } from '@langchain/core/tools'
 import { InMemoryStore } from '@langchain/langgraph'
+import type { StructuredToolInterface as CommonJsTool } from '@langchain/core/tools' with {
+  'resolution-mode': 'require',
+}
 import { createAgent } from 'langchain'
+import type {
+  createAgent as createAgentInCommonJs,
+  InterruptOnConfig as CommonJsInterruptOn,
+} from 'langchain' with { 'resolution-mode': 'require' }
 import { expectTypeOf, test } from 'vitest'
 import {
   createMcpTools,
@@ -9,6 +16,7 @@ import {
   type McpTools,
   type ServerStatus,
 } from './index.ts'
+import { interruptOnFrom } from './middleware.ts'
 
 const servers = { shop: { url: 'https://shop.example/mcp' } }
 
@@ -20,6 +28,13 @@ test('creates tools that fit an agent', async () => {
   const tools = await mcp.listTools()
   expectTypeOf(tools).toExtend<StructuredTool[]>()
   createAgent({ model: 'any', tools })
+})
+
+test('creates tools that fit the declarations of LangChain for CommonJS', async () => {
+  const tools = await createMcpTools({ servers }).listTools()
+  expectTypeOf(tools).toExtend<CommonJsTool[]>()
+  expectTypeOf<typeof createAgentInCommonJs>().toBeCallableWith({ model: 'any', tools })
+  expectTypeOf(interruptOnFrom(tools)).toExtend<Record<string, CommonJsInterruptOn>>()
 })
 
 test('accepts a session of a run, a thread, all calls, or a factory', () => {

@@ -2,7 +2,7 @@
 import './runtime-check.ts' // stays the first import
 import { ToolMessage } from '@langchain/core/messages'
 import { check, legible } from '@x/internal'
-import { createMiddleware, type AgentMiddleware, type InterruptOnConfig } from 'langchain'
+import { createMiddleware, type AgentMiddleware } from 'langchain'
 import { assertOptions } from './base/options.ts'
 import { mayDestroy } from './base/tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
@@ -60,6 +60,12 @@ export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>):
   })
 }
 
+/** An `InterruptOnConfig` of LangChain, of any copy of its declarations. */
+export interface ApprovalConfig {
+  allowedDecisions: ('approve' | 'edit' | 'reject')[]
+  description: string
+}
+
 /**
  * Returns the option `interruptOn` of `humanInTheLoopMiddleware()`, which asks a person once for all calls of a
  * message. The keys are the names that the model sees.
@@ -69,7 +75,7 @@ export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>):
 export function interruptOnFrom(
   tools: readonly McpTool[],
   asks: (tool: McpTool) => boolean = ({ definition }) => mayDestroy(definition),
-): Record<string, InterruptOnConfig> {
+): Record<string, ApprovalConfig> {
   return Object.fromEntries(
     tools.filter(asks).map((tool) => [
       tool.name,

@@ -111,12 +111,27 @@ type Output =
   StructuredTool extends StructuredTool<infer _S, infer _O, infer _I, infer Out> ? Out : never
 
 /**
+ * The methods of core that have its classes in their parameters, without these classes. Core has two sets of
+ * declarations that do not fit each other, for ES modules and for CommonJS: `createAgent()` of a CommonJS project
+ * would refuse the tools.
+ */
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the class has each of these methods
+export interface McpTool {
+  invoke(input: unknown, config?: object): Promise<Output>
+  call(input: unknown, config?: object, tags?: string[]): Promise<Output>
+  batch(inputs: Output[], options?: object, batchOptions?: object): Promise<Output[]>
+  stream(input: Output, options?: object): Promise<Output>
+  transform(generator: AsyncGenerator<Output>, options: object): AsyncGenerator<Output>
+}
+
+/**
  * One tool of an MCP server. It holds the client and the tool's name on the server, never a session. So it
  * stays valid when the client reconnects, recovers, or is disposed of and used again.
  *
  * It has two schemas. `definition.inputSchema` is the server's own; arguments are checked against it before
  * the call, unless it cannot be evaluated here. `schema` is the part that the model sees.
  */
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- as above
 export class McpTool extends StructuredTool {
   static override lc_name(): string {
     return 'McpTool'
