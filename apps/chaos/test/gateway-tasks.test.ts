@@ -46,8 +46,8 @@ async function startWorld(policy: 'always' | 'never' = 'always'): Promise<World>
       ask: { graph: ask, description: 'Asks', output },
     },
     auth: bearerAuth({
-      ada: { token: 'token-of-ada', scopes: ['*'] },
-      eve: { token: 'token-of-eve', scopes: ['*'] },
+      ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
+      eve: { token: 'token-of-eve-0123456789', scopes: ['*'] },
     }),
     tools: { tasks: policy },
     log: false,
@@ -61,7 +61,7 @@ async function startWorld(policy: 'always' | 'never' = 'always'): Promise<World>
     go,
     payments: () => payments,
     clientOf(name, options) {
-      const headers = { authorization: `Bearer token-of-${name}` }
+      const headers = { authorization: `Bearer token-of-${name}-0123456789` }
       const client = new McpClient(
         { url: proxy.url, headers },
         { scope: { principal: name }, ...options },

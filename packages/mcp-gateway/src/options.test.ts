@@ -137,7 +137,7 @@ test.each([
   [bearerAuth, [{ ada: { tokn: 'secret' } }], 'Did you mean "tokens.ada.token"?'],
   [bearerAuth, [{ ada: { token: 'secret', scopes: '*' } }], '"tokens.ada.scopes" must be a list'],
   [bearerAuth, [['secret']], '"tokens" must be an object, not a list'],
-  [bearerAuth, ['secret', { clock: Date }], 'there is no option "clock"'],
+  [bearerAuth, ['a-token-of-some-length', { clock: Date }], 'there is no option "clock"'],
   [jwtAuth, [{}], '"issuers" is missing'],
   [jwtAuth, [{ issuers: issuer }], '"issuers" must be a list'],
   [jwtAuth, [{ issuers: [{ ...issuer, audiance: 'b' }] }], 'Did you mean "issuers[0].audience"?'],

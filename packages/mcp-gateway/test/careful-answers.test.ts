@@ -21,7 +21,10 @@ function gatewayOf(options: Partial<GatewayOptions> = {}) {
 test('refuses new tokens from a network that sends wrong tokens, and serves those it has accepted', async () => {
   let address = '192.0.2.1'
   await using gateway = gatewayOf({
-    auth: bearerAuth({ ada: { token, scopes: ['*'] }, bob: { token: 'bob', scopes: ['*'] } }),
+    auth: bearerAuth({
+      ada: { token, scopes: ['*'] },
+      bob: { token: 'the-token-of-bob-0123456789', scopes: ['*'] },
+    }),
     http: { clientAddress: () => address },
     requestsPerMinute: 3,
   })
@@ -36,12 +39,12 @@ test('refuses new tokens from a network that sends wrong tokens, and serves thos
   for (let n = 0; n < 4; n++) statuses.push(await statusOf(`Bearer wrong-${n}`))
   expect(statuses).toEqual([401, 401, 401, 429])
   // A right token that comes for the first time is not told from a wrong one now.
-  expect(await statusOf('Bearer bob')).toBe(429)
+  expect(await statusOf('Bearer the-token-of-bob-0123456789')).toBe(429)
   expect(await statusOf(authorization)).toBe(200)
   // A request without a credential still learns where to get one.
   expect(await statusOf()).toBe(401)
   address = '192.0.2.2'
-  expect(await statusOf('Bearer bob')).toBe(200)
+  expect(await statusOf('Bearer the-token-of-bob-0123456789')).toBe(200)
 })
 
 test.each([

@@ -181,7 +181,7 @@ describe('credentials', () => {
   test('answers 500 if the endpoints of an authenticator return something else than a response', async () => {
     const warnings: string[] = []
     const auth = {
-      ...bearerAuth('t0ken'),
+      ...bearerAuth('t0ken-0123456789'),
       paths: ['/own'],
       handle: async (): Promise<never> => ({}) as never,
     }
@@ -196,30 +196,30 @@ describe('credentials', () => {
   })
 
   let guarded: number
-  const gateway = gatewayOf({ auth: bearerAuth('t0ken') })
+  const gateway = gatewayOf({ auth: bearerAuth('t0ken-0123456789') })
   beforeAll(async () => {
     guarded = (await gateway.listen({ port: 0 })).port
   })
   afterAll(() => gateway.close())
 
   test.each([
-    ['Authorization: Bearer t0ken', 200],
-    ['authorization: bearer   t0ken  ', 200],
-    ['Authorization: Bearer\tt0ken', 401],
-    ['Authorization: Basic t0ken', 401],
-    ['Authorization: t0ken', 401],
-    ['Authorization: Bearer T0KEN', 401],
-    ['Authorization: Bearer t0ke', 401],
-    ['Authorization: Bearer t0ken=', 401],
+    ['Authorization: Bearer t0ken-0123456789', 200],
+    ['authorization: bearer   t0ken-0123456789  ', 200],
+    ['Authorization: Bearer\tt0ken-0123456789', 401],
+    ['Authorization: Basic t0ken-0123456789', 401],
+    ['Authorization: t0ken-0123456789', 401],
+    ['Authorization: Bearer T0KEN-0123456789', 401],
+    ['Authorization: Bearer t0ken-012345678', 401],
+    ['Authorization: Bearer t0ken-0123456789=', 401],
     ['Authorization: Bearer', 400],
-    ['Authorization: Bearer no, Bearer t0ken', 400],
-    ['Authorization: Bearer no\r\nAuthorization: Bearer t0ken', 400],
-    ['Cookie: access_token=t0ken', 401],
+    ['Authorization: Bearer no, Bearer t0ken-0123456789', 400],
+    ['Authorization: Bearer no\r\nAuthorization: Bearer t0ken-0123456789', 400],
+    ['Cookie: access_token=t0ken-0123456789', 401],
     ['X-Forwarded-User: root', 401],
   ])('answers %j with %i', async (line, status) => {
     const headers = ['Host: localhost', line]
     expect(await statusOf(guarded, { headers })).toBe(status)
-    const target = '/mcp?access_token=t0ken'
+    const target = '/mcp?access_token=t0ken-0123456789'
     expect(await statusOf(guarded, { target, headers: ['Host: localhost'] })).toBe(401)
   })
 })

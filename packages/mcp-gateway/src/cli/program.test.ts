@@ -167,7 +167,7 @@ describe('check of mistakes that only matter when clients are served', () => {
     const named = await file('n.yaml', `${YAML}http: { host: 0.0.0.0, allowedHosts: [agents] }\n`)
     expect((await run(['check', named, '--insecure'])).out).not.toContain('only requests for')
     expect(await run(['check', path, '--stdio'])).toMatchObject({ code: 0, err: '' })
-    const signed = `${YAML}auth: { mode: bearer, tokens: { a: { token: t } } }\n`
+    const signed = `${YAML}auth: { mode: bearer, tokens: { a: { token: a-token-of-some-length } } }\n`
     const refused = await run(['check', await file('a.yaml', signed), '--stdio'])
     expect(refused.err).toMatch(/a\.yaml:4: Over stdio/)
   })

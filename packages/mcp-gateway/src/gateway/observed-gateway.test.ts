@@ -80,12 +80,14 @@ test('reports a call that its caller may not make', async () => {
   }
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ support: () => [{ type: 'done' }] })],
-    auth: bearerAuth({ ci: { token: 'secret', scopes: [] } }),
+    auth: bearerAuth({ ci: { token: 'a-token-of-some-length', scopes: [] } }),
     observer,
   })
   await gateway.registry.start()
   const call = toolCall(1, 'support', 'Hello')
-  const response = await gateway.fetch(post(call, { authorization: 'Bearer secret' }))
+  const response = await gateway.fetch(
+    post(call, { authorization: 'Bearer a-token-of-some-length' }),
+  )
   expect(response.status).toBe(403)
   const outcome = 'insufficient_scope'
   expect(told).toMatchObject([{ tool: 'support', principal: 'ci', era: 'legacy', outcome }])

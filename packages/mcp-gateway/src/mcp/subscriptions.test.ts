@@ -133,14 +133,14 @@ test('waits with calls and lists at the start until agents were found', async ()
     run: (call) => agents.run(call),
     close: () => agents.close(),
   }
-  const ci = { token: 'ci', scopes: ['agent:other:call'] }
-  const all = { token: 'all', scopes: ['*'] }
+  const ci = { token: 'the-token-of-ci-0123', scopes: ['agent:other:call'] }
+  const all = { token: 'the-token-of-all-0123', scopes: ['*'] }
   await using gateway = createGateway({ sources: [slow], auth: bearerAuth({ ci, all }) })
   const params = { name: 'echo', arguments: { message: 'hello' } }
   const call = (token: string): Promise<Response> =>
     gateway.fetch(modern('tools/call', params, { authorization: `Bearer ${token}` }))
-  const calls = [call('all'), call('ci')]
-  const headers = { authorization: 'Bearer all' }
+  const calls = [call(all.token), call(ci.token)]
+  const headers = { authorization: `Bearer ${all.token}` }
   const list = gateway.fetch(modern('tools/list', {}, headers))
   let isOver = false
   void Promise.race([...calls, list]).then(() => (isOver = true))

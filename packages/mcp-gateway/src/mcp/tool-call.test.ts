@@ -9,10 +9,13 @@ test.each(['legacy', { pin: '2026-07-28' }] as const)(
   'executes a call once that is repeated with its key in _meta: %j',
   async (mode) => {
     const agents = new AgentsAtHand({ echo })
-    await using gateway = createGateway({ sources: [agents], auth: bearerAuth('secret') })
+    await using gateway = createGateway({
+      sources: [agents],
+      auth: bearerAuth('a-token-of-some-length'),
+    })
     const { url } = await gateway.listen({ port: 0 })
     const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
-    const requestInit = { headers: { authorization: 'Bearer secret' } }
+    const requestInit = { headers: { authorization: 'Bearer a-token-of-some-length' } }
     await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }))
     const call = (key: unknown) => {
       const meta = { 'io.github.x-mcp/idempotency-key': key }

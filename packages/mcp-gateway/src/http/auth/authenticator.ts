@@ -40,7 +40,7 @@ export type ChallengeExtras = Pick<Challenge, 'scopes' | 'resourceMetadata'>
 /** Longer tokens are refused without a check. Issued ones are much shorter. */
 const MAX_TOKEN_LENGTH = 16_384
 
-const TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/
+export const TOKEN: RegExp = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /** Value of `Retry-After` while tokens cannot be checked. Seconds. */
 const RETRY_AFTER_SEC = 5

@@ -19,14 +19,16 @@ async function refusalOf(auth: Authenticator, authorization?: string): Promise<R
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 test('gives a single token every scope', async () => {
-  const auth = bearerAuth('s3cret')
-  await expect(auth.authenticate(requestWith('Bearer s3cret'))).resolves.toEqual({
+  const auth = bearerAuth('s3cret-0123456789')
+  await expect(auth.authenticate(requestWith('Bearer s3cret-0123456789'))).resolves.toEqual({
     id: 'token',
     scopes: ['*'],
     isAnonymous: false,
     claims: {},
   })
-  await expect(auth.authenticate(requestWith('bearer  s3cret'))).resolves.toHaveProperty('id')
+  await expect(auth.authenticate(requestWith('bearer  s3cret-0123456789'))).resolves.toHaveProperty(
+    'id',
+  )
 })
 
 test.each([
@@ -35,10 +37,13 @@ test.each([
   ['  ', 'an empty token'],
   [{}, 'an empty list of tokens'],
   [{ ci: {} }, '"ci" needs either sha256 or token'],
-  [{ ci: { token: '' } }, '"ci" is empty'],
+  ['abc', 'The token "token" needs at least 16 characters'],
+  [{ ci: { token: '' } }, 'The token "ci" needs at least 16 characters'],
+  [{ ci: { token: 'fifteen-letters' } }, 'at least 16 characters'],
+  [{ ci: { token: 'a token of many words' } }, 'characters of A-Z a-z 0-9'],
   [{ ci: { token: 'a', sha256: sha256('a') } }, 'needs either'],
   [{ ci: { sha256: 'abc' } }, '64 hex digits'],
-  [{ ci: { token: 'a', expiresAt: 'soon' } }, 'not a date'],
+  [{ ci: { token: 'a'.repeat(16), expiresAt: 'soon' } }, 'not a date'],
 ])(
   'refuses a configuration of tokens that accepts no caller or every caller: %j',
   (tokens, message) => {
@@ -57,28 +62,33 @@ test('gives each token by name its own scopes and end', async () => {
   const auth = bearerAuth(
     {
       ci: { sha256: sha256('aaa').toUpperCase(), scopes: ['agent:shop:call'] },
-      guest: { token: 'bbb', expiresAt: '2026-01-02' },
+      guest: { token: 'the-token-of-the-guest', expiresAt: '2026-01-02' },
     },
     { now: () => now },
   )
   const of = (token: string): Promise<unknown> => auth.authenticate(requestWith(`Bearer ${token}`))
   await expect(of('aaa')).resolves.toMatchObject({ id: 'ci', scopes: ['agent:shop:call'] })
-  await expect(of('bbb')).resolves.toMatchObject({ id: 'guest', scopes: [] })
+  await expect(of('the-token-of-the-guest')).resolves.toMatchObject({ id: 'guest', scopes: [] })
   now = Date.parse('2026-01-02')
-  await expect(of('bbb')).resolves.toBeInstanceOf(Response)
+  await expect(of('the-token-of-the-guest')).resolves.toBeInstanceOf(Response)
 })
 
 test('answers a request without a credential with a challenge without error (RFC 6750 section 3)', async () => {
   for (const header of [undefined, 'Basic dXNlcjpwdw==', '']) {
-    const response = await refusalOf(bearerAuth('s3cret'), header)
+    const response = await refusalOf(bearerAuth('s3cret-0123456789'), header)
     expect(response.status).toBe(401)
     expect(response.headers.get('www-authenticate')).toBe('Bearer')
   }
 })
 
 test('answers 401 for a wrong token, and does not repeat it', async () => {
-  for (const token of ['wrong-token', 's3cre', 's3cret1', 'S3CRET']) {
-    const response = await refusalOf(bearerAuth('s3cret'), `Bearer ${token}`)
+  for (const token of [
+    'wrong-token',
+    's3cret-012345678',
+    's3cret-01234567890',
+    'S3CRET-0123456789',
+  ]) {
+    const response = await refusalOf(bearerAuth('s3cret-0123456789'), `Bearer ${token}`)
     expect(response.status).toBe(401)
     const header = response.headers.get('www-authenticate') ?? ''
     expect(header).toMatch(/^Bearer error="invalid_token", error_description="[^"]+"$/)
@@ -89,7 +99,7 @@ test('answers 401 for a wrong token, and does not repeat it', async () => {
 test.each(['Bearer', 'Bearer a b', 'Bearer a,b', `Bearer ${'a'.repeat(20_000)}`])(
   'answers 400 for a malformed token',
   async (header) => {
-    const response = await refusalOf(bearerAuth('s3cret'), header)
+    const response = await refusalOf(bearerAuth('s3cret-0123456789'), header)
     expect(response.status).toBe(400)
     expect(response.headers.get('www-authenticate')).toContain('error="invalid_request"')
   },

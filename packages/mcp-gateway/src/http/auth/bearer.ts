@@ -2,14 +2,14 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import { check, type Checks } from '@x/internal'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
 import type { Principal } from '../../internal/principal.ts'
-import { authenticateToken, challengeResponse } from './authenticator.ts'
+import { authenticateToken, challengeResponse, TOKEN } from './authenticator.ts'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 
 /** A fixed token, configured under its name. */
 export interface StaticToken {
   /** SHA-256 of the token, as 64 hex digits. `mcp-gateway token` prints it. Give this or `token`. */
   readonly sha256?: string | undefined
-  /** The token itself. Only its hash is kept in memory. */
+  /** The token itself, at least 16 characters of `A-Z a-z 0-9 - . _ ~ + /`. Only its hash is kept in memory. */
   readonly token?: string | undefined
   /** Scopes of the token. `*` is every scope. @default none */
   readonly scopes?: readonly string[] | undefined
@@ -36,6 +36,9 @@ const optionChecks: Checks<BearerAuthOptions> = { now: check.func }
 
 const tokensByName = { tokens: check.mapOf(check.section(tokenChecks)) }
 
+/** A shorter token can be guessed. The debug-state service has the same limit. */
+const MIN_TOKEN_LENGTH = 16
+
 /** Name of the principal if there is a single token without a name. */
 const ONLY = 'token'
 
@@ -43,7 +46,8 @@ const ONLY = 'token'
  * Authenticates callers with fixed tokens: one token with every scope, or several by name, each with its scopes.
  * Tokens are kept as hashes, and compared in constant time.
  *
- * @throws GatewayError `CONFIG` without a token, for example if an environment variable is not set
+ * @throws GatewayError `CONFIG` without a token, for example if an environment variable is not set, and for a token of
+ *   fewer than 16 characters
  */
 export function bearerAuth(
   tokens: string | Readonly<Record<string, StaticToken>> | undefined,
@@ -105,8 +109,10 @@ export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
   if ((sha256 === undefined) === (token === undefined)) {
     throw configError(path, `The token "${name}" needs either sha256 or token`)
   }
-  if (token !== undefined && token.trim() === '') {
-    throw configError(`${path}.token`, `The token "${name}" is empty`)
+  if (token !== undefined && (!TOKEN.test(token) || token.length < MIN_TOKEN_LENGTH)) {
+    const rule = `at least ${MIN_TOKEN_LENGTH} characters of A-Z a-z 0-9 - . _ ~ + /`
+    const message = `The token "${name}" needs ${rule}: \`mcp-gateway token\` makes one`
+    throw configError(`${path}.token`, message)
   }
   if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
     throw configError(`${path}.sha256`, `sha256 of the token "${name}" is not 64 hex digits`)

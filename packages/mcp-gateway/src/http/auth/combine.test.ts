@@ -9,7 +9,7 @@ const jwt = jwtAuth({
   resource,
   fetch: () => Promise.reject(new Error('no network')),
 })
-const auth = anyAuth(bearerAuth('s3cret'), jwt)
+const auth = anyAuth(bearerAuth('s3cret-0123456789'), jwt)
 
 const answerTo = (token?: string) =>
   auth.authenticate({
@@ -19,7 +19,7 @@ const answerTo = (token?: string) =>
   })
 
 test('accepts a token of either authenticator', async () => {
-  await expect(answerTo('s3cret')).resolves.toMatchObject({ id: 'token' })
+  await expect(answerTo('s3cret-0123456789')).resolves.toMatchObject({ id: 'token' })
 })
 
 test('refuses with the challenge that names the metadata, in any order', async () => {
@@ -47,7 +47,7 @@ test('serves the documents of each', async () => {
   expect(await auth.handle?.(new Request(resource))).toBeUndefined()
 })
 
-const token = bearerAuth('s3cret')
+const token = bearerAuth('s3cret-0123456789')
 const http = (host: string, insecure = false) => ({ host, insecure })
 
 test('refuses a public address without auth, unless --insecure is given', () => {
