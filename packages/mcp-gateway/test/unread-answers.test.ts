@@ -37,7 +37,11 @@ async function start(
     ada: { token: tokenOf('ada'), scopes: ['*'] },
     ben: { token: tokenOf('ben'), scopes: ['*'] },
   })
-  const gateway = new Runtime({ sources: [agents], auth, requestsPerMinute: 0, ...options }, edges)
+  // On a busy machine, the default of 30 s would end connections during a test.
+  const gateway = new Runtime(
+    { sources: [agents], auth, requestsPerMinute: 0, ...options },
+    { writeTimeoutMs: 300_000, ...edges },
+  )
   const { port } = await gateway.listen({ port: 0 })
   const sockets: Socket[] = []
   return {
