@@ -59,7 +59,7 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
     stdout.write(
       json
         ? `${JSON.stringify({ ...report, settings: shown })}\n`
-        : `${stringify(shown)}\n${reportText(report)}`,
+        : [failuresText(report), stringify(shown), reportText(report)].filter(Boolean).join('\n'),
     )
     checkSources(gateway, options.sources, read)
   } catch (error) {
@@ -106,6 +106,9 @@ type Report = ReturnType<typeof reportOf>
 /** The tools that a configuration gives, and what is wrong with the others. */
 function reportOf({ registry }: Gateway, warnings: readonly string[]) {
   const { tools, collisions, dropped, warnings: ofPlan } = registry.plan()
+  const { sources } = registry.status()
+  const isOfSource = (warning: string): boolean =>
+    sources.some(({ name }) => warning.startsWith(`${name} could not be started`))
   return {
     tools: tools.map(({ name, agent, skill, definition: { title } }) => {
       return { name, agent: agent.id, skill: skill.id, title }
@@ -114,15 +117,23 @@ function reportOf({ registry }: Gateway, warnings: readonly string[]) {
     dropped: dropped.map(({ agentId: agent, skillId: skill, why, reason }) => {
       return { agent, skill, why, reason }
     }),
-    sources: registry.status().sources,
-    warnings: [...new Set([...ofPlan, ...warnings])],
+    sources,
+    warnings: [...new Set([...ofPlan, ...warnings])].filter((each) => !isOfSource(each)),
   }
 }
 
-/** For people. Sections without a line are left out, except the tools. */
-function reportText({ tools, collisions, dropped, sources, warnings }: Report): string {
-  const width = Math.max(0, ...tools.map(({ name }) => name.length))
+/** For people: what must be repaired first. */
+function failuresText({ sources }: Report): string {
   const failed = sources.filter(({ state }) => state === 'failed')
+  return section(
+    'Sources that failed',
+    failed.map(({ name, reason }) => `${name}: ${reason ?? 'it gave no reason'}`),
+  )
+}
+
+/** For people. Sections without a line are left out, except the tools. */
+function reportText({ tools, collisions, dropped, warnings }: Report): string {
+  const width = Math.max(0, ...tools.map(({ name }) => name.length))
   const sections = [
     section(
       tools.length === 1 ? '1 tool' : `${tools.length} tools`,
@@ -138,10 +149,6 @@ function reportText({ tools, collisions, dropped, sources, warnings }: Report): 
     section(
       'Left out',
       dropped.map(({ agent, skill, reason }) => `${agent}/${skill}: ${reason}`),
-    ),
-    section(
-      'Sources that failed',
-      failed.map(({ name, reason }) => `${name}: ${reason ?? 'it gave no reason'}`),
     ),
     section('Warnings', warnings),
   ]

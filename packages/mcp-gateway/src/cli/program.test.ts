@@ -113,6 +113,18 @@ describe('check', () => {
     expect(out).toContain('The graph "bad" is not offered: it cannot be loaded')
   })
 
+  test('begins with a package that a graph needs and that is not installed, and names it once', async () => {
+    const path = await file('g.yaml', YAML)
+    await file('graph.mjs', "import 'no-such-package/prebuilt'")
+    const { code, out, err } = await run(['check', path])
+    expect(code).toBe(1)
+    const text =
+      'graph.mjs needs the package no-such-package, which is not installed: npm install no-such-package'
+    expect(out).toMatch(/^Sources that failed\n {2}langgraph: /)
+    expect(out.split(text)).toHaveLength(2)
+    expect(err).toContain(text)
+  })
+
   test('names the line of a section that its package refuses', async () => {
     const card = '  - { type: a2a, cards: ["https://user:hunter2@agent.example"] }\n'
     const { code, err } = await run(['check', await file('g.yaml', YAML + card)])

@@ -45,7 +45,11 @@ async function importFile(file: string, where: string): Promise<Readonly<Record<
     return isRecord(module) ? module : {}
   } catch (cause) {
     const [why = ''] = cause instanceof Error ? cause.message.split('\n', 1) : []
-    const message = `${file} cannot be loaded${why === '' ? '' : `: ${why}`}`
+    const [, name] = /^Cannot find package '((?:@[^/']+\/)?[^/']+)/.exec(why) ?? []
+    const message =
+      name === undefined
+        ? `${file} cannot be loaded${why === '' ? '' : `: ${why}`}`
+        : `${file} needs the package ${name}, which is not installed: npm install ${name}`
     throw new GatewayError('CONFIG', message, { cause, path: where })
   }
 }
