@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { McpServer, SessionScope } from '@x/mcp-client'
+import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
 
 /** A bearer token, or a function that is called before every request. `undefined` sends no token. */
 export type DebugStateToken = string | (() => string | undefined | Promise<string | undefined>)
@@ -94,18 +94,23 @@ export interface DebugStateKey {
 
 /**
  * Returns the key for a server: `mcpsession:{folderKey}:{slug}`, with a digest of the URL for a server without a
- * slug. If the scope has a principal, a thread or a run, `:{digest}` follows. Returns `undefined` for a server
+ * slug. If the scope has a principal, a thread or a run, `:{digest}` follows, and `:tools` for the list of tools.
+ * Returns `undefined` for a server
  * with neither slug nor URL, which has no session to store.
  */
 export function debugStateKey(
   server: McpServer,
   scope: SessionScope = {},
+  purpose?: SessionInfoPurpose,
 ): DebugStateKey | undefined {
   const name = server.slug || getUrlDigest(server.mcpUrl)
   if (name === undefined) return undefined
   const owner = getScopeDigest(scope)
-  const parts = ['mcpsession', server.folderKey ?? '', name, ...(owner ? [owner] : [])]
-  return { name: parts.join(':'), isShared: Boolean(server.slug) && owner === undefined }
+  const parts = ['mcpsession', server.folderKey ?? '', name, owner, purpose].filter(
+    (part) => part !== undefined,
+  )
+  const isShared = Boolean(server.slug) && owner === undefined && purpose === undefined
+  return { name: parts.join(':'), isShared }
 }
 
 /**

@@ -2,7 +2,7 @@ import { debuglog } from 'node:util'
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
-import type { McpServer, SessionScope } from '@x/mcp-client'
+import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import type { SessionInfo } from '@x/mcp-transport'
 import type { Dispatcher } from 'undici'
@@ -59,8 +59,12 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
     }
   }
 
-  override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
-    const key = debugStateKey(server, scope)
+  override createSession(
+    server: McpServer,
+    scope: SessionScope = {},
+    purpose?: SessionInfoPurpose,
+  ): SessionInfo {
+    const key = debugStateKey(server, scope, purpose)
     if (this.#config === undefined || key === undefined) return super.createSession(server, scope)
     return new SessionInfoDebugState({
       values: (this.#client ??= this.#createClient(this.#config)),

@@ -214,8 +214,8 @@ function idOf(session: Session): string | undefined {
 /** False for a record that only says how to open the next session. */
 function isUsable(session: Session): boolean {
   if (session === undefined || typeof session === 'string') return session !== undefined
-  const { sessionId, initializeResult, discoverResult } = session
-  return [sessionId, initializeResult, discoverResult].some((part) => part !== undefined)
+  const { sessionId, initializeResult, discoverResult, tools } = session
+  return [sessionId, initializeResult, discoverResult, tools].some((part) => part !== undefined)
 }
 
 function parseJson(text: string | undefined): unknown {

@@ -192,10 +192,18 @@ class LiveTools implements McpTools {
           log = () => {} // already logged when the server was asked
           throw failure.error
         }
-        const definitions = await server.listTools({ config, forceRefresh })
-        const principal = server.principalOf(config)
-        const leftOut = server.leftOutOf(definitions)
-        return { server: label, source: server, definitions, leftOut, principal, timeoutMs }
+        // Pins must be compared with what the server says now.
+        const acceptStored = this.#options.pin === undefined
+        const definitions = await server.listTools({ config, forceRefresh, acceptStored })
+        return {
+          server: label,
+          source: server,
+          definitions,
+          isStored: server.isStored(definitions),
+          leftOut: server.leftOutOf(definitions),
+          principal: server.principalOf(config),
+          timeoutMs,
+        }
       } catch (error) {
         if (this.#closing !== undefined) throw error
         const { onServerError } = this.#options

@@ -334,7 +334,7 @@ describe("session: 'shared'", () => {
       override createSession(
         ...args: Parameters<SessionInfoFactory['createSession']>
       ): ReturnType<SessionInfoFactory['createSession']> {
-        asked.push(args[1])
+        asked.push(args.slice(1))
         return super.createSession(...args)
       }
     }
@@ -346,7 +346,7 @@ describe("session: 'shared'", () => {
     const config = { configurable: { user: 'ada', thread_id: 't1' } }
     const tools = await mcp.listTools({ config })
     await named(tools, 'counter_add').invoke({}, config)
-    expect(asked).toEqual([{ principal: 'ada' }])
+    expect(asked).toEqual([[{ principal: 'ada' }, 'tools'], [{ principal: 'ada' }]])
   })
 })
 

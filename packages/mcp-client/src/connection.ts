@@ -70,8 +70,8 @@ export async function connect(setup: ConnectOptions, signal: AbortSignal): Promi
 }
 
 /** Looks the server up in the directory, unless its URL or command is known. */
-async function locateServer(
-  { config, options, owner }: ConnectOptions,
+export async function locateServer(
+  { config, options, owner }: Pick<ConnectOptions, 'config' | 'options' | 'owner'>,
   signal: AbortSignal,
 ): Promise<McpServer> {
   if (isCommandConfig(config)) {

@@ -129,11 +129,11 @@ export function forwardNotifications(client: Client, session: Session): void {
 
 /** @throws ZodError for a notification with parameters that do not fit its method */
 function forward(notification: Notification, session: Session): void {
-  const { server, events, tools, calls } = session
+  const { server, events, calls } = session
   switch (notification.method) {
     case 'notifications/tools/list_changed':
       ToolListChangedNotificationSchema.parse(notification)
-      tools.invalidate()
+      session.invalidateTools()
       return events.emit('toolListChanged', { server })
     case 'notifications/prompts/list_changed':
       PromptListChangedNotificationSchema.parse(notification)

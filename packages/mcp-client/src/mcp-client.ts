@@ -59,9 +59,13 @@ import type { TaskOwner } from './task.ts'
 import { assertReference, createReference } from './task-reference.ts'
 import { parseTask } from './task-state.ts'
 import { readResult } from './session-client.ts'
+import { StoredToolLists } from './stored-tools.ts'
+import type { StoredToolList } from './stored-tools.ts'
 import { allPages, lacksStructure, outputProblem, parseToolPage } from './tool-list.ts'
 import type { LeftOutTool, Page, ToolsRead } from './tool-list.ts'
 
+/** Time in which a list of a server with sessions counts as current in the next process, in milliseconds. */
+const LIST_MS = 300_000
 /** Servers choose the names of tools, so the memory for them is limited. */
 const MAX_REPORTED_TOOLS = 1000
 
@@ -133,6 +137,7 @@ export class McpClient implements AsyncDisposable {
       knownRetentionMs: undefined,
       lastDeclined: undefined,
       terminations: new Terminations(),
+      storedTools: new StoredToolLists(options.sessionInfoFactory, this.#events),
     })
   }
 
@@ -333,19 +338,29 @@ export class McpClient implements AsyncDisposable {
    * All tools of the server, cached until the server announces a change, the session is replaced, or `forceRefresh`.
    * Concurrent callers share one request. The list is frozen.
    *
-   * @param options `onLeftOut` receives each tool that cannot be used. Without it, they are warnings in the event `log`
+   * @param options `onLeftOut` receives each tool that cannot be used. Without it, they are warnings in the event `log`.
+   * `acceptStored` also accepts the list that an earlier process has stored with its session, while that counts as
+   * current: for the `ttlMs` of the server, or 5 minutes on a server with sessions
    * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
    */
   async listTools(
     options: CallOptions & {
+      readonly acceptStored?: boolean | undefined
       readonly forceRefresh?: boolean | undefined
       readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
     } = {},
   ): Promise<readonly Tool[]> {
-    const { forceRefresh = false, onLeftOut } = options
+    const { acceptStored = false, forceRefresh = false, onLeftOut } = options
     return this.#use({ method: 'tools/list' }, options, async (lease) => {
       const { session } = lease
       const { current } = session.tools
+      if (acceptStored && !forceRefresh && current === undefined) {
+        const stored = await session.readStoredTools(lease.options.signal)
+        if (stored !== undefined && stored.currentMs > 0) {
+          if (onLeftOut !== undefined) stored.leftOut.forEach(onLeftOut)
+          return stored.tools
+        }
+      }
       // A tool of an agent definition compares its list before each call.
       const tools =
         forceRefresh || current === undefined
@@ -367,10 +382,12 @@ export class McpClient implements AsyncDisposable {
     using deadline = new Deadline(options.timeoutMs ?? this.timeoutMs, options.signal)
     const { signal } = deadline
     try {
-      return await session.tools.get(
+      const tools = await session.tools.get(
         (onRequested, shared) => this.#readTools(lease, onRequested, shared),
         { forceRefresh, signal },
       )
+      await session.storeTools()
+      return tools
     } catch (error) {
       if (!signal.aborted) throw error
       const about = {
@@ -381,6 +398,19 @@ export class McpClient implements AsyncDisposable {
       } as const
       throw toOperationError(error, about)
     }
+  }
+
+  /**
+   * The list of tools that an earlier process, or this one, has stored with its session, at most a day old. Sends no
+   * request to the server, which may have another list by now. Undefined if there is none, or no store that outlives
+   * the process.
+   *
+   * @throws the error of the directory
+   */
+  async storedTools(options: CallOptions = {}): Promise<StoredToolList | undefined> {
+    return this.#use({ method: 'tools/list' }, options, ({ session, options: { signal } }) =>
+      session.readStoredTools(signal),
+    )
   }
 
   /** All resources of the server, from all pages. */
@@ -549,6 +579,9 @@ export class McpClient implements AsyncDisposable {
       readList: async (requestPage) => {
         onRequested()
         const leftOut: LeftOutTool[] = []
+        // A server with sessions does not say how long its list is valid, but can report changes.
+        const defaultMs = session.transport?.era === 'modern' ? 0 : LIST_MS
+        let ttlMs = Infinity
         const tools = await allPages({ server, method }, async (cursor) => {
           const page = parseToolPage(await requestPage(cursor))
           if (page === undefined) {
@@ -556,9 +589,10 @@ export class McpClient implements AsyncDisposable {
             throw new McpClientError('UNEXPECTED_RESPONSE', message, { server })
           }
           leftOut.push(...page.leftOut)
+          ttlMs = Math.min(ttlMs, page.ttlMs ?? defaultMs)
           return page
         })
-        return { tools, leftOut }
+        return { tools, leftOut, ttlMs }
       },
     }
     // Each caller that waits for the list has its own limit. The signal aborts when the last one has left.

@@ -6,20 +6,30 @@ import type { McpServer } from './directory/server-directory.ts'
 import { scopeKey, type SessionScope } from './session-scope.ts'
 
 /**
+ * What a `SessionInfo` is created for: absent for a session, or the list of tools of a principal, which belongs to all
+ * its threads and runs. A factory that ignores the difference keeps such a list beside the session without a thread.
+ */
+export type SessionInfoPurpose = 'tools'
+
+/**
  * Creates the store for the session with a server. This one keeps it in memory.
  *
  * Called before the first request in a scope of a client, and again after `dispose()` or a failed first connection.
- * The `SessionInfo` reads and writes.
+ * Also called once for the list of tools of a principal (`purpose`). The `SessionInfo` reads and writes.
  */
 export class SessionInfoFactory {
-  createSession(_server: McpServer, _scope?: SessionScope): SessionInfo {
+  createSession(
+    _server: McpServer,
+    _scope?: SessionScope,
+    _purpose?: SessionInfoPurpose,
+  ): SessionInfo {
     return new SessionInfo()
   }
 }
 
 /**
- * Keeps sessions in a folder, so that the next process continues them: one file for each server and scope. The folder is
- * created if it is missing. The name of a file is a digest, and only the owner can read it (mode 0600), because a session
+ * Keeps sessions in a folder, so that the next process continues them: one file for each server and scope, and one for
+ * each server and principal with the list of tools. The folder is created if it is missing. The name of a file is a digest, and only the owner can read it (mode 0600), because a session
  * id is a credential.
  *
  * Processes that share the folder do not lock it: the last write wins. A session of a run ends with the run, and the
@@ -39,10 +49,15 @@ export class FileSessionInfoFactory extends SessionInfoFactory {
     this.#folder = folder
   }
 
-  override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
+  override createSession(
+    server: McpServer,
+    scope: SessionScope = {},
+    purpose?: SessionInfoPurpose,
+  ): SessionInfo {
     const { slug, folderKey, mcpUrl } = server
     // A file of one endpoint is never used for another one, also if both have the slug.
-    const key = [folderKey ?? null, slug ?? null, mcpUrl ?? null, scopeKey(scope)]
+    const of = [folderKey ?? null, slug ?? null, mcpUrl ?? null, scopeKey(scope)]
+    const key = purpose === undefined ? of : [...of, purpose]
     if (!mcpUrl || scope.run !== undefined) return super.createSession(server, scope)
     const name = createHash('sha256').update(JSON.stringify(key)).digest('hex').slice(0, 32)
     return new FileSessionInfo(join(this.#folder, `${name}.json`))
@@ -56,5 +71,9 @@ export interface SessionInfoSource {
    * is logged. If `createSession()` rejects, the call rejects with the same error. Later failures of the `SessionInfo`
    * itself fail no call.
    */
-  createSession(server: McpServer, scope?: SessionScope): SessionInfo | Promise<SessionInfo>
+  createSession(
+    server: McpServer,
+    scope?: SessionScope,
+    purpose?: SessionInfoPurpose,
+  ): SessionInfo | Promise<SessionInfo>
 }

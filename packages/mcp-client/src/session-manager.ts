@@ -131,6 +131,7 @@ export class SessionManager {
     const ends = key === undefined && (terminate ?? terminateOnClose)
     const detached = ends ? [...this.#detached.keys()].map((one) => this.#endDetached(one)) : []
     await Promise.all([...closing, ...detached, ...(this.#failed ?? [])])
+    if (key === undefined) await this.#setup.storedTools.settled()
   }
 
   #given(): SessionScope | undefined {

@@ -10,7 +10,7 @@ import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, SessionInfo, TransportErrorCode } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
-import { connect, storedSessionId } from './connection.ts'
+import { connect, locateServer, storedSessionId } from './connection.ts'
 import type { Connection } from './connection.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
@@ -31,6 +31,7 @@ import { HandshakeContext } from './handshake-context.ts'
 import { withResume } from './input-required.ts'
 import { IDEMPOTENCY, isAway, systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
+import type { McpServer } from './directory/server-directory.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
 import { SessionClient } from './session-client.ts'
@@ -45,6 +46,7 @@ import type {
 import { SingleFlight } from './single-flight.ts'
 import { SessionObserver } from './telemetry.ts'
 import type { EndpointInfo } from './telemetry.ts'
+import type { StoredToolList, StoredToolLists } from './stored-tools.ts'
 import { ToolList } from './tool-list.ts'
 
 /** Values that all sessions of one client share. */
@@ -60,6 +62,8 @@ export interface SessionSetup {
   knownRetentionMs: number | undefined
   lastDeclined: DeclinedQuestion | undefined
   readonly terminations: Terminations
+  /** Lists of tools for the next process. */
+  readonly storedTools: StoredToolLists
 }
 
 /** A request that changes the state of a session. */
@@ -190,6 +194,38 @@ export class Session {
       this.log('warning', 'the session id could not be read from its store', error)
       return undefined
     }
+  }
+
+  // The list of tools.
+
+  /**
+   * Returns the list of tools that is stored for the next process. Sends no request to the server.
+   *
+   * @throws as `connect()`, if the server must be found
+   */
+  async readStoredTools(signal: AbortSignal | undefined): Promise<StoredToolList | undefined> {
+    const { config, options, storedTools } = this.#setup
+    if (!storedTools.isUsed) return undefined
+    const locate = (): Promise<McpServer> =>
+      locateServer({ config, options, owner: this }, signal ?? new AbortController().signal)
+    const server = this.#connection?.server ?? (await this.#handshake.run(locate))
+    return storedTools.read({ server, principal: this.scope?.principal })
+  }
+
+  /** Stores the current list of tools for the next process. Never rejects. */
+  async storeTools(): Promise<void> {
+    const { currentRead } = this.tools
+    const { server } = this.#connection ?? {}
+    if (currentRead === undefined || server === undefined) return
+    const owner = { server, principal: this.scope?.principal }
+    await this.#setup.storedTools.write(owner, currentRead, this.#link?.transport.era ?? 'legacy')
+  }
+
+  /** The server may have another list now. */
+  invalidateTools(): void {
+    this.tools.invalidate()
+    const { storedTools } = this.#setup
+    storedTools.remove(this.scope?.principal, this.#link?.transport.era ?? 'legacy')
   }
 
   // Requests.
@@ -581,7 +617,9 @@ export class Session {
       { type: 'opened', generation },
       generation.isResumed ? 'session resumed' : 'session opened',
     )
-    if (replaced !== undefined) this.#emit(() => this.events.emit('sessionReplaced', replaced))
+    if (replaced === undefined) return
+    this.invalidateTools()
+    this.#emit(() => this.events.emit('sessionReplaced', replaced))
   }
 
   async #backOff(signal: AbortSignal): Promise<void> {

@@ -23,7 +23,7 @@ function startFetches() {
     return fetch.promise
   }
   const answer = (n: number, name: string): void =>
-    fetches[n - 1]?.resolve({ tools: [tool(name)], leftOut: [] })
+    fetches[n - 1]?.resolve({ tools: [tool(name)], leftOut: [], ttlMs: 0 })
   return { read, answer, count: () => fetches.length }
 }
 
@@ -42,7 +42,7 @@ describe('the list', () => {
       reads++
       list.invalidate() // by the handshake that the request waits for
       onRequested()
-      return { tools: [tool('a')], leftOut: [] }
+      return { tools: [tool('a')], leftOut: [], ttlMs: 0 }
     }
     await list.get(read, cached)
     await list.get(read, cached)
@@ -105,7 +105,7 @@ describe('the list', () => {
     const list = new ToolList(events)
     const read: ReadTools = async (onRequested) => {
       onRequested()
-      return { tools, leftOut: [] }
+      return { tools, leftOut: [], ttlMs: 0 }
     }
     await list.get(read, cached)
     await list.get(read, fresh)
@@ -117,7 +117,10 @@ describe('the list', () => {
 
   test('cannot be changed by its callers', async () => {
     const list = new ToolList(new ClientEvents())
-    const tools = await list.get(async () => ({ tools: [tool('a')], leftOut: [] }), cached)
+    const tools = await list.get(
+      async () => ({ tools: [tool('a')], leftOut: [], ttlMs: 0 }),
+      cached,
+    )
     expect(() => (tools as Tool[]).pop()).toThrow(TypeError)
     expect(() => Object.assign(tools[0]?.inputSchema ?? {}, { type: 'array' })).toThrow(TypeError)
   })

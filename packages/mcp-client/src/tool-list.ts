@@ -18,6 +18,8 @@ export interface LeftOutTool {
 export interface ToolsRead {
   readonly tools: readonly Tool[]
   readonly leftOut: readonly LeftOutTool[]
+  /** Time in which the list counts as current in the next process, in milliseconds. */
+  readonly ttlMs: number
 }
 
 /**
@@ -38,7 +40,7 @@ export class ToolList {
   /** Value of `#changes` when the cached list was requested. */
   #asOf = -1
   #fetch: Fetch | undefined
-  readonly #leftOut = new WeakMap<readonly Tool[], readonly LeftOutTool[]>()
+  readonly #reads = new WeakMap<readonly Tool[], ToolsRead>()
 
   /** Emits `toolsChanged` when a new list differs from the one before. */
   constructor(events: ClientEvents) {
@@ -57,7 +59,12 @@ export class ToolList {
 
   /** The same for a list that `get()` has returned. */
   leftOutOf(tools: readonly Tool[]): readonly LeftOutTool[] {
-    return this.#leftOut.get(tools) ?? []
+    return this.#reads.get(tools)?.leftOut ?? []
+  }
+
+  /** The last list with all that was read, unless the server has announced a change since. */
+  get currentRead(): ToolsRead | undefined {
+    return this.current && this.#reads.get(this.current)
   }
 
   /** Returns a tool of the last list, without a request. */
@@ -107,9 +114,9 @@ export class ToolList {
       fetch.asOf = this.#changes
     }
     try {
-      const { tools: given, leftOut } = await read(onRequested, signal)
+      const { tools: given, leftOut, ttlMs } = await read(onRequested, signal)
       const tools = frozen([...given])
-      this.#leftOut.set(tools, frozen([...leftOut]))
+      this.#reads.set(tools, { tools, leftOut: frozen([...leftOut]), ttlMs })
       // A request that was overtaken must not overwrite a newer list.
       if (this.#fetch === fetch) this.#keep(tools, fetch.asOf ?? this.#changes)
       return tools
@@ -133,7 +140,7 @@ interface Fetch {
 }
 
 /** Several callers share the list, so none may change it. */
-function frozen<T>(value: T): T {
+export function frozen<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
     for (const part of Object.values(value)) frozen(part)
@@ -193,6 +200,8 @@ function endless(server: string, what: string): McpClientError {
 /** The usable tools of a page, and why the others cannot be used. */
 export interface ToolPage extends Page<Tool> {
   readonly leftOut: readonly LeftOutTool[]
+  /** Time that the server declares the page current, in milliseconds (2026-07-28, server/utilities/caching). */
+  readonly ttlMs: number | undefined
 }
 
 /**
@@ -202,7 +211,7 @@ export interface ToolPage extends Page<Tool> {
  * @returns undefined for a result that is not a list of tools
  */
 export function parseToolPage(result: Readonly<Record<string, unknown>>): ToolPage | undefined {
-  const { tools, nextCursor, _meta: meta } = result
+  const { tools, nextCursor, _meta: meta, ttlMs: ttl } = result
   if (!Array.isArray(tools)) return undefined
   if (nextCursor !== undefined && typeof nextCursor !== 'string') return undefined
   const items: Tool[] = []
@@ -212,7 +221,8 @@ export function parseToolPage(result: Readonly<Record<string, unknown>>): ToolPa
     if (typeof tool !== 'string') items.push(tool)
     else leftOut.push({ name: nameOf(value) ?? `tool ${index + 1}`, reason: tool })
   }
-  return { items, nextCursor, leftOut }
+  const ttlMs = typeof ttl === 'number' && ttl >= 0 ? ttl : undefined
+  return { items, nextCursor, leftOut, ttlMs }
 }
 
 /** Returns the tools that the transport has left out. */

@@ -1,6 +1,11 @@
 // Stores of sessions.
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
-import type { McpServer, SessionInfoSource, SessionScope } from '../src/index.ts'
+import type {
+  McpServer,
+  SessionInfoPurpose,
+  SessionInfoSource,
+  SessionScope,
+} from '../src/index.ts'
 
 /** A store in memory with other values of these members. */
 export function storeWith(members: Partial<SessionInfo>): SessionInfo {
@@ -28,12 +33,17 @@ export class ScopedFactory implements SessionInfoSource {
   }
 }
 
-/** Keeps sessions in memory, and records the servers and scopes for which it was asked. */
+/** Keeps sessions in memory, and records the servers and scopes of the sessions that it was asked for. */
 export class RecordingFactory implements SessionInfoSource {
   readonly servers: McpServer[] = []
   readonly scopes: (SessionScope | undefined)[] = []
 
-  createSession(server: McpServer, scope?: SessionScope): SessionInfo {
+  createSession(
+    server: McpServer,
+    scope?: SessionScope,
+    purpose?: SessionInfoPurpose,
+  ): SessionInfo {
+    if (purpose !== undefined) return new SessionInfo()
     this.servers.push(server)
     this.scopes.push(scope)
     return new SessionInfo()

@@ -32,7 +32,8 @@ export {
   sessionRecordFrom,
   shortSessionId,
 } from './session-record.ts'
-export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
+export type { Era, InitializeResult, SessionRecord, StoredTools } from './session-record.ts'
+export { ToolListRecord } from './tool-list-record.ts'
 // Helpers for other transports, such as stdio.
 export { LEFT_OUT_META_KEY } from './modern/tools.ts'
 export { INPUT_META_KEY, takeInputInstructions, withTraceContext } from './json-rpc.ts'

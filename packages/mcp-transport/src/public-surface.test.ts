@@ -10,6 +10,7 @@ test('exports exactly these names', () => {
     'SessionInfo',
     'StreamableHttpTransport',
     'TASKS_EXTENSION',
+    'ToolListRecord',
     'TransportError',
     'createDispatcher',
     'isNewerRecord',

@@ -1,7 +1,7 @@
 import { within } from '@x/internal'
 import type { SessionInfo } from './session-info.ts'
 import { sessionRecordFrom, isSessionId } from './session-record.ts'
-import type { Era, SessionRecord } from './session-record.ts'
+import type { Era, SessionRecord, StoredTools } from './session-record.ts'
 import { TransportError } from './transport-error.ts'
 
 export interface SessionKeeperOptions {
@@ -27,6 +27,7 @@ const NO_SESSION = {
   discoverResult: undefined,
   toolHeaders: undefined,
   initializeParamsHash: undefined,
+  tools: undefined,
 }
 
 /** Fields that describe a session. A record without them holds only the era of the server. */
@@ -90,6 +91,28 @@ export class SessionKeeper {
     return this.#inOrder(async () => {
       if (this.#record?.era !== 'modern') return
       await this.#write({ ...this.#record, ...part, updatedAt: timestamp() })
+    })
+  }
+
+  /**
+   * Stores the list of tools of a server of this era; `undefined` removes the stored one. Keeps the session in the
+   * record. Writes nothing if the store cannot be read, or has a session that is not known here.
+   */
+  keepTools(tools: StoredTools | undefined, era: Era): Promise<void> {
+    return this.#inOrder(async () => {
+      // Another process, or another object in this one, may have changed the record.
+      const stored = await this.#bounded('read', async () => {
+        await this.#info.refresh()
+        return { record: await this.#info.getRecord(), id: await this.#info.getSessionId() }
+      })
+      const known = stored && this.#fitting(stored.record, stored.id)
+      if (stored === undefined || stored.id !== known?.sessionId) return
+      if (tools === undefined && known?.tools === undefined) return
+      if (known === undefined) this.checkedEra(era)
+      const record = { ...(known ?? this.#base()), tools, updatedAt: timestamp() }
+      await this.#write(withoutUndefined(record))
+      // A store may write a removal only at its end, and a killed process has none.
+      if (tools === undefined) await this.#bounded('write', () => this.#info.flush())
     })
   }
 

@@ -33,6 +33,12 @@ describe('session record', () => {
     discoverResult: { supportedVersions: ['2026-07-28'], capabilities: {} },
     toolHeaders: { pay: [{ name: 'mcp-param-region', path: ['region'] }] },
     initializeParamsHash: '0123',
+    tools: {
+      tools: [{ name: 'pay', inputSchema: { type: 'object' } }],
+      leftOut: [{ name: 'odd', reason: 'its schema is invalid' }],
+      readAt: '2026-11-20T10:00:00.000Z',
+      ttlMs: 300_000,
+    },
     createdAt: '2026-11-20T10:00:00.000Z',
     updatedAt: '2026-11-20T10:00:00.000Z',
   } as const satisfies Required<SessionRecord>
@@ -71,10 +77,26 @@ describe('session record', () => {
       'discoverResult',
       'toolHeaders',
       'initializeParamsHash',
+      'tools',
       'createdAt',
       'updatedAt',
     ])
     expect(sessionRecordFrom(structuredClone(full))).toEqual(full)
+  })
+
+  test.each([
+    ['is null', null],
+    ['is not an object', 'all of them'],
+    ['has no time', { ...full.tools, readAt: undefined }],
+    ['has an invalid time', { ...full.tools, readAt: 'yesterday' }],
+    ['has no end', { ...full.tools, ttlMs: null }],
+    ['ends before it begins', { ...full.tools, ttlMs: -1 }],
+    ['has no tools', { ...full.tools, tools: {} }],
+    ['has a tool without a name', { ...full.tools, tools: [{ description: 'x' }] }],
+    ['has a reason that is not a text', { ...full.tools, leftOut: [{ name: 'x', reason: 7 }] }],
+  ])('keeps all but a list of tools that %s', (_what, tools) => {
+    const { tools: _, ...rest } = full
+    expect(sessionRecordFrom({ ...full, tools })).toEqual(rest)
   })
 
   test('accepts a record without a session', () => {

@@ -56,18 +56,38 @@ export interface SessionRecord {
   readonly toolHeaders?: ToolHeaderMap | undefined
   /** Digest of the client's `initialize` parameters. The session is valid only for these capabilities. */
   readonly initializeParamsHash?: string | undefined
+  /** The list of tools, for the next process. At most 256 KiB of JSON: a longer list is not stored. */
+  readonly tools?: StoredTools | undefined
   /** ISO 8601. */
   readonly createdAt: string
   /** ISO 8601. */
   readonly updatedAt: string
 }
 
+/** The tools of a server, as a client has read them last. */
+export interface StoredTools {
+  /** Definitions with a `name`. Their other fields are not checked. */
+  readonly tools: readonly Readonly<Record<string, unknown>>[]
+  /** Tools of the list that the client could not use. */
+  readonly leftOut: readonly { readonly name: string; readonly reason: string }[]
+  /** Time when the list was read, ISO 8601. */
+  readonly readAt: string
+  /**
+   * Time from then on in which the list counts as current, in milliseconds: the server's own `ttlMs` (2026-07-28,
+   * server/utilities/caching).
+   */
+  readonly ttlMs: number
+}
+
 /**
  * Checks a value from a store. Returns `undefined` for anything that is not a record of this format. Unknown
- * fields are kept.
+ * fields are kept. A damaged list of tools is removed, and the rest of the record stays.
  */
 export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
-  return isSessionRecord(value) ? value : undefined
+  if (!isSessionRecord(value)) return undefined
+  if (value.tools === undefined || isStoredTools(value.tools)) return value
+  const { tools: _damaged, ...rest } = value
+  return rest
 }
 
 /** Returns whether a value from a store is a record of a newer format, which must not be overwritten. */
@@ -101,6 +121,20 @@ function isSessionRecord(value: unknown): value is SessionRecord {
     isAbsentOr('discoverResult', isDiscoverResult) &&
     isAbsentOr('toolHeaders', isToolHeaderMap) &&
     OPTIONAL_STRINGS.every((key) => isAbsentOr(key, isString))
+  )
+}
+
+function isStoredTools(value: unknown): value is StoredTools {
+  if (!isRecord(value)) return false
+  const { tools, leftOut, readAt, ttlMs } = value
+  return (
+    isDate(readAt) &&
+    typeof ttlMs === 'number' &&
+    ttlMs >= 0 &&
+    Array.isArray(tools) &&
+    tools.every((tool) => isRecord(tool) && isString(tool['name'])) &&
+    Array.isArray(leftOut) &&
+    leftOut.every((one) => isRecord(one) && isString(one['name']) && isString(one['reason']))
   )
 }
 

@@ -54,6 +54,95 @@ export class ToolListCache {
   }
 }
 
+/** A list of an earlier process. */
+export interface StoredList {
+  readonly tools: Tools
+  /** Time in which it counts as current, in milliseconds. 0 or less if that time is over. */
+  readonly currentMs: number
+}
+
+/** Time in which the list of an earlier process is used, although it does not count as current. */
+const FIRST_CALL_MS = 60_000
+
+interface UsedList {
+  readonly tools: Tools
+  /** By `performance.now()`, like the next one. */
+  readonly currentUntil: number
+  readonly usedUntil: number
+}
+
+interface StoredEntry {
+  readonly reading: Promise<unknown>
+  /** Undefined if there is none, or this process has read its own. */
+  list: UsedList | undefined
+}
+
+/**
+ * Lists of an earlier process, for each principal. Without a request for the list, a new process can send its first call
+ * first. A list is used while it counts as current, else for the first minute, and only until this process has read its own.
+ */
+export class StoredLists {
+  readonly #entries: BoundedMap<unknown, StoredEntry>
+  #isOver = false
+
+  /** `max`: number of principals whose lists are kept. */
+  constructor(max: number) {
+    this.#entries = new BoundedMap(max)
+  }
+
+  /**
+   * Returns the list that `read` has found, while it can be used. `read` is called once for each principal.
+   *
+   * @throws the error of `read`; the next `get()` calls it again
+   */
+  async get(
+    principal: unknown,
+    read: () => Promise<StoredList | undefined>,
+  ): Promise<Tools | undefined> {
+    if (this.#isOver) return undefined
+    await (this.#entries.get(principal) ?? this.#read(principal, read)).reading
+    const list = this.#entries.get(principal)?.list
+    return list !== undefined && !this.#isOver && performance.now() < list.usedUntil
+      ? list.tools
+      : undefined
+  }
+
+  /** True if the list of an earlier process is in use, and this process should read its own. */
+  isOutdated(principal: unknown): boolean {
+    const list = this.#entries.get(principal)?.list
+    return list !== undefined && (this.#isOver || performance.now() >= list.currentUntil)
+  }
+
+  /** This process has read the list itself. */
+  replaced(principal: unknown): void {
+    this.#entries.set(principal, { reading: Promise.resolve(), list: undefined })
+  }
+
+  /** The server has reported a change: no list of an earlier process is returned any more. */
+  invalidate(): void {
+    this.#isOver = true
+  }
+
+  #read(principal: unknown, read: () => Promise<StoredList | undefined>): StoredEntry {
+    const reading = read().then(
+      (found) => {
+        if (found === undefined) return
+        const now = performance.now()
+        const currentUntil = now + found.currentMs
+        const usedUntil = Math.max(currentUntil, now + FIRST_CALL_MS)
+        entry.list = { tools: found.tools, currentUntil, usedUntil }
+      },
+      (error: unknown) => {
+        if (this.#entries.get(principal) === entry) this.#entries.delete(principal)
+        throw error
+      },
+    )
+    const entry: StoredEntry = { reading, list: undefined }
+    this.#entries.set(principal, entry)
+    return entry
+  }
+}
+
 /** Difference between two lists of one server, by the names on the server. */
 export interface ToolListChange {
   readonly added: readonly string[]

@@ -80,6 +80,8 @@ export interface RequestOptions extends CallOptions {
 
 /** Options of a list of tools. */
 interface ListToolsOptions extends RequestOptions {
+  /** Accepts a list that an earlier process has stored, while it counts as current. @default false */
+  readonly acceptStored?: boolean | undefined
   /** Receives each tool that the server has and that cannot be used. A source without such tools ignores it. */
   readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
 }
@@ -126,6 +128,8 @@ export interface McpToolSource {
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
   ): Promise<StartedCall>
+  /** Returns the last list for callers with this config, without a request. Only for sources of stored lists. */
+  knownTools?(config: RunnableConfig): readonly ToolDefinition[] | undefined
   /** Returns the principal of a call, for sources that serve several users. */
   principalOf?(config: RunnableConfig): string | undefined
   /**

@@ -11,7 +11,13 @@ import type {
   McpClientEvents,
   SessionScope,
 } from '@x/mcp-client'
-import { ToolListCache, toolListChange, type ToolListChange } from '../base/tool-lists.ts'
+import {
+  StoredLists,
+  ToolListCache,
+  toolListChange,
+  type StoredList,
+  type ToolListChange,
+} from '../base/tool-lists.ts'
 import type {
   McpPromptSource,
   McpResourceSource,
@@ -61,8 +67,13 @@ export interface LiveServerOptions {
 export interface ListRequest {
   /** Config of the user that the list is for; its headers are sent. @default the config of the current run */
   readonly config?: RunnableConfig | undefined
-  /** Ignores cached lists. @default false */
+  /** Ignores cached lists, and those of an earlier process. @default false */
   readonly forceRefresh?: boolean | undefined
+}
+
+interface ListOptions extends ListRequest {
+  /** Accepts the list that an earlier process has stored with its session. @default false */
+  readonly acceptStored?: boolean | undefined
 }
 
 /** Result of the last list request to a server. */
@@ -70,7 +81,7 @@ export interface ServerStatus {
   /** Key of the server in `servers`. */
   readonly name: string
   /**
-   * `untried` before the first list request, then by the last one: `up`, `partial` if tools are left out (see
+   * `untried` before the first list request (the list of an earlier process needs none), then by the last one: `up`, `partial` if tools are left out (see
    * `quarantined`), or `down`.
    */
   readonly state: 'untried' | 'up' | 'partial' | 'down'
@@ -141,6 +152,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly config: McpToolsServerConfig
   readonly #options: LiveServerOptions
   readonly #lists: ToolListCache
+  readonly #stored: StoredLists
+  readonly #isStored = new WeakSet<readonly ToolDefinition[]>()
+  /** Principals whose list is read in the background. */
+  readonly #refreshing = new Set<string | undefined>()
   /** The last list of each principal, to find changes. */
   readonly #last: BoundedMap<string | undefined, readonly ToolDefinition[]>
   readonly #leftOut = new WeakMap<readonly ToolDefinition[], readonly LeftOutTool[]>()
@@ -159,6 +174,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.config = config
     this.#options = options
     this.#lists = new ToolListCache(listsMax)
+    this.#stored = new StoredLists(listsMax)
     this.#last = new BoundedMap(listsMax)
     this.#failures = new BoundedMap(listsMax)
     this.#status = { name, state: 'untried' }
@@ -185,29 +201,45 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   /** Returns the list of the caller's principal: cached if it is valid, else from the server. */
-  async listTools({ config, forceRefresh = false }: ListRequest = {}): Promise<
-    readonly ToolDefinition[]
-  > {
+  async listTools({
+    config,
+    forceRefresh = false,
+    acceptStored = false,
+  }: ListOptions = {}): Promise<readonly ToolDefinition[]> {
     if (this.#isClosed) throw this.#closedError()
     const { name, contexts } = this.#options
     try {
       const context = contexts.of(config)
       const { principal } = context.scope
-      const tools = await this.#tools(context, forceRefresh).catch((error: unknown) => {
+      const isStoredAccepted = acceptStored && !forceRefresh
+      try {
+        const stored = isStoredAccepted ? await this.#storedTools(context) : undefined
+        if (stored === undefined) {
+          return this.#listed(principal, await this.#tools(context, { forceRefresh }))
+        }
+        this.#emitChange(principal, stored)
+        return stored
+      } catch (error) {
         this.#failures.delete(principal)
         this.#failures.set(principal, { error, at: performance.now() })
         throw error
-      })
-      this.#status = { name, state: 'up' }
-      this.#failures.delete(principal)
-      this.#emitChange(principal, tools)
-      return tools
+      }
     } catch (error) {
       if (!this.#isClosed) {
         this.#status = { name, state: 'down', error: toMcpClientError(error, name) }
       }
       throw error
     }
+  }
+
+  /** Returns the last list of the caller's principal, without a request. */
+  knownTools(config: RunnableConfig): readonly ToolDefinition[] | undefined {
+    return this.#last.get(this.principalOf(config))
+  }
+
+  /** Returns true for a list of an earlier process. */
+  isStored(tools: readonly ToolDefinition[]): boolean {
+    return this.#isStored.has(tools)
   }
 
   /** Returns the tools that the client has left out of a list that `listTools()` returned. */
@@ -267,6 +299,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       const { caller } = rest
       const replaced = this.#replacements.since(seen, key, thread)
       if (replaced !== undefined && caller instanceof ToolCaller) caller.replaced = replaced
+      this.#refreshAfterCall(context)
     }
   }
 
@@ -336,14 +369,57 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return inCall(contexts.of(config ?? {}), () => send(client, bounds))
   }
 
-  #tools(context: CallContext, forceRefresh: boolean): Promise<readonly ToolDefinition[]> {
+  /** `isInCall`: the session of the call reads the list, which needs no session of its own then. */
+  #tools(
+    context: CallContext,
+    { forceRefresh = false, isInCall = false },
+  ): Promise<readonly ToolDefinition[]> {
     const { mode } = this.#options.contexts
     // The client of the shared session caches the list and receives list changes.
     if (mode === 'shared') return this.#list(context, forceRefresh)
     if (forceRefresh) this.#lists.invalidate()
     return this.#lists.get(context.scope.principal, () =>
-      mode === 'run' ? this.#list(context, true) : this.#listInOwnSession(context),
+      mode === 'run' || isInCall ? this.#list(context, true) : this.#listInOwnSession(context),
     )
+  }
+
+  /** Records a list that the server has just given. */
+  #listed(
+    principal: string | undefined,
+    tools: readonly ToolDefinition[],
+  ): readonly ToolDefinition[] {
+    this.#status = { name: this.name, state: 'up' }
+    this.#failures.delete(principal)
+    this.#stored.replaced(principal)
+    this.#emitChange(principal, tools)
+    return tools
+  }
+
+  /** Returns the list of an earlier process, while it can be used. */
+  #storedTools(context: CallContext): Promise<readonly ToolDefinition[] | undefined> {
+    const { principal } = context.scope
+    const read = async (): Promise<StoredList | undefined> => {
+      const stored = await inCall({ ...context, scope: { principal }, isList: true }, () =>
+        this.#options.client.storedTools(),
+      )
+      if (stored === undefined) return undefined
+      this.#isStored.add(stored.tools)
+      this.#leftOut.set(stored.tools, stored.leftOut)
+      return stored
+    }
+    return this.#stored.get(principal, read)
+  }
+
+  /** Reads the list after a call, if the tools still come from an outdated list of an earlier process. */
+  #refreshAfterCall(context: CallContext): void {
+    const { principal } = context.scope
+    const isReading = this.#refreshing.has(principal)
+    if (this.#isClosed || isReading || !this.#stored.isOutdated(principal)) return
+    this.#refreshing.add(principal)
+    this.#tools(context, { isInCall: true })
+      .then((tools) => this.#listed(principal, tools))
+      .catch(() => {}) // the next call tries again, and the next list reports the failure
+      .finally(() => this.#refreshing.delete(principal))
   }
 
   /** A server without tools has an empty list. */
@@ -367,7 +443,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const { principal } = context.scope
     const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
     try {
-      return await this.#list({ ...context, scope, store: undefined }, true)
+      return await this.#list({ ...context, scope }, true)
     } finally {
       await this.#options.client.dispose({ scope, terminate: true })
     }
@@ -387,14 +463,17 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   /** Makes the next list a request. If one session serves all calls and there are listeners, it is read at once. */
   #invalidateList(): void {
     this.#lists.invalidate()
+    this.#stored.invalidate()
     const { contexts, toolsChanged } = this.#options
     if (this.#isClosed || toolsChanged.isEmpty || !contexts.isOneSession) return
     this.listTools().catch(() => {}) // the next list reports the failure
   }
 
-  /** Goes by the tool's own annotations. False if the principal has no list. */
+  /** Goes by the tool's own annotations. False if the principal has no list, or only that of an earlier process. */
   #isHarmless({ scope }: CallContext, toolName: string): boolean {
-    const tool = this.#last.get(scope.principal)?.find(({ name }) => name === toolName)
+    const list = this.#last.get(scope.principal)
+    if (list === undefined || this.#isStored.has(list)) return false
+    const tool = list.find(({ name }) => name === toolName)
     return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
   }
 

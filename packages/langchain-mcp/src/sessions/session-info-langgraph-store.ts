@@ -1,6 +1,6 @@
 import { check, within, type Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
-import type { McpServer, SessionScope } from '@x/mcp-client'
+import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
 import { isNewerRecord, isRecordOfEndpoint, SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { processWarnings, type ToolLog } from '../base/log.ts'
@@ -181,7 +181,8 @@ type LogCode = 'SESSION_IN_MEMORY' | 'SESSION_STORE_FAILED'
 
 /**
  * Keeps the sessions of threads in the graph's own store: one item for each server, thread and principal,
- * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one warning.
+ * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one warning. Keeps the list
+ * of tools of each server and principal in `['mcp', 'tools']`.
  */
 export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
   readonly #options: SessionInfoLangGraphStoreFactoryOptions
@@ -193,17 +194,22 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
     this.#options = options
   }
 
-  override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
+  override createSession(
+    server: McpServer,
+    scope: SessionScope = {},
+    purpose?: SessionInfoPurpose,
+  ): SessionInfo {
     const { store = currentCall()?.store } = this.#options
     const graphStore = toGraphStore(store)
-    const place = sessionPlaceOf(server, scope)
+    const isSession = purpose === undefined
+    const place = isSession ? sessionPlaceOf(server, scope) : toolsPlaceOf(server, scope)
     if (graphStore === undefined || place === undefined) {
       const missing =
         scope.thread === undefined
           ? 'the call has no `thread_id`, so that it shares the session of all such calls. Pass `configurable: { thread_id }`'
           : 'the run has no store, so that the next process opens a new one. Compile the graph with a `store`, or pass a `sessionInfoFactory`'
       // The session of a run ends with the run, and that of a list with the list.
-      if (scope.run === undefined && currentCall()?.isList !== true) {
+      if (isSession && scope.run === undefined && currentCall()?.isList !== true) {
         this.#logOnce('SESSION_IN_MEMORY', server, `is kept in memory only: ${missing}`)
       }
       return super.createSession(server, scope)
@@ -236,19 +242,29 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
   }
 }
 
+type Place = Pick<SessionInfoLangGraphStoreOptions, 'namespace' | 'key'>
+
 /** Returns undefined for a session without a thread, and for the session of a run. */
-function sessionPlaceOf(
+function sessionPlaceOf(server: McpServer, scope: SessionScope): Place | undefined {
+  const { thread, run } = scope
+  const key = placeKey(server, scope)
+  if (key === undefined || thread === undefined || run !== undefined) return undefined
+  return { namespace: threadNamespace('session', thread), key }
+}
+
+function toolsPlaceOf(server: McpServer, scope: SessionScope): Place | undefined {
+  const key = placeKey(server, scope)
+  return key === undefined ? undefined : { namespace: ['mcp', 'tools'], key }
+}
+
+/** Ids and URLs are hashed, because others may read the keys of a store. */
+function placeKey(
   { slug, folderKey, mcpUrl }: McpServer,
-  { thread, principal, run }: SessionScope,
-): Pick<SessionInfoLangGraphStoreOptions, 'namespace' | 'key'> | undefined {
-  if (thread === undefined || run !== undefined) return undefined
+  { principal }: SessionScope,
+): string | undefined {
   const server = slug || mcpUrl
   if (!server) return undefined
-  // Ids and URLs are hashed, because others may read the keys of a store.
-  return {
-    namespace: threadNamespace('session', thread),
-    key: digest([folderKey ?? null, slug || null, slug ? null : urlKey(server), principal ?? null]),
-  }
+  return digest([folderKey ?? null, slug || null, slug ? null : urlKey(server), principal ?? null])
 }
 
 /** Keeps the query, because it may select the tenant. Removes user, password and fragment. */

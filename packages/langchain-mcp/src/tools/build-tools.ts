@@ -66,6 +66,8 @@ export interface DiscoveredServer extends Pick<McpToolFields, 'server' | 'source
   readonly definitions: readonly ToolDefinition[]
   /** Tools that the client has left out. @default none */
   readonly leftOut?: readonly LeftOutTool[] | undefined
+  /** The definitions are those that an earlier process has read. @default false */
+  readonly isStored?: boolean | undefined
   /** Stored fields, if the server belongs to an agent definition. */
   readonly stored?: Pick<McpToolFields, 'refreshBeforeCall' | 'resources'> & {
     /** Arguments that the agent definition fixes, by tool name. Never from the server. */
@@ -132,7 +134,7 @@ export function buildTools(
   const origins = found.map(({ origin }) => origin)
   const names = nameTools(origins, prefixToolNames, log)
   const tools = found.map(({ from, definition }, index) => {
-    const { server, source, stored, timeoutMs = given.timeoutMs } = from
+    const { server, source, stored, isStored = false, timeoutMs = given.timeoutMs } = from
     return new McpTool({
       name: names[index] ?? definition.name,
       definition,
@@ -141,6 +143,7 @@ export function buildTools(
       options: timeoutMs === given.timeoutMs ? options : { ...options, timeoutMs },
       log,
       resources: stored?.resources ?? [],
+      isStored,
       refreshBeforeCall: given.refreshSchemaBeforeCall ?? stored?.refreshBeforeCall ?? false,
       argumentProperties: stored?.argumentProperties.get(definition.name) ?? {},
     })

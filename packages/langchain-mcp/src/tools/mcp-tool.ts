@@ -97,6 +97,11 @@ export interface McpToolFields {
   readonly log: ToolLog
   /** `true`: compares the definition with the server's before each call, because it was stored. */
   readonly refreshBeforeCall: boolean
+  /**
+   * `true`: an earlier process has read the definition. It is compared with the list that the source has read since,
+   * without a request. @default false
+   */
+  readonly isStored?: boolean | undefined
   /** Arguments that the model does not set, by JSON path. */
   readonly argumentProperties: Readonly<Record<string, unknown>>
   /** Resources of the agent, which `argumentProperties` can name. */

@@ -55,6 +55,8 @@ export class ToolBinding {
   readonly interceptors: readonly ToolInterceptor[]
   readonly #log: ToolLog
   readonly #refreshBeforeCall: boolean
+  /** The definition is that of an earlier process, until a list of this one has it too. */
+  #isStored: boolean
   readonly #properties: ArgumentProperties | undefined
   #input: SchemaCheck
   #modelSchema: (ProjectedSchema & { readonly of: JsonSchema }) | undefined
@@ -62,13 +64,14 @@ export class ToolBinding {
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: McpToolFields) {
     const { definition, server, source, options, argumentProperties } = fields
-    const { log, refreshBeforeCall, resources } = fields
+    const { log, refreshBeforeCall, isStored = false, resources } = fields
     this.origin = { server, toolName: definition.name }
     this.source = source
     this.options = options
     this.interceptors = interceptorsFrom(options, source)
     this.#log = log
     this.#refreshBeforeCall = refreshBeforeCall
+    this.#isStored = isStored
     this.definition = definition
     const about = { origin: this.origin, log, input: options.input, resources }
     this.#properties =
@@ -123,8 +126,8 @@ export class ToolBinding {
     const given: unknown = JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
     const calls = this.options.elicitation || answeredByClient
     // A call that was sent continues, whatever its definition is now.
-    const isCompared = this.#refreshBeforeCall && !(await calls.wasSent(config))
-    if (isCompared) await this.#assertCurrent(name, config)
+    const isCompared = this.#refreshBeforeCall || this.#isOutdated(config)
+    if (isCompared && !(await calls.wasSent(config))) await this.#assertCurrent(name, config)
     const fitted = fittedArguments(given, this.inputSchema, this.#input)
     const merged = await this.#properties?.merge(fitted.value, { schema: this.inputSchema, config })
     const errors = merged === undefined ? fitted.errors : this.#input.locatedErrors(merged.args)
@@ -145,6 +148,13 @@ export class ToolBinding {
     return { args: accepted, redacted: visible, secrets }
   }
 
+  /** Returns true if the definition of an earlier process is not in the list that was read since. */
+  #isOutdated(config: ToolRunnableConfig): boolean {
+    if (!this.#isStored) return false
+    const known = this.source.knownTools?.(config)
+    return known !== undefined && !known.includes(this.definition)
+  }
+
   /**
    * Compares the definition that the model saw with the server's list. Two concurrent calls both report a change, but
    * the definition is replaced once.
@@ -153,7 +163,9 @@ export class ToolBinding {
    */
   async #assertCurrent(name: string, config: ToolRunnableConfig): Promise<void> {
     const bound = this.definition
-    const list = await this.#list(config)
+    const list = this.#refreshBeforeCall
+      ? await this.#list(config)
+      : this.source.knownTools?.(config)
     if (list === undefined) return // the stored definition counts
     const live = list.find((tool) => tool.name === this.origin.toolName)
     if (live === undefined) {
@@ -165,7 +177,10 @@ export class ToolBinding {
         `Tool "${name}" no longer exists on server "${server}", so it was not executed. Do not call it again: use another tool, or tell the user.`,
       )
     }
-    if (this.#fits(bound, live)) return
+    if (this.#fits(bound, live)) {
+      if (live !== bound) this.#isStored = false
+      return
+    }
     if (this.definition === bound) this.#replaceBy(live)
     throw this.#notRun(
       'SCHEMA_CHANGED',
@@ -178,7 +193,7 @@ export class ToolBinding {
     const { signal } = config
     const timeoutMs = Math.min(this.options.timeoutMs ?? LIST_MS, LIST_MS)
     try {
-      return await this.source.listTools({ signal, config, timeoutMs })
+      return await this.source.listTools({ signal, config, timeoutMs, acceptStored: true })
     } catch (error) {
       signal?.throwIfAborted()
       if (isInterrupt(error)) throw error

@@ -55,6 +55,8 @@ export class ModernProtocol {
   /** Random, so that the ids of two processes differ in the logs of a server. */
   readonly #idPrefix = Math.random().toString(36).slice(2, 8)
   #identity: ClientIdentity
+  /** The subscription to changes is opened with the first answer. */
+  #listensLater = false
   /** Set while the server is asked whether it is still a modern one. */
   #checking: Promise<boolean> | undefined
   readonly #closing = new AbortController()
@@ -113,7 +115,7 @@ export class ModernProtocol {
    * @param isFirst No part of the call was executed before this request
    */
   checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome> {
-    if (outcome.kind === 'answered') this.#subscriptions.answered()
+    if (outcome.kind === 'answered') this.#answered()
     return looksLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
   }
 
@@ -124,7 +126,10 @@ export class ModernProtocol {
 
   notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {
-      if (this.#options.listen !== false) this.#subscriptions.open()
+      if (this.#options.listen === false) return
+      // In the next process of an agent, a call is the first request: a list that is read later has the changes.
+      if (this.isResumed) this.#listensLater = true
+      else this.#subscriptions.open()
     } else if (method === 'notifications/cancelled') {
       const id = params?.['requestId']
       const isId = typeof id === 'string' || typeof id === 'number'
@@ -152,6 +157,13 @@ export class ModernProtocol {
     this.#calls.close('The transport was closed')
     this.#closing.abort()
     this.#subscriptions.close()
+  }
+
+  #answered(): void {
+    this.#subscriptions.answered()
+    if (!this.#listensLater) return
+    this.#listensLater = false
+    this.http.asOwner(() => this.#subscriptions.open())
   }
 
   #newRequest(method: string, params: JsonRpcRequest['params']): JsonRpcRequest {
