@@ -16,6 +16,17 @@ describe('the key of a session', () => {
     expect(debugStateKey(server, scope)?.name).toBe(key)
   })
 
+  test.each([
+    [{ slug: 'shop', folderKey: 'f1' }, {}, 'mcpsession:f1:shop:tools'],
+    [
+      { slug: 'shop', folderKey: 'f1' },
+      { principal: 'ada' },
+      'mcpsession:f1:shop:a794b7438067a5b546dba1055200e60d:tools',
+    ],
+  ])('of the list of tools of %j in scope %j', (server, scope, name) => {
+    expect(debugStateKey(server, scope, 'tools')).toEqual({ name, isShared: false })
+  })
+
   test('differs for every server URL and every part of the scope', () => {
     const url = 'https://a.example/mcp'
     const keys = [

@@ -178,6 +178,28 @@ describe('writing', () => {
     expect(agent.warnings).toEqual(['TOO_LARGE'])
   })
 
+  test('keeps a list of tools without a session, and nothing of one over the limit', async () => {
+    const { values, agent } = await serving()
+    const { sessionId: _id, initializeResult: _result, ...rest } = shopRecord()
+    const listed = (description: string): SessionRecord => ({
+      ...rest,
+      tools: {
+        tools: [{ name: 'pay', description }],
+        leftOut: [],
+        readAt: rest.updatedAt,
+        ttlMs: 1,
+      },
+    })
+    await agent.info.setRecord(listed('Pays.'))
+    await agent.info.flush()
+    expect(JSON.parse(values.get(KEY) ?? '')).toEqual(listed('Pays.'))
+    expect(await agent.another().getRecord()).toEqual(listed('Pays.'))
+    await agent.info.setRecord(listed('x'.repeat(65_536)))
+    await agent.info.flush()
+    expect(values.get(KEY)).toBeUndefined()
+    expect(agent.warnings).toEqual(['TOO_LARGE'])
+  })
+
   test('refuses an id that no header can hold', async () => {
     const { service, agent } = await serving()
     await agent.info.setSessionId('two words')

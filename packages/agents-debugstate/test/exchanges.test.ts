@@ -92,3 +92,31 @@ test('leaves the session of another process in the store when its own is lost', 
   expect(world.requests()).toEqual(['GET'])
   expect(world.mcp.count('initialize')).toBe(2)
 })
+
+test('keeps the list of tools for the next process, whose call is its first request to the MCP server', async () => {
+  await using world = await startWorld()
+  const first = world.startClient()
+  const tools = await first.listTools()
+  await call(first)
+  await world.proxy.waitFor(({ httpMethod, end, path }) => {
+    return httpMethod === 'PUT' && end !== undefined && path.endsWith('tools')
+  })
+  await world.proxy.waitFor(({ httpMethod, end, path }) => {
+    return httpMethod === 'PUT' && end !== undefined && !path.endsWith('tools')
+  })
+  expect(world.requests().toSorted()).toEqual(['GET', 'GET', 'PUT', 'PUT'])
+
+  const before = world.mcp.received.length
+  const next = world.startClient()
+  expect((await next.storedTools())?.tools).toEqual(tools)
+  await call(next)
+  expect(world.mcp.received[before]).toMatchObject({
+    rpcMethod: 'tools/call',
+    sessionId: world.mcp.sessions[0],
+  })
+  expect(world.requests()).toEqual(['GET', 'GET'])
+
+  await next.listTools()
+  world.mcp.notify('notifications/tools/list_changed')
+  await expect.poll(async () => (await world.startClient().storedTools()) === undefined).toBe(true)
+})

@@ -49,7 +49,8 @@ type KeptList = Omit<StoredToolList, 'currentMs'> & Pick<StoredTools, 'readAt' |
 export class StoredToolLists {
   readonly #source: SessionInfoSource | undefined
   readonly #events: ClientEvents
-  readonly #places: BoundedMap<string | undefined, Place | 'none'> = new BoundedMap(MAX_PLACES)
+  /** By principal. Undefined without a durable store. */
+  readonly #places: BoundedMap<string | undefined, Place | undefined> = new BoundedMap(MAX_PLACES)
 
   /** `source` is undefined if sessions are kept in memory. */
   constructor(source: SessionInfoSource | undefined, events: ClientEvents) {
@@ -87,43 +88,39 @@ export class StoredToolLists {
   /** Removes the list of a principal, because it may have changed. Asks no store that was not used before. */
   remove(principal: string | undefined, era: Era): void {
     const place = this.#places.get(principal)
-    if (place === undefined || place === 'none') return
+    if (place === undefined) return
     place.list = Promise.resolve(undefined)
     void this.#store(place, undefined, era)
   }
 
   /** Resolves when all writes are done or have failed. */
   async settled(): Promise<void> {
-    const places = [...this.#places.values()]
-    await Promise.all(places.map((place) => (place === 'none' ? undefined : place.writing)))
+    await Promise.all(Array.from(this.#places.values(), async (place) => place?.writing))
   }
 
   #store(place: Place, list: KeptList | undefined, era: Era): Promise<void> {
-    place.writing = place.writing.then(async () => {
+    const before = place.writing
+    const store = async (): Promise<void> => {
+      await before
       try {
         const isStored = await place.record.write(list, era)
         if (!isStored) this.#log('The list of tools is too long to be stored')
       } catch (error) {
         this.#log('The list of tools could not be stored', error)
       }
-    })
+    }
+    place.writing = store()
     return place.writing
   }
 
   async #placeOf(owner: ToolListOwner): Promise<Place | undefined> {
     const { principal } = owner
-    const known = this.#places.get(principal)
-    if (known !== undefined) return known === 'none' ? undefined : known
+    if (this.#places.has(principal)) return this.#places.get(principal)
     const record = await this.#createRecord(owner)
     // Another caller may have been faster.
-    const other = this.#places.get(principal)
-    if (other !== undefined) return other === 'none' ? undefined : other
-    const place: Place | undefined = record && {
-      record,
-      list: undefined,
-      writing: Promise.resolve(),
-    }
-    this.#places.set(principal, place ?? 'none')
+    if (this.#places.has(principal)) return this.#places.get(principal)
+    const place = record && { record, list: undefined, writing: Promise.resolve() }
+    this.#places.set(principal, place)
     return place
   }
 

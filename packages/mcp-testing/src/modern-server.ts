@@ -30,6 +30,8 @@ export interface ModernServerOptions extends ServerOptions {
   readonly legacy?: 'reject' | 'serve' | undefined
   /** `auto`: JSON, unless a notification comes before the answer. @default 'auto' */
   readonly answerAs?: 'auto' | 'sse' | undefined
+  /** `ttlMs` of `tools/list`, in milliseconds. @default 0 */
+  readonly listTtlMs?: number | undefined
 }
 
 /** Starts a {@link ModernServer} on a free port of 127.0.0.1. */
@@ -43,6 +45,7 @@ export async function startModernServer(options: ModernServerOptions = {}): Prom
 export class ModernServer extends StatelessServer<Mutable<Listener>> {
   /** The tools. Changing them does not notify clients; {@link toolsChanged} does. */
   tools: readonly TestTool[]
+  readonly #listTtlMs: number
   /** Responses of the open listen streams. */
   readonly #listening = new Set<ServerResponse>()
   readonly #schemas = new WeakMap<object, StandardSchemaWithJSON>()
@@ -55,8 +58,9 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
 
   constructor(options: ModernServerOptions) {
     super(options)
-    const { tools = modernTools, legacy = 'reject', answerAs = 'auto' } = options
+    const { tools = modernTools, legacy = 'reject', answerAs = 'auto', listTtlMs = 0 } = options
     this.tools = tools
+    this.#listTtlMs = listTtlMs
     this.#mcp = createMcpHandler((context) => this.#serverFor(context), {
       legacy: legacy === 'serve' ? 'stateless' : 'reject',
       responseMode: answerAs,
@@ -114,6 +118,7 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
       { name: 'modern-test-server', version: '1.0.0' },
       {
         instructions: 'A stateless test server.',
+        cacheHints: { 'tools/list': { ttlMs: this.#listTtlMs } },
         capabilities: {
           tools: { listChanged: true },
           resources: { listChanged: true, subscribe: true },

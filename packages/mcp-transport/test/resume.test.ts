@@ -33,9 +33,10 @@ test('needs no handshake for the second client, which knows the server and share
   expect(client.getServerVersion()).toEqual(first.client.getServerVersion())
   expect(transport).toMatchObject({ isResumed: true, epoch: 1, protocolVersion: '2025-11-25' })
   expect(transport.sessionId).toBe(server.sessions[0])
-  await server.waitFor((one) => one.httpMethod === 'GET' && server.received.indexOf(one) >= before)
   const { content } = await client.callTool({ name: 'counter_add' })
   expect(JSON.stringify(content)).toContain('2')
+  await server.waitFor((one) => one.httpMethod === 'GET' && server.received.indexOf(one) > before)
+  expect(server.received[before]).toMatchObject({ rpcMethod: 'tools/call' })
 
   expect(server.count('initialize')).toBe(1)
   expect(server.count('notifications/initialized')).toBe(1)

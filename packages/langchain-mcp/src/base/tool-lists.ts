@@ -72,7 +72,7 @@ interface UsedList {
 }
 
 interface StoredEntry {
-  readonly reading: Promise<unknown>
+  reading: Promise<void>
   /** Undefined if there is none, or this process has read its own. */
   list: UsedList | undefined
 }
@@ -124,22 +124,27 @@ export class StoredLists {
   }
 
   #read(principal: unknown, read: () => Promise<StoredList | undefined>): StoredEntry {
-    const reading = read().then(
-      (found) => {
-        if (found === undefined) return
-        const now = performance.now()
-        const currentUntil = now + found.currentMs
-        const usedUntil = Math.max(currentUntil, now + FIRST_CALL_MS)
-        entry.list = { tools: found.tools, currentUntil, usedUntil }
-      },
-      (error: unknown) => {
-        if (this.#entries.get(principal) === entry) this.#entries.delete(principal)
-        throw error
-      },
-    )
-    const entry: StoredEntry = { reading, list: undefined }
+    const entry: StoredEntry = { reading: Promise.resolve(), list: undefined }
     this.#entries.set(principal, entry)
+    entry.reading = this.#load(principal, entry, read)
     return entry
+  }
+
+  async #load(
+    principal: unknown,
+    entry: StoredEntry,
+    read: () => Promise<StoredList | undefined>,
+  ): Promise<void> {
+    try {
+      const { tools, currentMs = 0 } = (await read()) ?? {}
+      const now = performance.now()
+      const currentUntil = now + currentMs
+      const usedUntil = Math.max(currentUntil, now + FIRST_CALL_MS)
+      entry.list = tools && { tools, currentUntil, usedUntil }
+    } catch (error) {
+      if (this.#entries.get(principal) === entry) this.#entries.delete(principal)
+      throw error
+    }
   }
 }
 

@@ -44,8 +44,12 @@ export function mayHearUnasked(
   server: Readonly<Record<string, unknown>> | undefined,
   client: unknown,
 ): boolean {
-  const isAsked = isRecord(client) && ASKED.some((name) => isRecord(client[name]))
-  return isAsked || server === undefined || Object.entries(server).some(isAnnouncing)
+  return mayBeAsked(client) || server === undefined || Object.entries(server).some(isAnnouncing)
+}
+
+/** Returns whether a client with these capabilities lets the server ask. */
+export function mayBeAsked(client: unknown): boolean {
+  return isRecord(client) && ASKED.some((name) => isRecord(client[name]))
 }
 
 function isAnnouncing([name, value]: readonly [string, unknown]): boolean {

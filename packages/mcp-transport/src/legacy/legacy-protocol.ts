@@ -13,7 +13,7 @@ import type { SessionKeeper } from '../session-keeper.ts'
 import { modernEvidence, shortSessionId } from '../session-record.ts'
 import { refusedSessionError, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
-import { asksForMessages, listen, mayHearUnasked } from './event-stream.ts'
+import { asksForMessages, listen, mayBeAsked, mayHearUnasked } from './event-stream.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
@@ -417,7 +417,14 @@ export class LegacyProtocol {
       await this.#post(message, session)
       await this.#opener.opened(session)
     }
-    await this.#listenIfNeeded(session)
+    const declared = this.#initialize?.params?.['capabilities']
+    const isFirst = !session.isResumed || this.options.listen !== undefined || mayBeAsked(declared)
+    if (isFirst) return this.#listenIfNeeded(session)
+    // In the next process of an agent, a call is the first request.
+    session.onSuccess = () => {
+      session.onSuccess = undefined
+      void this.options.http.asOwner(() => this.#listenIfNeeded(session))
+    }
   }
 
   /** Opens the listening stream of a session, unless nothing would arrive there. */

@@ -1,0 +1,105 @@
+// The first request of a process that continues the thread of an agent that was killed.
+import {
+  startLegacyServer,
+  startModernServer,
+  type LegacyServer,
+  type ModernServer,
+} from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+import { FileSessionInfoFactory, SessionInfoLangGraphStoreFactory } from '../src/index.ts'
+import {
+  isRpc,
+  requestsIn,
+  startAgentWorld,
+  type AgentWorld,
+  type ToolsOptions,
+} from './agent-world.ts'
+
+const places: readonly (readonly [where: string, options: (world: AgentWorld) => ToolsOptions])[] =
+  [
+    [
+      'in a folder, one session for all calls',
+      ({ folder }) => ({ session: new FileSessionInfoFactory(folder) }),
+    ],
+    [
+      'in a folder, a session for each thread',
+      ({ folder }) => ({
+        session: 'thread',
+        sessionInfoFactory: new FileSessionInfoFactory(folder),
+      }),
+    ],
+    [
+      'in the store of the graph, which the tools are given',
+      ({ store }) => ({
+        session: 'thread',
+        sessionInfoFactory: new SessionInfoLangGraphStoreFactory({ store }),
+      }),
+    ],
+  ]
+
+/** Calls a tool that answers when it is released, and returns the requests before its answer. */
+async function requestsBeforeAnswer(
+  server: LegacyServer | ModernServer,
+  world: AgentWorld,
+  options: ToolsOptions,
+): Promise<string[]> {
+  const mark = world.proxy.mark()
+  const { say } = await world.start(options)
+  const answer = say('call slow')
+  await expect.poll(() => server.held).toBe(1)
+  const requests = requestsIn(mark)
+  server.release('done')
+  expect(await answer).toBe('done')
+  return requests
+}
+
+describe.each(places)('with sessions and lists %s', (_where, optionsFor) => {
+  test('is the call, in the stored session', async () => {
+    await using server = await startLegacyServer()
+    const world = await startAgentWorld(server.url)
+    // The server cannot ask on its listening stream, so nothing needs that stream before the answer.
+    const options = { ...optionsFor(world), elicitation: false } as const
+    const { say } = await world.start(options)
+    expect(await say('call counter_add')).toBe('counter is 1')
+    expect(await requestsBeforeAnswer(server, world, options)).toEqual(['tools/call'])
+    const [first, last] = world.proxy.exchanges.filter(isRpc('tools/call'))
+    expect(last?.sessionId).toBe(first?.sessionId)
+    expect(world.proxy.count({ rpcMethod: 'initialize' })).toBe(server.count('initialize'))
+    const { say: ask } = await world.start(options)
+    expect(await ask('call counter_add')).toBe('counter is 2')
+  })
+
+  test('is the listening stream, if the server may ask there during the call', async () => {
+    await using server = await startLegacyServer()
+    const world = await startAgentWorld(server.url)
+    const options = optionsFor(world)
+    const { say } = await world.start(options)
+    await say('call counter_add')
+    expect(await requestsBeforeAnswer(server, world, options)).toEqual(['GET', 'tools/call'])
+  })
+
+  test('is the call, on a server without sessions', async () => {
+    await using server = await startModernServer()
+    const world = await startAgentWorld(server.url)
+    const options = optionsFor(world)
+    const { say } = await world.start(options)
+    expect(await say('call echo {"text":"a"}')).toBe('a')
+    expect(await requestsBeforeAnswer(server, world, options)).toEqual(['tools/call'])
+    // The server says that a list is outdated at once, so it is read again after the call.
+    await world.proxy.waitFor(
+      (one) => isRpc('tools/list')(one) && one.n > 1 && one.end === 'complete',
+    )
+  })
+
+  test('is the call also in a thread that has no session yet, after its handshake', async () => {
+    await using server = await startLegacyServer()
+    const world = await startAgentWorld(server.url)
+    const options = { ...optionsFor(world), elicitation: false } as const
+    await world.start(options)
+    const mark = world.proxy.mark()
+    const { say } = await world.start(options)
+    await say('call counter_add')
+    expect(requestsIn(mark)).not.toContain('tools/list')
+    expect(server.executions('counter_add')).toBe(1)
+  })
+})

@@ -1,0 +1,260 @@
+// Lists of tools that a client stores for the next process.
+import { temporaryFolder } from '@x/internal/testing'
+import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
+import { startLegacyServer, startModernServer, startRecordingProxy } from '@x/mcp-testing'
+import type { LegacyServerOptions } from '@x/mcp-testing'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { FileSessionInfoFactory, McpClient, runInSessionScope } from '../src/index.ts'
+import type { McpClientOptions, SessionInfoSource } from '../src/index.ts'
+import { DurableFactory, inFile, ScopedFactory, storeWith } from './session-stores.ts'
+import { is, next, recordEvents, warningsOf } from './setting.ts'
+
+async function startShop(options: LegacyServerOptions = {}) {
+  const server = await startLegacyServer(options)
+  const proxy = await startRecordingProxy(server.url)
+  const folder = await temporaryFolder()
+  onTestFinished(async () => {
+    await proxy[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+    await folder[Symbol.asyncDispose]()
+  })
+  const clientOf = (
+    sessionInfoFactory: SessionInfoSource | undefined,
+    more: McpClientOptions = {},
+  ): McpClient => {
+    const client = new McpClient({ url: proxy.url }, { sessionInfoFactory, ...more })
+    onTestFinished(() => client.dispose())
+    return client
+  }
+  const inFolder = (): SessionInfoSource => new FileSessionInfoFactory(folder.path)
+  return { server, proxy, folder, clientOf, inFolder }
+}
+
+const namesIn = (list: { readonly tools: readonly { readonly name: string }[] } | undefined) =>
+  list?.tools.map(({ name }) => name)
+
+describe('the list that another process has stored', () => {
+  test('is returned without a request, and without opening anything', async () => {
+    const { server, clientOf, inFolder, proxy } = await startShop()
+    const read = await clientOf(inFolder()).listTools()
+    const mark = proxy.mark()
+    const client = clientOf(inFolder())
+    const stored = await client.storedTools()
+    expect(stored?.tools).toEqual(read)
+    expect(stored?.leftOut).toEqual([])
+    expect(stored?.currentMs).toBeGreaterThan(200_000)
+    expect(stored?.currentMs).toBeLessThanOrEqual(300_000)
+    expect(Object.isFrozen(stored?.tools[0])).toBe(true)
+    expect(client.isClientInitialized).toBe(false)
+    expect(mark.exchanges()).toEqual([])
+    expect(server.sessions).toHaveLength(1)
+  })
+
+  test('is not returned by listTools(), unless the caller accepts it', async () => {
+    const { clientOf, inFolder, proxy } = await startShop()
+    const read = await clientOf(inFolder()).listTools()
+    const mark = proxy.mark()
+    const client = clientOf(inFolder())
+    expect(await client.listTools({ acceptStored: true })).toEqual(read)
+    expect(await client.listTools({ acceptStored: true })).toEqual(read)
+    expect(mark.exchanges()).toEqual([])
+    expect(await client.listTools()).toEqual(read)
+    expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
+    await client.listTools({ acceptStored: true, forceRefresh: true })
+    expect(mark.count({ rpcMethod: 'tools/list' })).toBe(2)
+  })
+
+  test('is the same in all threads and runs of a principal, and no other', async () => {
+    const { clientOf, inFolder, proxy } = await startShop()
+    await clientOf(inFolder(), { scope: { principal: 'ada', thread: 't1' } }).listTools()
+    const mark = proxy.mark()
+    const storedFor = async (scope: McpClientOptions['scope']): Promise<boolean> =>
+      (await clientOf(inFolder(), { scope }).storedTools()) !== undefined
+    expect(await storedFor({ principal: 'ada' })).toBe(true)
+    expect(await storedFor({ principal: 'ada', thread: 't2' })).toBe(true)
+    expect(await storedFor({ principal: 'ada', run: 'current' })).toBe(true)
+    expect(await storedFor({ principal: 'bob', thread: 't1' })).toBe(false)
+    expect(await storedFor({ thread: 't1' })).toBe(false)
+    expect(mark.exchanges()).toEqual([])
+  })
+
+  test('counts as current for the shortest time that a page of the server says', async () => {
+    await using server = await startModernServer({ listTtlMs: 90_000 })
+    await using folder = await temporaryFolder()
+    const sessionInfoFactory = new FileSessionInfoFactory(folder.path)
+    await using client = new McpClient(server.url, { sessionInfoFactory })
+    await client.listTools()
+    const { currentMs = 0 } = (await client.storedTools()) ?? {}
+    expect(currentMs).toBeGreaterThan(60_000)
+    expect(currentMs).toBeLessThanOrEqual(90_000)
+  })
+
+  test('is outdated at once on a server that says nothing of a time, and none after a day', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
+    await using server = await startModernServer()
+    await using folder = await temporaryFolder()
+    const sessionInfoFactory = new FileSessionInfoFactory(folder.path)
+    await using client = new McpClient(server.url, { sessionInfoFactory })
+    await client.listTools()
+    expect(await client.storedTools()).toMatchObject({ currentMs: 0 })
+    vi.setSystemTime(Date.now() + 86_400_000)
+    expect(await client.storedTools()).toMatchObject({ currentMs: -86_400_000 })
+    vi.setSystemTime(Date.now() + 1)
+    expect(await client.storedTools()).toBeUndefined()
+  })
+})
+
+describe('the stored list is removed', () => {
+  test('when the server reports a change', async () => {
+    const { server, clientOf, inFolder } = await startShop()
+    const client = clientOf(inFolder())
+    await client.listTools()
+    const changed = next(client, 'toolListChanged')
+    await expect.poll(() => server.notify('notifications/tools/list_changed')).toBe(1)
+    await changed
+    expect(await client.storedTools()).toBeUndefined()
+    await client.dispose() // waits for the store
+    expect(await clientOf(inFolder()).storedTools()).toBeUndefined()
+  })
+
+  test('when the session is replaced, because its server may be another one', async () => {
+    const { server, clientOf, inFolder } = await startShop()
+    const client = clientOf(inFolder())
+    await client.listTools()
+    server.forgetSessions()
+    await client.callTool('counter_add')
+    await client.dispose()
+    expect(await clientOf(inFolder()).storedTools()).toBeUndefined()
+  })
+
+  test('but a list that was requested before the change is not stored after it', async () => {
+    const { server, proxy, clientOf, inFolder } = await startShop()
+    const client = clientOf(inFolder())
+    await client.callTool('counter_add')
+    const changed = next(client, 'toolListChanged')
+    proxy.inject({
+      match: is.method('tools/list'),
+      times: 1,
+      async action(exchange) {
+        server.notify('notifications/tools/list_changed')
+        await changed
+        return exchange.rpcMethod === 'tools/list' ? 'forward' : 'hang'
+      },
+    })
+    await client.listTools()
+    await client.dispose()
+    expect(await clientOf(inFolder()).storedTools()).toBeUndefined()
+  })
+})
+
+describe('a factory that keeps the list beside the session', () => {
+  test.each([
+    ['in one object', () => new DurableFactory()],
+    ['in one object for each scope', () => new ScopedFactory()],
+  ])('%s does not lose the session', async (_how, create) => {
+    const { server, clientOf } = await startShop()
+    const factory = create()
+    const first = clientOf(factory)
+    await first.callTool('counter_add')
+    await first.listTools()
+    const { structuredContent } = await clientOf(factory).callTool('counter_add')
+    expect(structuredContent).toEqual({ count: 2 })
+    expect(namesIn(await clientOf(factory).storedTools())).toContain('counter_add')
+    server.forgetSessions()
+    expect((await clientOf(factory).callTool('counter_add')).structuredContent).toEqual({
+      count: 1,
+    })
+    expect(server.count('initialize')).toBe(2)
+  })
+
+  test('in one file does not lose the session', async () => {
+    const { server, clientOf, folder } = await startShop()
+    const file = folder.file('all.json')
+    const first = clientOf(inFile(file))
+    await first.listTools()
+    server.forgetSessions()
+    await first.callTool('counter_add')
+    await first.listTools()
+    const { sessionId, tools } = (await new FileSessionInfo(file).getRecord()) ?? {}
+    expect([sessionId]).toEqual(server.sessions)
+    expect(tools?.tools.length).toBeGreaterThan(0)
+  })
+})
+
+describe('nothing is stored, and nothing fails,', () => {
+  const failing = (): Promise<never> => Promise.reject(new Error('disk full'))
+
+  test.each([
+    ['without a factory', undefined],
+    ['by a factory in memory', { createSession: () => new SessionInfo() }],
+    [
+      'if the factory throws',
+      {
+        createSession(_server: unknown, _scope: unknown, purpose?: string): SessionInfo {
+          if (purpose === 'tools') throw new Error('a thread is missing')
+          return storeWith({ durable: true })
+        },
+      },
+    ],
+    [
+      'if the store fails',
+      { createSession: () => storeWith({ durable: true, getRecord: failing, setRecord: failing }) },
+    ],
+    [
+      'if the store has only an id',
+      {
+        createSession: () =>
+          storeWith({ durable: true, getRecord: async () => undefined, setRecord: async () => {} }),
+      },
+    ],
+  ])('%s', async (_how, factory) => {
+    const { clientOf } = await startShop()
+    const client = clientOf(factory)
+    const observed = recordEvents(client)
+    expect(namesIn({ tools: await client.listTools() })).toContain('echo')
+    await client.dispose()
+    expect(await clientOf(factory).storedTools()).toBeUndefined()
+    expect(warningsOf(observed).filter((text) => text.includes('tools'))).toEqual([])
+  })
+
+  test('if the factory does not answer', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { clientOf } = await startShop()
+    const never = new Promise<SessionInfo>(() => {})
+    const createSession = vi.fn<SessionInfoSource['createSession']>((_server, _scope, purpose) =>
+      purpose === 'tools' ? never : new SessionInfo(),
+    )
+    const client = clientOf({ createSession })
+    const stored = client.storedTools()
+    await vi.waitFor(() => expect(createSession).toHaveBeenCalledTimes(1))
+    await vi.advanceTimersByTimeAsync(2000)
+    expect(await stored).toBeUndefined()
+    expect(namesIn({ tools: await client.listTools() })).toContain('echo') // is not asked again
+  })
+})
+
+test('reads the stored list of a server of a directory, and reports one that is missing there', async () => {
+  const { proxy, inFolder } = await startShop()
+  const retrieve = vi.fn<() => Promise<{ mcpUrl: string }>>(async () => ({ mcpUrl: proxy.url }))
+  const options = { directory: { retrieve, list: async () => [] }, scope: 'run' } as const
+  {
+    await using client = new McpClient(
+      { slug: 'shop' },
+      { ...options, sessionInfoFactory: inFolder() },
+    )
+    await runInSessionScope(() => client.listTools())
+  }
+  await using client = new McpClient(
+    { slug: 'shop' },
+    { ...options, sessionInfoFactory: inFolder() },
+  )
+  expect(namesIn(await client.storedTools())).toContain('echo')
+  retrieve.mockRejectedValue(new Error('There is no shop'))
+  await using other = new McpClient(
+    { slug: 'shop' },
+    { ...options, sessionInfoFactory: inFolder() },
+  )
+  await expect(other.storedTools()).rejects.toThrow('There is no shop')
+})
