@@ -75,7 +75,8 @@ export interface ListMcpToolsOptions extends ListRequest {
 export interface McpTools extends AsyncDisposable {
   /**
    * Returns the tools of all servers that answer, in the order of the config. Cached lists are not requested
-   * again; a skipped server is asked again.
+   * again, and the first list may be that of an earlier process, at most a day old, which is read again after the first
+   * call; a skipped server is asked again.
    *
    * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`
    * @throws {McpClientError} `CLOSED` after `close()`

@@ -57,11 +57,11 @@ describe.each(places)('with sessions and lists %s', (_where, optionsFor) => {
   test('is the call, in the stored session', async () => {
     await using server = await startLegacyServer()
     const world = await startAgentWorld(server.url)
-    // The server cannot ask on its listening stream, so nothing needs that stream before the answer.
     const options = { ...optionsFor(world), elicitation: false } as const
     const { say } = await world.start(options)
     expect(await say('call counter_add')).toBe('counter is 1')
-    expect(await requestsBeforeAnswer(server, world, options)).toEqual(['tools/call'])
+    // The listening stream is opened with the call, because progress may come there.
+    expect(await requestsBeforeAnswer(server, world, options)).toEqual(['tools/call', 'GET'])
     const [first, last] = world.proxy.exchanges.filter(isRpc('tools/call'))
     expect(last?.sessionId).toBe(first?.sessionId)
     expect(world.proxy.count({ rpcMethod: 'initialize' })).toBe(server.count('initialize'))

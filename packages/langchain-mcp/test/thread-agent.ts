@@ -3,7 +3,7 @@ import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { createAgent } from 'langchain'
-import { createMcpTools } from '../src/index.ts'
+import { createMcpTools, SessionInfoLangGraphStoreFactory } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 /** A message of the parent. */
@@ -21,6 +21,7 @@ const store = new SqliteStore(join(DATA_FOLDER, 'store.db'))
 const mcp = createMcpTools({
   servers: { shop: { url: SHOP_URL } },
   session: 'thread', // kept in the graph's own store
+  sessionInfoFactory: new SessionInfoLangGraphStoreFactory({ store }), // with the list of tools
 })
 const agent = createAgent({ model, tools: await mcp.listTools(), checkpointer, store })
 // #endregion

@@ -48,6 +48,11 @@ describe('the list that another process has stored', () => {
     expect(client.isClientInitialized).toBe(false)
     expect(mark.exchanges()).toEqual([])
     expect(server.sessions).toHaveLength(1)
+    await client.callTool('counter_add')
+    expect(mark.exchanges()[0]).toMatchObject({
+      rpcMethod: 'tools/call',
+      sessionId: server.sessions[0],
+    })
   })
 
   test('is not returned by listTools(), unless the caller accepts it', async () => {

@@ -60,7 +60,7 @@ export interface StreamableHttpTransportOptions {
    * Keeps a stream open for messages that the server sends without a request. `true`: for every session. `false`: never.
    * @default if such messages are possible. The server announces changes or log messages, or the client declares
    * elicitation, sampling or roots. Otherwise a session gets a stream with its first request for progress, a log level
-   * or a subscription
+   * or a subscription. A resumed session gets it after its first answer, unless the server may ask the client before
    */
   readonly listen?: boolean | undefined
   /** Called before every message. The returned trace is added to `_meta`. @default none */

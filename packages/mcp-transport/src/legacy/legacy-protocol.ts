@@ -151,8 +151,9 @@ export class LegacyProtocol {
     const call = new PendingCall(this, { request, session, options })
     this.calls.add(call)
     if (session.lost === undefined) {
+      const sent = call.start()
       if (asksForMessages(request) && session.unstored === undefined) void this.#listen(session)
-      return call.start()
+      return sent
     }
     await session.lost // the failure below may open another session
     call.fail(

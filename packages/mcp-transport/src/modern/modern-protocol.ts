@@ -126,9 +126,10 @@ export class ModernProtocol {
 
   notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {
-      if (this.#options.listen === false) return
+      const { listen } = this.#options
+      if (listen === false) return
       // In the next process of an agent, a call is the first request: a list that is read later has the changes.
-      if (this.isResumed) this.#listensLater = true
+      if (this.isResumed && listen === undefined) this.#listensLater = true
       else this.#subscriptions.open()
     } else if (method === 'notifications/cancelled') {
       const id = params?.['requestId']
