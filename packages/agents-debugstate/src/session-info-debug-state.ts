@@ -180,7 +180,8 @@ export class SessionInfoDebugState extends SessionInfo {
     const texts = [session, { ...session, initializeResult }].map((one) => JSON.stringify(one))
     const fitting = texts.find((text) => Buffer.byteLength(text) <= MAX_RECORD_BYTES)
     if (fitting !== undefined) return fitting
-    this.#report('TOO_LARGE', 'The session record is too large to be stored')
+    const what = session.tools === undefined ? 'session record' : 'list of tools'
+    this.#report('TOO_LARGE', `The ${what} is too large to be stored`)
     return session.sessionId
   }
 

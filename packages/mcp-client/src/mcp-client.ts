@@ -408,6 +408,7 @@ export class McpClient implements AsyncDisposable {
    * @throws the error of the directory
    */
   async storedTools(options: CallOptions = {}): Promise<StoredToolList | undefined> {
+    if (this.#options.sessionInfoFactory === undefined) return undefined
     return this.#use({ method: 'tools/list' }, options, ({ session, options: { signal } }) =>
       session.readStoredTools(signal),
     )

@@ -1,3 +1,4 @@
+import { fulfilledWithin } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
 import { notExecuted } from './errors.ts'
@@ -49,6 +50,8 @@ interface Detached {
   readonly info: SessionInfo
 }
 
+/** Time that `dispose()` waits until lists of tools are stored, in milliseconds. */
+const LISTS_MS = 2000
 const IDLE_MAX = 1000
 const IDLE_MS = 1_800_000
 /** Beyond this number, the oldest detached session is terminated. */
@@ -131,7 +134,7 @@ export class SessionManager {
     const ends = key === undefined && (terminate ?? terminateOnClose)
     const detached = ends ? [...this.#detached.keys()].map((one) => this.#endDetached(one)) : []
     await Promise.all([...closing, ...detached, ...(this.#failed ?? [])])
-    if (key === undefined) await this.#setup.storedTools.settled()
+    if (key === undefined) await fulfilledWithin(this.#setup.storedTools.settled(), LISTS_MS)
   }
 
   #given(): SessionScope | undefined {
