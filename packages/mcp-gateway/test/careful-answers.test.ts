@@ -7,7 +7,7 @@ import { GatewayError } from '../src/errors.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
-import { initialize, inSession, openSession, post } from './rpc-requests.ts'
+import { initialize, inSession, modern, openSession, post } from './rpc-requests.ts'
 import { EventReader, WireSession } from './wire-session.ts'
 
 const token = 'the-token-of-ada-0123456789'
@@ -140,3 +140,25 @@ test.each([
   expect(text).not.toMatch(/invalid_union|invalid_type|expected|\\\\n/)
   expect(text.length).toBeLessThan(500)
 })
+
+test.each([{}, { elicitation: { form: {} } }])(
+  'answers no call with a request for nothing: %j',
+  async (clientCapabilities) => {
+    const agents = new AgentsAtHand({
+      *shop(): Iterable<AgentUpdate> {
+        yield { type: 'asked', questions: [], state: {} }
+      },
+    })
+    await using gateway = gatewayOf({ sources: [agents] })
+    const _meta = { 'io.modelcontextprotocol/clientCapabilities': clientCapabilities }
+    const params = { name: 'shop', arguments: { message: 'x' }, _meta }
+    const response = await gateway.fetch(modern('tools/call', params, { authorization }))
+    expect(await response.json()).toMatchObject({
+      result: {
+        isError: true,
+        content: [{ text: expect.stringContaining('It asked without a question.') }],
+        _meta: { reason: 'agent_failed' },
+      },
+    })
+  },
+)

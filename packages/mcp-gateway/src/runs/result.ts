@@ -90,6 +90,8 @@ async function toAsked(
   { files }: ActiveRun,
   { questions, state, beginsAnew = false }: Update<'asked'> & Partial<Pick<Asked, 'beginsAnew'>>,
 ): Promise<Asked> {
+  // Clients do not repeat a call that asks for nothing.
+  if (questions.length === 0) throw new RunFailure('agent_failed', 'It asked without a question.')
   if (questions.some(({ schema }) => asksForSecret(schema))) {
     throw new RunFailure('agent_failed', SECRET)
   }

@@ -122,6 +122,13 @@ test('asks for the decisions of two actions in one form', () => {
   })
 })
 
+test('asks something also where an MCP server asks nothing, and relays no answer', () => {
+  const value = { type: 'mcp_elicitation', key: 'k', inputRequests: {} }
+  const { questions, resume } = askingOf({ value }, 0)
+  expect(questions).toMatchObject([{ id: '0', message: expect.stringContaining('again') }])
+  expect(resume({ '0': accepted({}) })).toEqual({ key: 'k', responses: {} })
+})
+
 test('relays questions of an MCP server and their answers unchanged', () => {
   const value = {
     type: 'mcp_elicitation',

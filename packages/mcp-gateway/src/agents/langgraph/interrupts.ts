@@ -60,6 +60,10 @@ function relayedAsking(value: unknown, id: string): Asking | undefined {
   const { key, inputRequests } = value
   if (!isRecord(inputRequests)) return undefined
   const names = Object.keys(inputRequests)
+  if (names.length === 0) {
+    const question = { id, message: 'The server asks to call it again.', schema: DONE }
+    return { questions: [question], resume: () => ({ key, responses: {} }) }
+  }
   return {
     questions: names.map((name) => {
       const request = inputRequests[name]
