@@ -150,8 +150,8 @@ test.each([{}, { elicitation: { form: {} } }])(
       },
     })
     await using gateway = gatewayOf({ sources: [agents] })
-    const _meta = { 'io.modelcontextprotocol/clientCapabilities': clientCapabilities }
-    const params = { name: 'shop', arguments: { message: 'x' }, _meta }
+    const meta = { 'io.modelcontextprotocol/clientCapabilities': clientCapabilities }
+    const params = { name: 'shop', arguments: { message: 'x' }, _meta: meta }
     const response = await gateway.fetch(modern('tools/call', params, { authorization }))
     expect(await response.json()).toMatchObject({
       result: {
