@@ -89,6 +89,19 @@ test.each([
   await expect(asked).rejects.toMatchObject({ name: 'RedisError', code })
 })
 
+test.each([
+  [new Error('connect ECONNREFUSED 127.0.0.1:6379'), 'connect ECONNREFUSED 127.0.0.1:6379'],
+  // What Node gives for a host name with several addresses.
+  [Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
+  [new Error(''), 'Error'],
+])('names the reason of a failure: %s', async (thrown, reason) => {
+  const operations = new RedisOperations({ sendCommand: () => Promise.reject(thrown) }, 60_000)
+  await expect(operations.operate(({ send: ask }) => ask(['GET', 'key']))).rejects.toMatchObject({
+    message: `Redis at the given client cannot be used: ${reason}`,
+    cause: thrown,
+  })
+})
+
 test('reads an answer that came while the process was busy for longer than the limit', async () => {
   const echo = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1')
   await once(echo, 'listening')

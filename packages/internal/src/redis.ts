@@ -319,11 +319,17 @@ function parseHost(url: string): string {
 /** @param server its host and port, for the message */
 export function toRedisError(error: unknown, server: string): RedisError {
   if (error instanceof RedisError) return error
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = reasonOf(error)
   // The first word of an error reply. Before Redis 7, that of a command in a script comes later, after a hyphen.
   const [, kind = ''] = /: -([A-Z]+) /.exec(reason) ?? /^([A-Z]+) /.exec(reason) ?? []
-  const [code, advice] = FAILURES[kind] ?? ['UNAVAILABLE', 'cannot be used: see the cause']
+  const [code, advice] = FAILURES[kind] ?? ['UNAVAILABLE', `cannot be used: ${reason}`]
   return new RedisError(code, `Redis at ${server} ${advice}`, { cause: error })
+}
+
+/** The error for a host name with several addresses has no message, but a code. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.message || ('code' in error ? String(error.code) : error.name)
 }
 
 type Failure = readonly [code: RedisErrorCode, advice: string]

@@ -228,8 +228,7 @@ class Engine implements BullmqEngine {
   #toGatewayError(cause: unknown): GatewayError {
     if (GatewayError.is(cause)) return cause
     const { code, message } = toRedisError(cause, URL.parse(this.#url)?.host ?? 'the given URL')
-    if (code === 'DENIED') return new GatewayError('CONFIG', message, { cause })
-    return new GatewayError('UNAVAILABLE', 'The engine cannot connect to Redis', { cause })
+    return new GatewayError(code === 'DENIED' ? 'CONFIG' : 'UNAVAILABLE', message, { cause })
   }
 
   #disconnect(client: Client): void {

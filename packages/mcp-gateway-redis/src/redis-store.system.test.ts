@@ -155,7 +155,8 @@ describe.runIf(redis)('the store in Redis', () => {
     await store.records.put('key', 1)
     expect(await store.isReady()).toBe(true)
     await server.stop()
-    const unavailable = { name: 'GatewayError', code: 'UNAVAILABLE' }
+    const message = expect.stringMatching(/^Redis at [\d.:]+ cannot be used: \S/)
+    const unavailable = { name: 'GatewayError', code: 'UNAVAILABLE', message }
     await expect(store.records.get('key')).rejects.toMatchObject(unavailable)
     await expect(store.records.put('key', 1)).rejects.toMatchObject(unavailable)
     await expect(store.logs.append('s', 1, APPEND)).rejects.toMatchObject(unavailable)

@@ -111,6 +111,7 @@ function redisRates(
 }
 
 function warnAboutRates(cause: unknown): void {
-  const message = 'Redis is down: until it is back, each process counts rates for itself'
+  const reason = cause instanceof Error ? cause.message : 'Redis is down'
+  const message = `${reason}. Until Redis is back, each process counts rates for itself`
   process.emitWarning(new GatewayError('UNAVAILABLE', message, { cause }))
 }

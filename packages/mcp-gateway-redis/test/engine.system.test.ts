@@ -596,7 +596,10 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
 
 test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown options', async () => {
   await using engine = bullmqEngine({ url: 'redis://127.0.0.1:1' })
-  await expect(engine.submit('run')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(engine.submit('run')).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: expect.stringContaining('ECONNREFUSED'),
+  })
   await expect(engine.work(() => Promise.resolve('ended'))).rejects.toMatchObject({
     code: 'UNAVAILABLE',
   })

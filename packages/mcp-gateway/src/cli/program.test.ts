@@ -316,7 +316,9 @@ describe('serve', () => {
     const line = /"msg":"Queued tasks are not executed here yet.*\n/
     const [first] = await worker.said('stderr', line)
     expect(first).toMatch(/next attempt is in 250 ms/)
-    expect(worker.text('stderr')).toMatch(/The engine cannot connect to Redis.*ECONNREFUSED/)
+    expect(worker.text('stderr')).toMatch(
+      /Redis at 127\.0\.0\.1:\d+ cannot be used: .*ECONNREFUSED/,
+    )
     await worker.said('stderr', /next attempt is in 500 ms/)
     worker.signal('SIGTERM')
     expect(await worker.code).toBe(0)
