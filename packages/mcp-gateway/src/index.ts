@@ -61,6 +61,7 @@ export { langGraphServerSource } from './agents/langgraph-server.ts'
 export type { CredentialHeaders, LangGraphServerSourceOptions } from './agents/langgraph-server.ts'
 export { langGraphSource } from './agents/langgraph/source.ts'
 export type { LangGraphSourceOptions } from './agents/langgraph/source.ts'
+export type { ContextCaller, ContextOptions } from './agents/langgraph/context.ts'
 export type {
   GraphDefinition,
   GraphOutput,

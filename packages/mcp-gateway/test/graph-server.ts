@@ -22,10 +22,23 @@ function plain(value: unknown): unknown {
 
 interface GraphServer extends AsyncDisposable {
   readonly url: string
+  /** Bodies of the runs that were started. */
+  readonly runs: readonly Json[]
+}
+
+interface GraphServerOptions {
+  /** JSON schema of the context. */
+  readonly contextSchema?: Json
+  /** Answers as a server for Python does. @default false */
+  readonly isPython?: boolean
 }
 
 /** A LangGraph server that executes one real graph of this process. Its graph needs a checkpointer. */
-export async function startGraphServer(graph: RunnableGraph): Promise<GraphServer> {
+export async function startGraphServer(
+  graph: RunnableGraph,
+  { contextSchema, isPython = false }: GraphServerOptions = {},
+): Promise<GraphServer> {
+  const runs: Json[] = []
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = JSON.parse((await text(request)) || '{}') as Json
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://langgraph.test')
@@ -35,10 +48,11 @@ export async function startGraphServer(graph: RunnableGraph): Promise<GraphServe
     }
     const thread = pathname.split('/')[2] ?? ''
     const configurable = { thread_id: thread }
-    if (pathname === '/info') json({ version: '1.5.1', context: 'js' })
+    if (pathname === '/info') json({ version: '1.5.1', ...(!isPython && { context: 'js' }) })
     else if (pathname === '/assistants/search') json([ASSISTANT])
-    else if (pathname.endsWith('/schemas')) json({ input_schema: INPUT_SCHEMA })
-    else if (pathname === '/threads') json({ thread_id: randomUUID() })
+    else if (pathname.endsWith('/schemas')) {
+      json({ input_schema: INPUT_SCHEMA, ...(contextSchema && { context_schema: contextSchema }) })
+    } else if (pathname === '/threads') json({ thread_id: randomUUID() })
     else if (pathname.endsWith('/state')) {
       const subgraphs = searchParams.get('subgraphs') === 'true'
       const state = await graph.getState?.({ configurable }, { subgraphs })
@@ -49,10 +63,16 @@ export async function startGraphServer(graph: RunnableGraph): Promise<GraphServe
         response.write(`event: ${event}\ndata: ${JSON.stringify(plain(data))}\n\n`)
       }
       send('metadata', { run_id: randomUUID() })
-      const { command } = body
+      runs.push(body)
+      const { command, context } = body
       const input = isRecord(command) ? new Command(command) : body['input']
       const streamMode = ['messages', 'updates', 'custom', 'values']
-      const chunks = await graph.stream(input, { configurable, streamMode, subgraphs: true })
+      const chunks = await graph.stream(input, {
+        configurable,
+        streamMode,
+        subgraphs: true,
+        ...(isRecord(context) && { context }),
+      })
       for await (const chunk of chunks) {
         const [path, mode, payload] = chunk as [readonly string[], string, unknown]
         send([mode, ...path].join('|'), payload)
@@ -63,6 +83,7 @@ export async function startGraphServer(graph: RunnableGraph): Promise<GraphServe
   const server = await startTestServer((request, response) => void answer(request, response), '')
   return {
     url: server.url,
+    runs,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }

@@ -53,6 +53,7 @@ async function readDocs(): Promise<Docs> {
 const FILES = [
   '../src/options.ts',
   '../src/cli/file-settings.ts',
+  '../src/agents/langgraph/context.ts',
   '../src/agents/langgraph-server.ts',
   '../../mcp-gateway-a2a/src/source.ts',
   '../../mcp-gateway-redis/src/redis-store.ts',

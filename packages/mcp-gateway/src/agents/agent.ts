@@ -45,6 +45,13 @@ export interface Skill {
    * agent has no other input. `message`: one text. @default arguments if `inputSchema` has plain fields only, else a message
    */
   readonly startsFrom?: 'arguments' | 'message' | undefined
+  /**
+   * Returns whether the agent takes a value for a property that `inputSchema` refuses, such as a text that it turns into a
+   * number. @default the schema decides
+   */
+  readonly takes?: ((property: string, value: unknown) => boolean) | undefined
+  /** JSON schema of what a caller may give beside the input, in the parameter `context`. @default nothing */
+  readonly contextSchema?: JsonSchema | undefined
   /** JSON schema of the `structured` part of its result. */
   readonly outputSchema?: JsonSchema | undefined
   /** Hints for clients, as the agent declares them. */
@@ -93,6 +100,8 @@ export interface AgentCall {
   readonly agentId: string
   readonly skillId: string
   readonly input: AgentInput
+  /** The parameter `context` of the tool, checked with `contextSchema` of the skill. @default none */
+  readonly context?: Readonly<Record<string, unknown>> | undefined
   readonly principal: Principal
   /**
    * Conversation that the call continues, a UUID. The agent knows the earlier messages of it, and keeps the new ones.

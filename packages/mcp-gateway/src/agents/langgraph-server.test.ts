@@ -3,7 +3,7 @@ import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { support } from '../../test/remote-langgraph.ts'
-import { agentCallOf, principalNamed, quiet } from '../../test/scripted-source.ts'
+import { agentCallOf, principalNamed } from '../../test/scripted-source.ts'
 import type { Agent, AgentCall, AgentUpdate } from './agent.ts'
 import { langGraphServerSource } from './langgraph-server.ts'
 import type { LangGraphServerSourceOptions } from './langgraph-server.ts'
@@ -136,35 +136,47 @@ test('gives assistants ids that can be part of a scope', async () => {
   expect(`agent:${at.agentId}:call`).toMatch(/^[\x21\x23-\x5B\x5D-\x7E]+$/) // RFC 6749, 3.3
 })
 
-test('offers the other assistants if one cannot be read', async () => {
+test('offers an assistant with a message if its schema cannot be read, and reads it less and less', async () => {
   const other = { ...support, assistant_id: 'a2', name: 'other' }
   await using world = await startLangGraphServer({
     'POST /assistants/search': json([other, support]),
     'GET /assistants/a2/schemas': (_, response) => void response.writeHead(500).end(),
   })
-  await using at = await started(world.url)
-  expect(at.told).toEqual(['found support'])
+  const clock = new ManualClock()
+  await using at = await started(world.url, { clock })
+  expect(at.agents.map(({ name }) => name).toSorted()).toEqual(['other', 'support'])
+  expect(at.agents.map(({ skills }) => skills)).toEqual([[], []])
+  expect(at.warnings).toEqual([expect.stringContaining('so its tool takes a message')])
+  const SCHEMA = 'GET /assistants/a2/schemas'
+  const reads = (): number => world.lines().filter((line) => line === SCHEMA).length
+  const next = async (): Promise<number> => {
+    const searches = (): number => world.lines().filter((line) => line === 'GET /info').length
+    const known = searches()
+    await clock.advance(20_000)
+    while (searches() === known || clock.pending === 0) await settled()
+    return reads()
+  }
+  const counts: number[] = []
+  for (let search = 1; search <= 9; search += 1) counts.push(await next())
+  // After 60, and 120 s more.
+  expect(counts).toEqual([1, 1, 2, 2, 2, 2, 2, 2, 3])
+  world.routes[SCHEMA] = json({ input_schema: { properties: { city: { type: 'string' } } } })
+  for (let search = 1; search <= 12; search += 1) await next()
+  expect(reads()).toBe(4)
+  expect(at.agents.at(-1)).toMatchObject({
+    name: 'other',
+    skills: [{ inputSchema: { properties: { city: { type: 'string' } } } }],
+  })
 })
 
-test('offers the other assistants if one schema is slow, and reads it again later', async () => {
-  const other = { ...support, assistant_id: 'a2', name: 'slow' }
+test('offers an assistant with a message if its schema is slow', async () => {
+  const slow = { ...support, assistant_id: 'a2', name: 'slow' }
   await using world = await startLangGraphServer({
-    'POST /assistants/search': json([other, support]),
+    'POST /assistants/search': json([slow, support]),
     'GET /assistants/a2/schemas': () => undefined, // never answers
   })
-  const clock = new ManualClock()
-  const found: string[] = []
-  const source = langGraphServerSource({ url: world.url, clock, timeoutMs: 300 })
-  const searched = async (): Promise<readonly string[]> => {
-    await clock.advance(20_000) // a slow machine may miss the time limit of a search
-    return found
-  }
-  const isStarted = source.start({ ...quiet, found: ({ name }) => void found.push(name) })
-  await expect.poll(searched).toEqual(['support'])
-  await isStarted
-  world.routes['GET /assistants/a2/schemas'] = json({ input_schema: { properties: {} } })
-  await expect.poll(searched).toEqual(['support', 'slow'])
-  await source.close()
+  await using at = await started(world.url, { timeoutMs: 1000 })
+  expect(at.agents.map(({ name }) => name)).toContain('slow')
 })
 
 test.each([

@@ -12,6 +12,15 @@ import type {
   AgentUpdate,
   JsonSchema,
 } from './agent.ts'
+import {
+  callerContextOf,
+  contextChecks,
+  contextFailure,
+  contextOf,
+  contextPlanOf,
+  missingContextText,
+  type ContextOptions,
+} from './langgraph/context.ts'
 import { endingOf, UNREAD } from './langgraph/ending.ts'
 import {
   isStopAnswer,
@@ -51,7 +60,7 @@ export async function headersNow(
   })
 }
 
-export interface LangGraphServerSourceOptions {
+export interface LangGraphServerSourceOptions extends ContextOptions {
   /** URL of the server. */
   readonly url: string
   /** Key that is sent to this server. @default none, also if the environment has one */
@@ -79,6 +88,7 @@ const optionChecks: Checks<LangGraphServerSourceOptions> = {
   apiKey: check.text,
   headers: credentialHeaders,
   assistants: check.listOf(check.text),
+  ...contextChecks,
   timeoutMs: check.number(),
   fetch: check.func,
   clock: check.methods('now', 'after'),
@@ -105,6 +115,7 @@ class LangGraphServerSource implements AgentSource {
   readonly #known = new Map<string, RemoteAssistant>()
   readonly #closing = new AbortController()
   #streamsSubgraphs = false
+  #isPython = false
   #listener: AgentListener | undefined
   #undoRefresh: (() => void) | undefined
 
@@ -147,6 +158,7 @@ class LangGraphServerSource implements AgentSource {
     const joined = remoteThreadFrom(remote?.joined)
     const thread = joined?.thread ?? (await threadFor(call, client))
     const isConversation = call.thread !== undefined
+    const kept = { thread, isConversation, context: callerContextOf(call) }
     let isKept = isConversation
     let runId: string | undefined
     // The server also ends a run whose stream broke, but notices that later.
@@ -161,12 +173,13 @@ class LangGraphServerSource implements AgentSource {
           yield STOPPED
           return
         }
+        const context = await this.#contextOf(known, call)
         const name = randomUUID()
         // Before the run exists: another process finds it by its name, whenever this one dies.
         await remote?.store({ thread, isConversation, interrupts: [], run: name })
         const stream = client.runs.stream(thread, known.assistantId, {
           ...payload,
-          config: { configurable: configurableOf(call) },
+          ...context,
           streamMode: STREAM_MODE,
           streamSubgraphs: this.#streamsSubgraphs,
           onDisconnect: remote ? 'continue' : 'cancel',
@@ -203,7 +216,7 @@ class LangGraphServerSource implements AgentSource {
         // The thread is at the server, and can continue.
         return end.interrupts.length > 0 ? read : read.catch(() => UNREAD)
       }
-      for await (const update of endingOf({ end, reader: { state }, thread, isConversation })) {
+      for await (const update of endingOf({ ...kept, end, reader: { state } })) {
         isKept ||= waitsForAnswer(update)
         yield update
       }
@@ -254,6 +267,20 @@ class LangGraphServerSource implements AgentSource {
     end.isStopped ||= isStopped
     if (status === 'interrupted' && !end.isStopped)
       throw new RunError({ error: 'The run was cancelled at the server' })
+  }
+
+  /**
+   * Returns the configuration and the context of a run. Servers for Python refuse a run with both.
+   *
+   * @throws RunFailure if the context is not complete
+   */
+  async #contextOf({ needed }: RemoteAssistant, call: AgentCall) {
+    const configurable = configurableOf(call)
+    const context = await contextOf(call, this.#options)
+    const [missing] = needed.filter((name) => context?.[name] === undefined)
+    if (missing !== undefined) throw contextFailure(missing, this.#options)
+    if (context === undefined) return { config: { configurable } }
+    return this.#isPython ? { context } : { config: { configurable }, context }
   }
 
   /** Returns the id of a run. `undefined` if the server does not know the run. */
@@ -342,11 +369,7 @@ class LangGraphServerSource implements AgentSource {
     const { assistants: wanted } = this.#options
     const client = await this.#client()
     const signal = this.#inTime()
-    const [found, streamsSubgraphs] = await Promise.all([
-      listAssistants(client, signal),
-      this.#canStreamSubgraphs(signal),
-    ])
-    this.#streamsSubgraphs = streamsSubgraphs
+    const [found] = await Promise.all([listAssistants(client, signal), this.#readInfo(signal)])
     const left = new Set(this.#known.keys())
     const unread: { readonly assistant: Assistant; readonly agentId: string }[] = []
     for (const assistant of found) {
@@ -354,9 +377,10 @@ class LangGraphServerSource implements AgentSource {
       if (wanted !== undefined && ![id, name, graphId].some((one) => wanted.includes(one))) continue
       const agentId = `${this.#idPrefix}${id}`
       left.delete(agentId)
-      if (this.#known.get(agentId)?.version === versionOf(assistant)) {
-        listener.seen(agentId)
-      } else unread.push({ assistant, agentId })
+      const known = this.#known.get(agentId)
+      const isRead = known?.version === versionOf(assistant)
+      if (isRead) listener.seen(agentId)
+      if (!isRead || known.readAgainAt <= this.#clock.now()) unread.push({ assistant, agentId })
     }
     for (const agentId of left) {
       this.#known.delete(agentId)
@@ -367,7 +391,6 @@ class LangGraphServerSource implements AgentSource {
       for (const { assistant, agentId } of queue) {
         const remote = await this.#read(client, assistant, agentId)
         if (this.#closing.signal.aborted) return
-        if (remote === undefined) continue
         this.#known.set(agentId, remote)
         listener.found(remote.agent)
       }
@@ -376,35 +399,65 @@ class LangGraphServerSource implements AgentSource {
   }
 
   /**
-   * Makes an agent of an assistant, with the schema of its input if it takes no messages.
-   *
-   * @returns `undefined` for an assistant whose schema cannot be read in time. The others are offered
+   * Makes an agent of an assistant, with the schema of its input if it takes no messages. An assistant whose schemas
+   * cannot be read takes a message, until a later search can read them.
    */
-  async #read(
-    client: Client,
-    assistant: Assistant,
-    agentId: string,
-  ): Promise<RemoteAssistant | undefined> {
-    const { assistant_id: assistantId, name, graph_id: graphId } = assistant
+  async #read(client: Client, assistant: Assistant, agentId: string): Promise<RemoteAssistant> {
+    const { assistant_id: assistantId, name: given, graph_id: graphId } = assistant
     const description = assistant.description ?? ''
+    const name = given === '' || given === 'Untitled' ? graphId : given
+    const schemas = await this.#schemasOf(client, assistantId, agentId)
+    const { input, context, readAgainAt, failures } = schemas
+    const { callerSchema, missing } = contextPlanOf(
+      context && { ...context, required: requiredIn(context) },
+      {
+        ...this.#options,
+        ...(typeof this.#options.context !== 'function' && {
+          context: { ...givenBy(assistant), ...this.#options.context },
+        }),
+      },
+    )
+    if (missing.length > 0) this.#listener?.warned(missingContextText(name, missing))
+    const skill = {
+      id: input === undefined ? agentId : graphId,
+      name: '',
+      description,
+      ...(input && { inputSchema: input, startsFrom: 'arguments' as const }),
+      ...(callerSchema && { contextSchema: callerSchema }),
+    }
+    const agent: Agent = {
+      id: agentId,
+      name,
+      description,
+      skills: input === undefined && callerSchema === undefined ? [] : [skill],
+      health: 'healthy',
+      canAsk: true,
+    }
+    const needed = requiredIn(context).filter((field) => !(field in givenBy(assistant)))
+    return { agent, assistantId, needed, version: versionOf(assistant), readAgainAt, failures }
+  }
+
+  async #schemasOf(client: Client, assistantId: string, agentId: string): Promise<Schemas> {
     try {
-      const inputSchema = await inputSchemaOf(client, assistantId, this.#inTime())
-      const skill = { id: graphId, name: '', description, startsFrom: 'arguments' } as const
-      const agent: Agent = {
-        id: agentId,
-        name: name === '' || name === 'Untitled' ? graphId : name,
-        description,
-        skills: inputSchema === undefined ? [] : [{ ...skill, inputSchema }],
-        health: 'healthy',
-        canAsk: true,
+      const schemas: unknown = await client.assistants.getSchemas(assistantId, {
+        signal: this.#inTime(),
+      })
+      const { input_schema: input, context_schema: context } = isRecord(schemas) ? schemas : {}
+      return {
+        input: inputSchemaOf(input),
+        context: contextSchemaOf(context),
+        readAgainAt: Infinity,
+        failures: 0,
       }
-      return { agent, assistantId, version: versionOf(assistant) }
     } catch (error) {
-      const isClosing = this.#closing.signal.aborted
-      if (!isClosing) {
-        this.#listener?.warned(`${agentId} is not offered yet: its schema cannot be read`, error)
+      const failures = (this.#known.get(agentId)?.failures ?? 0) + 1
+      const waitMs = Math.min(READ_AGAIN_MS * 2 ** (failures - 1), MAX_READ_AGAIN_MS)
+      if (!this.#closing.signal.aborted) {
+        const text = `The schema of ${agentId} cannot be read, so its tool takes a message. It is read again in ${waitMs / 1000} s`
+        this.#listener?.warned(text, error)
       }
-      return undefined
+      const readAgainAt = this.#clock.now() + waitMs
+      return { input: undefined, context: undefined, readAgainAt, failures }
     }
   }
 
@@ -413,26 +466,28 @@ class LangGraphServerSource implements AgentSource {
   }
 
   /**
-   * Returns `false` for the server of `@langchain/langgraph-cli` 2, where a run with `stream_subgraphs` fails after its
-   * first nodes ran. That server streams the updates of subgraphs anyway. The SDK has no method for `/info`.
+   * Reads what kind of server it is. The server of `@langchain/langgraph-cli` 2 streams the updates of subgraphs anyway: a
+   * run with `stream_subgraphs` fails after its first nodes ran. The SDK has no method for `/info`.
    */
-  async #canStreamSubgraphs(signal: AbortSignal): Promise<boolean> {
+  async #readInfo(signal: AbortSignal): Promise<void> {
+    const info = await this.#info(signal).catch(() => undefined)
+    const isJs = info?.['context'] === 'js'
+    this.#isPython = info !== undefined && !isJs
+    this.#streamsSubgraphs = this.#isPython || (isJs && /^[01]\./.test(String(info['version'])))
+  }
+
+  async #info(signal: AbortSignal): Promise<Readonly<Record<string, unknown>> | undefined> {
     const { url, apiKey, fetch: ask = fetch } = this.#options
-    try {
-      const response = await ask(`${url.replace(/\/$/, '')}/info`, {
-        headers: {
-          ...(apiKey !== undefined && { 'x-api-key': apiKey }),
-          ...(await this.#headers()),
-        },
-        redirect: 'error',
-        signal,
-      })
-      const info: unknown = response.ok ? await response.json() : undefined
-      if (!isRecord(info)) return false
-      return info['context'] !== 'js' || /^[01]\./.test(String(info['version']))
-    } catch {
-      return false
-    }
+    const response = await ask(`${url.replace(/\/$/, '')}/info`, {
+      headers: {
+        ...(apiKey !== undefined && { 'x-api-key': apiKey }),
+        ...(await this.#headers()),
+      },
+      redirect: 'error',
+      signal,
+    })
+    const info: unknown = response.ok ? await response.json() : undefined
+    return isRecord(info) ? info : undefined
   }
 
   async #cancelRun(client: Client, thread: string, run: string): Promise<void> {
@@ -550,9 +605,24 @@ class RunError extends Error {
 interface RemoteAssistant {
   readonly agent: Agent
   readonly assistantId: string
+  /** Fields of its context that a run has to give. */
+  readonly needed: readonly string[]
   /** Changes with each change of the assistant. */
   readonly version: string
+  /** When its schemas are read again, in milliseconds since 1970. `Infinity`: they were read. */
+  readonly readAgainAt: number
+  /** Failures in a row to read its schemas. */
+  readonly failures: number
 }
+
+interface Schemas extends Pick<RemoteAssistant, 'failures' | 'readAgainAt'> {
+  readonly input: JsonSchema | undefined
+  readonly context: JsonSchema | undefined
+}
+
+/** After the first failure to read schemas. Each further failure doubles the time. */
+const READ_AGAIN_MS = 60_000
+const MAX_READ_AGAIN_MS = 3_600_000
 
 const PAGE = 100
 /** Most pages that are read. */
@@ -573,14 +643,29 @@ function versionOf({ version, updated_at: updatedAt }: Assistant): string {
   return `${version} ${updatedAt}`
 }
 
-async function inputSchemaOf(
-  client: Client,
-  assistantId: string,
-  signal: AbortSignal,
-): Promise<JsonSchema | undefined> {
-  const schemas: unknown = await client.assistants.getSchemas(assistantId, { signal })
-  const schema = isRecord(schemas) ? schemas['input_schema'] : undefined
+function inputSchemaOf(schema: unknown): JsonSchema | undefined {
   if (!isRecord(schema) || !isRecord(schema['properties'])) return undefined
   const names = Object.keys(schema['properties'])
   return names.length === 0 || names.includes('messages') ? undefined : schema
+}
+
+/** Returns the context schema of an assistant. `undefined` if it has no fields. */
+function contextSchemaOf(schema: unknown): JsonSchema | undefined {
+  if (!isRecord(schema) || !isRecord(schema['properties'])) return undefined
+  return Object.keys(schema['properties']).length === 0 ? undefined : schema
+}
+
+/** Returns the fields without which a context is not complete. Servers also name fields with a default. */
+function requiredIn({ properties, required }: JsonSchema = {}): readonly string[] {
+  const fields = isRecord(properties) ? properties : {}
+  return (Array.isArray(required) ? required : []).filter((name) => {
+    const field: unknown = fields[name]
+    return typeof name === 'string' && !(isRecord(field) && 'default' in field)
+  })
+}
+
+/** Returns the fields of the context that the server gives to all runs of an assistant. */
+function givenBy({ config, context }: Assistant): Readonly<Record<string, unknown>> {
+  const own: unknown = context
+  return { ...config?.configurable, ...(isRecord(own) && own) }
 }

@@ -157,7 +157,12 @@ function reportText({ tools, collisions, dropped, warnings }: Report): string {
 
 function section(title: string, lines: readonly string[], isAlways = false): string {
   if (lines.length === 0 && !isAlways) return ''
-  return `${title}\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`
+  return `${title}\n${lines.map((line) => `  ${indented(line)}\n`).join('')}`
+}
+
+/** Keeps the lines of a text, such as of the error of a graph, and moves them in: none of them looks like an entry. */
+function indented(text: string): string {
+  return text.split(/\r?\n/).map(printable).join('\n      ')
 }
 
 /** Removes characters that move the cursor or hide text: agents choose these texts. */

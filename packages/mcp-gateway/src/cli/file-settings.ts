@@ -82,17 +82,27 @@ const SHA256 = '64 hex digits, as `mcp-gateway token` prints them'
 interface LangGraphSettings {
   /** Path of a `langgraph.json`, relative to the folder of the configuration file. */
   readonly config: string
+  /** Context of the runs, for graphs with a context schema. */
+  readonly context?: Readonly<Record<string, unknown>> | undefined
+  /** Names of fields of the context that callers may give, as the parameter `context` of the tool. */
+  readonly callerContext?: readonly string[] | undefined
+}
+
+const contextShape = {
+  context: z.record(z.string(), z.unknown()).optional(),
+  callerContext: texts.optional(),
 }
 
 const langgraph: z.ZodObject<{
-  readonly [Key in keyof LangGraphSettings]: z.ZodType<LangGraphSettings[Key]>
-}> = z.strictObject({ config: text })
+  readonly [Key in keyof LangGraphSettings]-?: z.ZodType<LangGraphSettings[Key]>
+}> = z.strictObject({ config: text, ...contextShape })
 
 const langgraphServer = z.strictObject({
   url,
   apiKey: secret(text).optional(),
   headers: headers.optional(),
   assistants: texts.optional(),
+  ...contextShape,
 })
 
 /** Sources that need no other package. */
@@ -101,7 +111,8 @@ export const OWN_SOURCES: FileSections['sources'] = {
     schema: langgraph,
     create: async (settings, { folder, isShared }) => {
       const { langGraphSource } = await import('../agents/langgraph/source.ts')
-      return langGraphSource(resolve(folder, langgraph.parse(settings).config), { isShared })
+      const { config, ...context } = langgraph.parse(settings)
+      return langGraphSource(resolve(folder, config), { ...context, isShared })
     },
   },
   'langgraph-server': {

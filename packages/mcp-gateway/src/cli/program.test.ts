@@ -125,6 +125,37 @@ describe('check', () => {
     expect(err).toContain(text)
   })
 
+  test('shows all lines of the error of a graph', async () => {
+    const path = await file('g.yaml', YAML)
+    await file('two.mjs', "throw new Error('first line\\nsecond line')")
+    const both = { good: './graph.mjs:graph', two: './two.mjs:a' }
+    await file('langgraph.json', JSON.stringify({ graphs: both }))
+    const { out } = await run(['check', path])
+    expect(out).toMatch(/two\.mjs cannot be loaded: first line\n {6}second line\n/)
+  })
+
+  test('warns of a context that a graph needs and nobody gives, and takes it from the file', async () => {
+    const path = await file('g.yaml', YAML)
+    const schema = `{ shape: { userId: { '~standard': { validate: (v) => (v ? { value: v } : { issues: [{ message: 'missing' }] }) } } } }`
+    const builder = `builder: { _configRuntimeSchema: ${schema} }`
+    await file(
+      'needs.mjs',
+      `export const graph = { channels: { messages: {} }, ${builder}, async stream() {} }`,
+    )
+    await file('langgraph.json', JSON.stringify({ graphs: { needs: './needs.mjs:graph' } }))
+    const { out } = await run(['check', path])
+    expect(out).toContain('Every call of the graph "needs" will fail: its context needs userId.')
+    const config = 'config: ./langgraph.json'
+    const given = YAML.replace(config, `${config}, context: { userId: u1 }`)
+    expect((await run(['check', await file('c.yaml', given)])).out).not.toContain(
+      'its context needs',
+    )
+    const asked = YAML.replace(config, `${config}, callerContext: [userId]`)
+    expect((await run(['check', await file('d.yaml', asked)])).out).not.toContain(
+      'its context needs',
+    )
+  })
+
   test('names the line of a section that its package refuses', async () => {
     const card = '  - { type: a2a, cards: ["https://user:hunter2@agent.example"] }\n'
     const { code, err } = await run(['check', await file('g.yaml', YAML + card)])

@@ -261,7 +261,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   if (!check.ok) return toolError('invalid_arguments', check.complaint)
   const checked = check.arguments
   if (tool.tasks === 'required') assertDeclared(context.client)
-  const { files, input, resume: own } = checked
+  const { context: given, files, input, resume: own } = checked
   const { address, scope } = context.caller
   const caller = { principal, scope }
   const key = readKey(context.meta, caller)
@@ -272,6 +272,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
     // A continued run compares them.
     arguments: own === undefined ? args : input && others,
     input,
+    context: given,
     files,
     ...caller,
     address,

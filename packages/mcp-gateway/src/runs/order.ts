@@ -53,6 +53,8 @@ export interface RunOrder {
   readonly arguments: JsonObject | undefined
   /** Input of the agent, without files. `undefined` if the client sent a `resume` argument alone. */
   readonly input: CheckedInput | undefined
+  /** As `AgentCall.context`. */
+  readonly context?: JsonObject | undefined
   /** URIs of the files of the input. They may not exist. */
   readonly files: readonly string[]
   readonly principal: Principal
@@ -183,6 +185,7 @@ export const StoredOrder: z.ZodType<RunOrder> = z.object({
       z.object({ kind: z.literal('arguments'), value: jsonObject }),
     ]),
   ),
+  context: optional(jsonObject),
   files: z.array(z.string()),
   principal: z.object({
     id: z.string(),

@@ -150,6 +150,7 @@ export class ActiveRun {
         agentId: tool.agent.id,
         skillId: tool.skill.id,
         input: { ...(order.input ?? NO_INPUT), files: this.#inputFiles },
+        context: order.context,
         principal: order.principal,
         thread,
         signal: this.signal,

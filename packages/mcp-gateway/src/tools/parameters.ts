@@ -28,7 +28,9 @@ export function parametersOf(
   const added: readonly ExtraName[] = [
     ...(takesFiles ? (['files'] as const) : []),
     ...(agent.canAsk === false ? [] : (['resume'] as const)),
+    ...(skill.contextSchema === undefined ? [] : (['context'] as const)),
   ]
+  const contextSchema = skill.contextSchema && usableContext(skill.contextSchema)
   const own = skill.inputSchema
   if (own === undefined) return takingMessage()
   const needsArguments = skill.startsFrom === 'arguments'
@@ -45,8 +47,8 @@ export function parametersOf(
   function takingMessage(): ToolParameters {
     return {
       kind: 'message',
-      inputSchema: withExtras(MESSAGE, added),
-      check: (args) => checked(args, added, messageFrom),
+      inputSchema: withExtras(MESSAGE, added, contextSchema),
+      check: (args) => checked(args, added, { read: messageFrom, readContext }),
     }
   }
 
@@ -56,14 +58,36 @@ export function parametersOf(
     const fits = validatorFor(schema)
     return {
       kind: 'schema',
-      inputSchema: withExtras(shownSchema(schema), extras),
-      check: (args) =>
-        checked(args, extras, (value) => {
-          const complaint = fits(value)
-          return complaint === undefined ? { kind: 'arguments', value } : { complaint }
-        }),
+      inputSchema: withExtras(shownSchema(schema), extras, contextSchema),
+      check: (args) => checked(args, extras, { read: readArguments, readContext }),
+    }
+
+    function readArguments(value: Arguments): ReturnType<ReadInput> {
+      const complaint = fits(value) && complaintOf(skill, schema, value)
+      return complaint === undefined ? { kind: 'arguments', value } : { complaint }
     }
   }
+
+  function readContext(value: unknown): Arguments | { readonly complaint: string } {
+    const context = value ?? {}
+    const complaint = contextSchema && validatorFor(contextSchema)(context)
+    if (complaint === undefined && isRecord(context)) return { context }
+    return { complaint: `/context${complaint?.replace(/^\/ /, ' ') ?? ' must be an object'}` }
+  }
+}
+
+/** A context schema that cannot be shown costs the checks of the context only: the agent checks it, too. */
+function usableContext(schema: JsonSchema): JsonSchema {
+  return schemaDefectOf(schema) === undefined ? shownSchema(schema) : { type: 'object' }
+}
+
+/** Returns why the schema refuses arguments, apart from properties that the agent takes although the schema refuses them. */
+function complaintOf({ takes }: Skill, schema: JsonSchema, value: Arguments): string | undefined {
+  const { properties } = schema
+  const own = isRecord(properties) ? properties : {}
+  const names = Object.keys(value).filter((name) => name in own && takes?.(name, value[name]))
+  const open = Object.fromEntries(names.map((name) => [name, {}]))
+  return validatorFor({ ...schema, properties: { ...own, ...open } })(value)
 }
 
 /** Skills with inferred schemas. A plan is made again with each change, but a schema is compiled once. */
@@ -124,6 +148,12 @@ function commonType(one: string, other: string): string | undefined {
 type Arguments = Readonly<Record<string, unknown>>
 type ReadInput = (args: Arguments) => CheckedInput | { readonly complaint: string }
 
+interface Readers {
+  readonly read: ReadInput
+  /** Reads the parameter `context`. */
+  readonly readContext: (value: unknown) => Arguments | { readonly complaint: string }
+}
+
 const MESSAGE: JsonSchema = {
   properties: { message: { type: 'string', description: 'What to ask the agent, in full.' } },
   required: ['message'],
@@ -135,7 +165,11 @@ function messageFrom({ message }: Arguments): CheckedInput | { readonly complain
   return { kind: 'message', text: message }
 }
 
-function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): ArgumentCheck {
+function checked(
+  args: unknown,
+  extras: readonly ExtraName[],
+  { read, readContext }: Readers,
+): ArgumentCheck {
   if (args !== undefined && !isRecord(args)) return refused('/ must be an object')
   const given = args ?? {}
   const hasExtras = extras.some((name) => name in given)
@@ -149,7 +183,9 @@ function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): 
   }
   const input = read(own)
   if ('complaint' in input) return refused(input.complaint)
-  return { ok: true, arguments: { ...rest, input } }
+  const context = extras.includes('context') ? readContext(given['context']) : undefined
+  if (context && 'complaint' in context) return refused(String(context['complaint']))
+  return { ok: true, arguments: { ...rest, ...context, input } }
 }
 
 type Extras = Omit<CheckedArguments, 'input'>
@@ -160,11 +196,23 @@ function refused(complaint: string): ArgumentCheck {
   return { ok: false, complaint: `Bad arguments: ${complaint}` }
 }
 
-function withExtras(schema: JsonSchema, extras: readonly ExtraName[]): ObjectSchema {
+function withExtras(
+  schema: JsonSchema,
+  extras: readonly ExtraName[],
+  contextSchema: JsonSchema | undefined,
+): ObjectSchema {
   if (extras.length === 0) return { ...schema, type: 'object' }
   const own = isRecord(schema['properties']) ? schema['properties'] : {}
-  const added = Object.fromEntries(extras.map((name) => [name, EXTRA_SCHEMAS[name]]))
-  return { ...schema, type: 'object', properties: { ...own, ...added } }
+  const schemas = { ...EXTRA_SCHEMAS, context: contextSchema }
+  const added = Object.fromEntries(extras.map((name) => [name, schemas[name]]))
+  const isNeeded = extras.includes('context') && contextSchema?.['required'] !== undefined
+  const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : []
+  return {
+    ...schema,
+    type: 'object',
+    properties: { ...own, ...added },
+    ...(isNeeded && { required: [...required, 'context'] }),
+  }
 }
 
 function namesIn({ properties, required }: JsonSchema): ReadonlySet<string> {
@@ -196,14 +244,16 @@ function isPlain({ type, enum: values, const: value, anyOf }: JsonSchema): boole
  * Parameters that the gateway adds, unless the skill has one of that name. They depend on the configuration and the agent
  * only: a list must not vary by connection (specification 2026-07-28, "Tools").
  */
-type ExtraName = 'files' | 'resume'
+type ExtraName = 'files' | 'resume' | 'context'
 
 const MAX_FILES = 64
 const MAX_URI = 2048
 const MAX_HANDLE = 4096
 
-/** Schemas of the added parameters. None is required. */
-const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, unknown>>>> = {
+/** Schemas of the added parameters, which are optional. That of `context` is part of the skill. */
+const EXTRA_SCHEMAS: Readonly<
+  Record<Exclude<ExtraName, 'context'>, Readonly<Record<string, unknown>>>
+> = {
   files: {
     type: 'array',
     items: { type: 'string', maxLength: MAX_URI },
@@ -230,18 +280,19 @@ const extrasShape = z.object({
     .optional(),
 })
 
-const EXTRA_RULES: Readonly<Record<ExtraName, string>> = {
+const EXTRA_RULES: Readonly<Record<keyof typeof EXTRA_SCHEMAS, string>> = {
   files: `must be a list of at most ${MAX_FILES} artifact URIs`,
   resume: 'must have "run", a text, and "answers", an object',
 }
 
-/** Reads the added parameters, or returns why they are wrong. */
+/** Reads the added parameters but `context`, or returns why they are wrong. */
 function readExtras(
   args: Arguments,
   names: readonly ExtraName[],
 ): Extras | { readonly complaint: string } {
-  const read = extrasShape.safeParse(Object.fromEntries(names.map((name) => [name, args[name]])))
+  const common = names.filter((name) => name !== 'context')
+  const read = extrasShape.safeParse(Object.fromEntries(common.map((name) => [name, args[name]])))
   if (read.success) return { resume: undefined, ...read.data }
-  const wrong = names.find((name) => read.error.issues.some(({ path }) => path[0] === name))
+  const wrong = common.find((name) => read.error.issues.some(({ path }) => path[0] === name))
   return { complaint: wrong ? `/${wrong} ${EXTRA_RULES[wrong]}` : read.error.message }
 }

@@ -82,6 +82,8 @@ export type ArgumentCheck =
 export interface CheckedArguments {
   /** Input of the agent. `undefined` only if `resume` came alone. */
   readonly input: CheckedInput | undefined
+  /** As `AgentCall.context`. */
+  readonly context?: Readonly<Record<string, unknown>> | undefined
   /** URIs of artifacts. They may not exist. */
   readonly files: readonly string[]
   readonly resume: ResumeArgument | undefined

@@ -44,7 +44,7 @@ async function importFile(file: string, where: string): Promise<Readonly<Record<
     const module: unknown = await import(pathToFileURL(file).href)
     return isRecord(module) ? module : {}
   } catch (cause) {
-    const [why = ''] = cause instanceof Error ? cause.message.split('\n', 1) : []
+    const why = cause instanceof Error ? cause.message : ''
     const [, name] = /^Cannot find package '((?:@[^/']+\/)?[^/']+)/.exec(why) ?? []
     const message =
       name === undefined

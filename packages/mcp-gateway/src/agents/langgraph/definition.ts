@@ -1,9 +1,10 @@
 import { check, type Checks } from '@x/internal'
 import type { OutputFile } from '../../files/result-files.ts'
 import type { AgentInput, Skill } from '../agent.ts'
+import { contextChecks, type ContextOptions } from './context.ts'
 
 /** A graph as an agent. */
-export interface GraphDefinition {
+export interface GraphDefinition extends ContextOptions {
   /** Compiled graph, or a function that makes it once at the start. With a checkpointer the graph can ask. */
   readonly graph: RunnableGraph | (() => RunnableGraph | Promise<RunnableGraph>)
   /** Description for models. */
@@ -40,6 +41,7 @@ export const graphChecks: Checks<GraphDefinition> = {
   input: check.func,
   output: check.func,
   recursionLimit: check.number(1),
+  ...contextChecks,
 }
 
 /**
@@ -62,6 +64,8 @@ export interface RunnableGraph {
   /** Channels by the keys of the state. */
   readonly channels?: object | undefined
   readonly builder?: unknown
+  /** Options of `createAgent()`. */
+  readonly options?: unknown
   readonly outputChannels?: unknown
   readonly checkpointer?: unknown
   readonly interruptBefore?: unknown

@@ -258,6 +258,8 @@ export interface ThreadState {
   readonly interrupts: readonly GraphInterrupt[]
   /** `true` for the thread of a conversation, which outlives the run. */
   readonly isConversation: boolean
+  /** Fields of the context that the caller gave. @default none */
+  readonly context?: Values | undefined
 }
 
 const interruptShape = z.object({
@@ -272,6 +274,7 @@ const threadStateShape = z.object({
   thread: z.string(),
   interrupts: z.array(interruptShape),
   isConversation: z.boolean().catch(false),
+  context: z.custom<Values>(isRecord).optional().catch(undefined),
 })
 
 /** Parses the state of an `asked` update. @returns `undefined` for other values */
@@ -282,9 +285,14 @@ export function threadStateFrom(value: unknown): ThreadState | undefined {
 /** Makes the last update of a run that stopped at interrupts. */
 export function askedFrom(
   interrupts: readonly GraphInterrupt[],
-  { thread, isConversation }: Omit<ThreadState, 'interrupts'>,
+  { context, isConversation, thread }: Omit<ThreadState, 'interrupts'>,
 ): AgentUpdate {
-  const state = { thread, interrupts, ...(isConversation && { isConversation }) }
+  const state = {
+    thread,
+    interrupts,
+    ...(isConversation && { isConversation }),
+    ...(context && { context }),
+  }
   const [first] = interrupts
   const url = authorizationFrom(first?.value)
   if (url !== undefined && interrupts.length === 1) return { type: 'authorization', url, state }

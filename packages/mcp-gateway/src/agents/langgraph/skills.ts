@@ -1,22 +1,93 @@
 import { isRecord, mapSchemas } from '@x/internal'
 import type { JsonSchema, Skill } from '../agent.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
+import { fieldsOf, refusalOf, schemasOfFields, takes, type Fields } from './fields.ts'
 
-/** Returns the declared skills, or one skill with the schema of the graph's input. Empty for a graph without either. */
+/** A graph, and how it is offered. */
+interface NamedGraph {
+  readonly name: string
+  readonly definition: GraphDefinition
+  readonly graph: RunnableGraph
+}
+
+/**
+ * Returns the declared skills, or one skill with the schema of the graph's input. Empty for a graph without either.
+ *
+ * @param onDefect called if the schema cannot be read: then the tool takes a message
+ */
 export async function skillsOfGraph(
-  name: string,
-  definition: GraphDefinition,
-  graph: RunnableGraph,
+  { definition, graph, name }: NamedGraph,
+  onDefect: (cause: unknown) => void,
 ): Promise<readonly Skill[]> {
   if (definition.skills !== undefined) {
     if (definition.input !== undefined || takesMessages(graph)) return definition.skills
     return definition.skills.map((skill) => ({ startsFrom: 'arguments', ...skill }))
   }
-  const inputSchema = takesMessages(graph) ? undefined : await inputSchemaOf(graph)
+  const inputSchema = takesMessages(graph) ? undefined : await readInputSchema(graph, onDefect)
   if (inputSchema === undefined) return []
   // An `input` function makes the first state, so the schema of the graph may differ from that of a call.
   const startsFrom = definition.input === undefined ? 'arguments' : 'message'
-  return [{ id: name, name: '', description: definition.description, inputSchema, startsFrom }]
+  const { description } = definition
+  const fields = inputFieldsOf(graph)
+  const isTaken = (property: string, value: unknown): boolean => takes(fields[property], value)
+  return [{ id: name, name: '', description, inputSchema, startsFrom, takes: isTaken }]
+}
+
+async function readInputSchema(
+  graph: RunnableGraph,
+  onDefect: (cause: unknown) => void,
+): Promise<JsonSchema | undefined> {
+  try {
+    return await inputSchemaOf(graph)
+  } catch (cause) {
+    onDefect(cause)
+    return undefined
+  }
+}
+
+/** Schemas that check the context of a run: that of the graph, and those of its middleware. */
+function contextSchemasOf({ builder, options }: RunnableGraph): readonly unknown[] {
+  const own = isRecord(builder) ? builder['_configRuntimeSchema'] : undefined
+  const middleware = isRecord(options) ? options['middleware'] : undefined
+  const added: readonly unknown[] = Array.isArray(middleware) ? middleware : []
+  const schemas = [
+    own,
+    ...added.map((each) => (isRecord(each) ? each['contextSchema'] : undefined)),
+  ]
+  return schemas.filter((schema) => fieldsOf(schema) !== undefined)
+}
+
+/** Returns the JSON schema of the context of a graph. `undefined`: it has no context schema. */
+export async function contextSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {
+  const schemas = contextSchemasOf(graph)
+  if (schemas.length === 0) return undefined
+  const fields: Fields = Object.assign({}, ...schemas.map(fieldsOf))
+  const properties = mapSchemas({ properties: schemasOfFields(fields, await converter()) }, asInput)
+  const required = Object.keys(fields).filter((name) => isNeeded(fields[name]))
+  return { type: 'object', ...properties, required }
+}
+
+/** Returns the place and the reason of the first mistake in a context. `undefined` if there is none. */
+export function contextDefectOf(
+  graph: RunnableGraph,
+  context: Fields | undefined,
+): { readonly path: string; readonly why: string } | undefined {
+  const refusals = contextSchemasOf(graph).flatMap(
+    (schema) => refusalOf(schema, context ?? {}) ?? [],
+  )
+  const [first] = refusals.filter(isRecord)
+  if (first === undefined) return undefined
+  const { message, path } = first
+  return {
+    path: Array.isArray(path) ? path.map(String).join('.') : '',
+    why: String(message).slice(0, 200),
+  }
+}
+
+/** Returns the fields that a caller may give. */
+export function inputFieldsOf(graph: RunnableGraph): Fields {
+  const { declared, state } = inputOf(graph)
+  return declared ?? state ?? {}
 }
 
 /** Returns whether the input of the graph has a key `messages`. */
@@ -40,19 +111,51 @@ export function messageDefectOf(graph: RunnableGraph): string | undefined {
 
 /** Returns `undefined` for a graph whose state and input are declared without a schema, such as by `Annotation`. */
 async function inputSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {
-  const { getInputTypeSchema } = await import('@langchain/langgraph/zod/schema')
-  const partial: unknown = getInputTypeSchema(graph)
-  if (!isRecord(partial) || !isRecord(partial['properties'])) return undefined
-  const names = Object.keys(partial['properties'])
+  const fields = inputFieldsOf(graph)
+  const partial = (await wholeSchemaOf(graph)) ?? { type: 'object' }
+  const known = isRecord(partial['properties']) ? partial['properties'] : {}
+  // LangGraph refuses the whole schema for one field of zod that JSON does not have, or leaves out that field.
+  const rest = Object.entries(fields).filter(([name]) => !(name in known))
+  const others =
+    rest.length === 0 ? {} : schemasOfFields(Object.fromEntries(rest), await converter())
+  const properties = { ...known, ...others }
+  const names = Object.keys(properties)
   if (names.length === 0) return undefined
   const required = await requiredOf(graph, names)
-  const schema = { ...mapSchemas(partial, asInput), ...(required.length > 0 && { required }) }
+  const mapped = mapSchemas({ ...partial, properties }, asInput)
+  const schema = { ...mapped, ...(required.length > 0 && { required }) }
   const dialect = partial['$schema']
   return dialect === undefined ? schema : { $schema: dialect, ...schema }
 }
 
-/** Makes properties with a default optional. LangGraph's schema describes parsed values, which have all defaults. */
-function asInput({ $schema: _nested, ...schema }: JsonSchema): JsonSchema {
+async function wholeSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {
+  const { getInputTypeSchema } = await import('@langchain/langgraph/zod/schema')
+  try {
+    const schema: unknown = getInputTypeSchema(graph)
+    return isRecord(schema) ? schema : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function converter(): Promise<(field: unknown) => unknown> {
+  const { schemaMetaRegistry } = await import('@langchain/langgraph/zod')
+  const { toJsonSchema } = await import('@langchain/core/utils/json_schema')
+  const { isInteropZodSchema } = await import('@langchain/core/utils/types')
+  return (field) => {
+    if (!isInteropZodSchema(field)) return undefined
+    const reducer = schemaMetaRegistry.get(field)?.reducer?.schema
+    return toJsonSchema(reducer ?? field)
+  }
+}
+
+/**
+ * Makes properties with a default optional: LangGraph's schema describes parsed values, which have all defaults. Gives
+ * lists a schema of their items, without which providers of models refuse the tool.
+ */
+function asInput({ $schema: _nested, ...own }: JsonSchema): JsonSchema {
+  const isOpenList = own['type'] === 'array' && !('items' in own) && !('prefixItems' in own)
+  const schema: JsonSchema = isOpenList ? { ...own, items: {} } : own
   const { properties, required, ...rest } = schema
   if (!isRecord(properties) || !Array.isArray(required)) return schema
   const needed = required.filter((name) => {
@@ -83,15 +186,10 @@ async function requiredOf(
   })
 }
 
-/** Returns whether a field refuses `undefined`, by its Standard Schema interface. */
+/** Returns whether a caller must give a field. */
 function isNeeded(field: unknown): boolean {
-  const standard = isRecord(field) ? field['~standard'] : undefined
-  if (!isRecord(standard) || typeof standard['validate'] !== 'function') return false
-  const result: unknown = standard['validate'](undefined)
-  return isRecord(result) && result['issues'] !== undefined
+  return refusalOf(field, undefined) !== undefined
 }
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** Returns the fields of the declared schemas. LangGraph has no public access to them. */
 function inputOf({ builder }: RunnableGraph): {
@@ -109,11 +207,4 @@ function inputOf({ builder }: RunnableGraph): {
     state: fieldsOf(state),
     output: output === state ? undefined : fieldsOf(output),
   }
-}
-
-/** Returns the fields of a `StateSchema` or of an object schema of zod. */
-function fieldsOf(schema: unknown): Fields | undefined {
-  const { fields, shape } = isRecord(schema) ? schema : {}
-  if (isRecord(fields)) return fields
-  return isRecord(shape) ? shape : undefined
 }

@@ -5,8 +5,25 @@ import { assertGatewayOptions, GatewayError } from '../../errors.ts'
 import { systemClock, type Clock } from '../../internal/clock.ts'
 import { withDeadline } from '../../internal/timers.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
-import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+  JsonSchema,
+  Skill,
+} from '../agent.ts'
 import { graphsFromConfig } from './config.ts'
+import {
+  callerContextOf,
+  contextChecks,
+  contextFailure,
+  contextOf,
+  contextPlanOf,
+  missingContextText,
+  type ContextOptions,
+} from './context.ts'
 import {
   declaredBreakpoints,
   graphChecks,
@@ -16,6 +33,7 @@ import {
 } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 import { breakpointsOf, checkpointsOf, endingOf } from './ending.ts'
+import { revived } from './fields.ts'
 import {
   areOpen,
   askedFrom,
@@ -28,10 +46,17 @@ import {
 } from './interrupts.ts'
 import type { GraphInterrupt } from './interrupts.ts'
 import { argumentStateOf, messageStateOf } from './messages.ts'
-import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
+import {
+  contextDefectOf,
+  contextSchemaOf,
+  inputFieldsOf,
+  messageDefectOf,
+  skillsOfGraph,
+  takesMessages,
+} from './skills.ts'
 import { newEnd, readChunk, STREAM_MODES } from './stream.ts'
 
-export interface LangGraphSourceOptions {
+export interface LangGraphSourceOptions extends ContextOptions {
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
   readonly isShared?: boolean | undefined
   /** @default systemClock */
@@ -46,6 +71,7 @@ const DELETE_MS = 5000
 
 const optionChecks: Checks<LangGraphSourceOptions> = {
   isShared: check.flag,
+  ...contextChecks,
   clock: check.methods('now', 'after'),
 }
 
@@ -74,6 +100,8 @@ interface LoadedGraph {
   readonly definition: GraphDefinition
   readonly graph: RunnableGraph
   readonly takesMessages: boolean
+  /** Fields that its context needs, and that nobody gives. */
+  readonly missing: readonly string[]
 }
 
 class LangGraphSource implements AgentSource {
@@ -95,7 +123,9 @@ class LangGraphSource implements AgentSource {
     const graphs = isConfig ? await graphsFromConfig(this.#graphs) : this.#graphs
     const names = Object.keys(graphs)
     const results = await Promise.allSettled(
-      Object.entries(graphs).map(([name, definition]) => load(name, definition)),
+      Object.entries(graphs).map(([name, definition]) =>
+        load(name, this.#withDefaults(definition), listener),
+      ),
     )
     const [failure] = results.filter(({ status }) => status === 'rejected')
     const isAnyLoaded = results.some(({ status }) => status === 'fulfilled')
@@ -114,7 +144,17 @@ class LangGraphSource implements AgentSource {
     }
   }
 
-  #warnOf({ agent, definition, graph }: LoadedGraph, listener: AgentListener): void {
+  #withDefaults(definition: GraphDefinition): GraphDefinition {
+    const { callerContext, context } = this.#options
+    return {
+      ...definition,
+      context: definition.context ?? context,
+      callerContext: definition.callerContext ?? callerContext,
+    }
+  }
+
+  #warnOf({ agent, definition, graph, missing }: LoadedGraph, listener: AgentListener): void {
+    if (missing.length > 0) listener.warned(missingContextText(agent.name, missing))
     if (this.#options.isShared === true && keepsThreadsHere(graph)) {
       listener.warned(
         `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
@@ -187,7 +227,11 @@ class LangGraphSource implements AgentSource {
   }
 }
 
-async function load(name: string, definition: GraphDefinition): Promise<LoadedGraph> {
+async function load(
+  name: string,
+  definition: GraphDefinition,
+  listener: AgentListener,
+): Promise<LoadedGraph> {
   const made: unknown =
     typeof definition.graph === 'function' ? await definition.graph() : definition.graph
   if (!isRunnableGraph(made)) {
@@ -195,16 +239,36 @@ async function load(name: string, definition: GraphDefinition): Promise<LoadedGr
       path: `agents.${name}.graph`,
     })
   }
+  const warned = (message: string, cause: unknown): void => listener.warned(message, cause)
+  const skills = await skillsOfGraph({ name, definition, graph: made }, (cause) => {
+    warned(`The schema of the graph "${name}" cannot be read, so its tool takes a message`, cause)
+  })
+  const contextSchema = await contextSchemaOf(made).catch((cause: unknown) => {
+    warned(`The context schema of the graph "${name}" cannot be read`, cause)
+    return undefined
+  })
+  const { callerSchema, missing } = contextPlanOf(contextSchema, definition)
   const agent: Agent = {
     id: name,
     name: definition.name ?? name,
     description: definition.description,
-    skills: await skillsOfGraph(name, definition, made),
+    skills: withContext(skills, callerSchema, { id: name, description: definition.description }),
     health: 'healthy',
     canAsk: threadKeeperOf(made) !== undefined,
     canContinue: threadKeeperOf(made) !== undefined && !keepsThreadsHere(made),
   }
-  return { agent, definition, graph: made, takesMessages: takesMessages(made) }
+  return { agent, definition, graph: made, missing, takesMessages: takesMessages(made) }
+}
+
+/** Adds the parameter `context` to tools, also to that of an agent without skills. */
+function withContext(
+  skills: readonly Skill[],
+  contextSchema: JsonSchema | undefined,
+  { id, description }: Pick<Skill, 'id' | 'description'>,
+): readonly Skill[] {
+  if (contextSchema === undefined) return skills
+  const all = skills.length > 0 ? skills : [{ id, name: '', description }]
+  return all.map((skill) => ({ ...skill, contextSchema }))
 }
 
 async function* updatesOf(
@@ -216,6 +280,7 @@ async function* updatesOf(
   using guard = call.attempt === undefined ? undefined : guardAfterFreeze(call.signal)
   const end = newEnd()
   const isConversation = call.thread !== undefined
+  const kept = { thread, isConversation, context: callerContextOf(call) }
   let isStarted = false
   try {
     const isTakenOver = (call.attempt ?? 1) > 1
@@ -226,7 +291,7 @@ async function* updatesOf(
     }
     const stops = isTakenOver ? await newBreakpoints(graph, call, thread) : []
     if (stops.length > 0) {
-      yield askedFrom(stops, { thread, isConversation })
+      yield askedFrom(stops, kept)
       return
     }
     const input = isTakenOver
@@ -236,7 +301,11 @@ async function* updatesOf(
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
     }
+    const context = await contextOf(call, definition)
+    const defect = contextDefectOf(graph, context)
+    if (defect) throw contextFailure(defect.path, definition, defect.why)
     const chunks = await graph.stream(input, {
+      ...(context && { context }),
       ...(definition.recursionLimit !== undefined && {
         recursionLimit: definition.recursionLimit,
       }),
@@ -264,6 +333,7 @@ async function* updatesOf(
     }
   } catch (error) {
     call.signal.throwIfAborted()
+    if (error instanceof RunFailure) throw error
     const refusal = isStarted ? undefined : inputRefusalOf(error)
     if (refusal !== undefined) throw new RunFailure('invalid_arguments', refusal)
     const reason = shownReasonOf(error)
@@ -276,7 +346,7 @@ async function* updatesOf(
     state: () => threadStateOf(graph, thread),
     checkpoint: call.attempt === undefined ? undefined : checkpointReaderOf(graph),
   }
-  yield* endingOf({ end, reader, output: definition.output, thread, isConversation })
+  yield* endingOf({ ...kept, end, reader, output: definition.output })
 }
 
 /** If a process does not run for this time, the engine may give its runs to another process. */
@@ -427,7 +497,13 @@ async function inputOf(
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
   if (isChat) return messageStateOf(call.input, call.signal)
   const skill = agent.skills.find(({ id }) => id === call.skillId)
-  return argumentStateOf(call.input, skill?.inputSchema)
+  const state = argumentStateOf(call.input, skill?.inputSchema)
+  const fields = inputFieldsOf(graph)
+  const values = Object.entries(state ?? {}).map(([name, value]) => [
+    name,
+    revived(fields[name], value),
+  ])
+  return state && Object.fromEntries(values)
 }
 
 /**
