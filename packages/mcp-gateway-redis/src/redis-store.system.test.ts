@@ -1,9 +1,8 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startRedisServer } from '@x/internal/testing'
+import { askRedis, startOwnRedis, startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
-import type { RedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
 import { bytesOf, writeNew } from '../../mcp-gateway/test/stored-bytes.ts'
@@ -14,23 +13,6 @@ afterAll(() => redis?.[Symbol.asyncDispose]())
 
 /** Time limit of operations that must succeed on a slow machine. Milliseconds. */
 const timeoutMs = 300_000
-
-/** Sends a command to Redis. */
-async function askRedis(url: string, ...command: string[]): Promise<unknown> {
-  const client = createClient({ url })
-  await client.connect()
-  try {
-    return await client.sendCommand(command)
-  } finally {
-    client.destroy()
-  }
-}
-
-async function startOwn(...args: string[]): Promise<RedisServer> {
-  const server = await startRedisServer({ args })
-  if (!server) throw new Error('It was there a moment ago')
-  return server
-}
 
 test('refuses an invalid `url` or `prefix` at once', () => {
   for (const options of [
@@ -150,7 +132,7 @@ describe.runIf(redis)('the store in Redis', () => {
   })
 
   test('rejects with UNAVAILABLE while Redis is down, and works again after that', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     await using store = redisStore({ url: server.url, timeoutMs })
     await store.records.put('key', 1)
     expect(await store.isReady()).toBe(true)
@@ -170,7 +152,7 @@ describe.runIf(redis)('the store in Redis', () => {
   })
 
   test('rejects within the limit while Redis does not answer, and works again after that', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     await using store = redisStore({ url: server.url, timeoutMs: 200 })
     while (!(await store.isReady()));
     server.pause()
@@ -185,7 +167,7 @@ describe.runIf(redis)('the store in Redis', () => {
   })
 
   test('names a wrong password as the reason, without showing it', async () => {
-    await using server = await startOwn('--requirepass', 'right-password')
+    await using server = await startOwnRedis('--requirepass', 'right-password')
     const [, host = ''] = server.url.split('//')
     await using store = redisStore({ url: `redis://:wrong-password@${host}`, timeoutMs })
     const error: unknown = await store.records.get('key').catch((thrown: unknown) => thrown)
@@ -198,7 +180,7 @@ describe.runIf(redis)('the store in Redis', () => {
   })
 
   test('counts rates in the process while Redis is down, and warns once each time', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     const warnings: unknown[] = []
     const onWarning = (error: unknown): void => void warnings.push(error)
     const options = { url: server.url, timeoutMs, onWarning, now: () => 0 }
@@ -216,7 +198,7 @@ describe.runIf(redis)('the store in Redis', () => {
   })
 
   test('leaves no connection open after close(), and rejects with CLOSED', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     const store = redisStore({ url: server.url, timeoutMs })
     await store.records.get('key')
     await store.logs.tail('log', 'now', NOBODY)

@@ -1,4 +1,4 @@
-import { startRedisServer } from '@x/internal/testing'
+import { startOwnRedis, startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
@@ -189,9 +189,7 @@ describe.runIf(redis)('two processes that are one gateway', () => {
 test.runIf(redis)(
   'while Redis is away, nothing is made up; when it is back, all goes on',
   async () => {
-    const own = await startRedisServer({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
-    if (!own) throw new Error('It was there a moment ago')
-    await using server = own
+    await using server = await startOwnRedis('--appendonly', 'yes', '--appendfsync', 'always')
     const settings = { redis: server.url }
     await using a = await startReplica(settings)
     await using b = await startReplica(settings)

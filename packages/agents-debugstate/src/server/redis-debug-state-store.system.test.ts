@@ -2,8 +2,7 @@ import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { promisify } from 'node:util'
-import { sourceNode, startRedisServer } from '@x/internal/testing'
-import type { RedisServer } from '@x/internal/testing'
+import { askRedis, sourceNode, startOwnRedis, startRedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
 import { RedisDebugStateStore } from './redis-debug-state-store.ts'
@@ -17,23 +16,6 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 /** Time limit for operations that must succeed on a slow machine. */
 const timeoutMs = 300_000
 
-/** Sends a command to Redis directly. */
-async function askRedis(url: string, ...command: string[]): Promise<unknown> {
-  const client = createClient({ url })
-  await client.connect()
-  try {
-    return await client.sendCommand(command)
-  } finally {
-    client.destroy()
-  }
-}
-
-async function startOwn(...args: string[]): Promise<RedisServer> {
-  const server = await startRedisServer({ args })
-  if (!server) throw new Error('It was there a moment ago')
-  return server
-}
-
 describe.runIf(redis)('in Redis', () => {
   const url = redis?.url ?? ''
 
@@ -43,7 +25,7 @@ describe.runIf(redis)('in Redis', () => {
     const expected = ['{layout:a%3A1}:keys', '{layout:a%3A1}:value:{x}:y']
     const keys = await askRedis(url, 'KEYS', '{layout:*')
     expect(new Set(Array.isArray(keys) ? keys : [])).toEqual(new Set(expected))
-    await using cluster = await startOwn('--cluster-enabled', 'yes')
+    await using cluster = await startOwnRedis('--cluster-enabled', 'yes')
     const slots = await Promise.all(
       expected.map((key) => askRedis(cluster.url, 'CLUSTER', 'KEYSLOT', key)),
     )
@@ -74,7 +56,7 @@ describe.runIf(redis)('in Redis', () => {
   })
 
   test('shares one connection between concurrent operations', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     const store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await Promise.all(Array.from({ length: 50 }, () => store.get(address)))
     const connections = String(await askRedis(server.url, 'CLIENT', 'LIST'))
@@ -115,7 +97,7 @@ describe.runIf(redis)('in Redis', () => {
 
 describe.runIf(redis)('a Redis that refuses', () => {
   test('fails with FULL at its memory limit, and can still be read', async () => {
-    await using server = await startOwn('--maxmemory-policy', 'noeviction')
+    await using server = await startOwnRedis('--maxmemory-policy', 'noeviction')
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await store.put(address, bytes('before'), ttlMs)
     await askRedis(server.url, 'CONFIG', 'SET', 'maxmemory', '1')
@@ -128,7 +110,7 @@ describe.runIf(redis)('a Redis that refuses', () => {
   })
 
   test('fails with READ_ONLY when it is a replica', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     const { port } = new URL(redis?.url ?? '')
     await askRedis(server.url, 'REPLICAOF', '127.0.0.1', port)
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
@@ -140,7 +122,7 @@ describe.runIf(redis)('a Redis that refuses', () => {
 
 describe.runIf(redis)('a Redis that goes away', () => {
   test('fails each operation with the cause, and is used again after a restart', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await store.put(address, bytes('a'), ttlMs)
     await server.stop()
@@ -162,7 +144,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
   })
 
   test('fails operations in flight', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await store.get(address)
     server.pause()
@@ -175,7 +157,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
   })
 
   test('lets the store close while it is down or does not answer', async () => {
-    await using server = await startOwn()
+    await using server = await startOwnRedis()
     const silent = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
     const down = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
     await down.get(address).catch(() => {})
@@ -192,7 +174,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
   test.each(['pause', 'stop'] as const)(
     'leaves no socket and no timer that keeps a process alive (%s)',
     async (loss) => {
-      await using server = await startOwn()
+      await using server = await startOwnRedis()
       await server[loss]()
       const module = new URL('index.ts', import.meta.url).href
       const limitMs = loss === 'pause' ? 100 : timeoutMs // a refused connection needs no time limit

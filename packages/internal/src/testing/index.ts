@@ -5,6 +5,7 @@ export { everythingStdioCommand, startEverythingServer } from './everything-serv
 export type { EverythingServer, EverythingServerOptions } from './everything-server.ts'
 export { freePort } from './free-port.ts'
 export { OpenResources } from './open-resources.ts'
+export { askRedis, startOwnRedis } from './own-redis.ts'
 export { startPostgresServer } from './postgres-server.ts'
 export type { PostgresServer } from './postgres-server.ts'
 export { startRedisServer } from './redis-server.ts'

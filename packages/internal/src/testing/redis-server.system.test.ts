@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test, vi } from 'vitest'
+import { startOwnRedis } from './own-redis.ts'
 import { startRedisServer } from './redis-server.ts'
 
 const redis = await startRedisServer()
@@ -18,8 +19,7 @@ async function ask(url: string, command: string): Promise<string> {
 test.runIf(redis)(
   'accepts connections, loses all data in a crash, and keeps its port',
   async () => {
-    await using server = await startRedisServer()
-    if (!server) throw new Error('It was there a moment ago')
+    await using server = await startOwnRedis()
     const { url, pid } = server
     expect(await ask(url, 'SET a 1')).toBe('+OK\r\n')
     await server.stop()
@@ -34,10 +34,7 @@ test.runIf(redis)(
 test.runIf(redis)(
   'keeps its data over a stop and a crash if it writes them to a file',
   async () => {
-    await using server = await startRedisServer({
-      args: ['--appendonly', 'yes', '--appendfsync', 'always'],
-    })
-    if (!server) throw new Error('It was there a moment ago')
+    await using server = await startOwnRedis('--appendonly', 'yes', '--appendfsync', 'always')
     expect(await ask(server.url, 'SET a 1')).toBe('+OK\r\n')
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       await server.stop(signal)
