@@ -1,6 +1,6 @@
 /**
  * The scenario `killed-tasks`: an agent makes calls that become tasks, and the processes that the calls need are killed at
- * random: the agent, two gateways, two workers and Redis. Each is started again, and the agent continues its thread.
+ * random: the agent, one or both gateways, two workers and Redis. Each is started again, and the agent continues its thread.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -35,6 +35,8 @@ interface KilledTasksFigures {
   /** Processes that were killed. Faults that meet, or come too early, are left out. */
   readonly kills: number
   readonly redisRestarts: number
+  /** Longest time in which no gateway ran, in milliseconds. */
+  readonly awayMs: number
   readonly calls: number
   /** Time from the first fault to the results of all calls, in milliseconds. */
   readonly resultMs: number
@@ -55,6 +57,8 @@ export interface Effect {
 
 /** Nodes with a side effect, in their order. */
 const NODES = ['reserve', 'charge', 'confirm']
+/** Longer than a client waits that repeats a call a few times only, in milliseconds. */
+const LONG_AWAY_MS = 12_000
 /** Time limit for the results of a seed. Even on a busy machine, only a hang takes so long. */
 const DEADLINE_MS = 120_000
 /** Time in which the records of the last calls must end. */
@@ -255,6 +259,7 @@ const faults: readonly [
 ][] = [
   [4, 'agent killed', (run, upTo) => run.killAgent(upTo)],
   [3, 'gateway killed', (run, upTo) => run.killGateway(upTo)],
+  [3, 'all gateways killed', (run, upTo) => run.killGateways(upTo)],
   [3, 'worker killed', (run, upTo) => run.killWorker(upTo)],
   [1, 'Redis stopped', (run, upTo) => run.restartRedis('SIGTERM', upTo)],
   [1, 'Redis killed', (run, upTo) => run.restartRedis('SIGKILL', upTo)],
@@ -266,7 +271,6 @@ const weightedFaults = faults.flatMap((fault) => Array<typeof fault>(fault[0]).f
 /** The calls and faults of one seed. */
 class SeedRun {
   readonly #processes: Processes
-  readonly #crashes: string[]
   readonly #seed: number
   readonly #turn: Turn
   readonly #faults: string[] = []
@@ -279,12 +283,14 @@ class SeedRun {
   readonly #held = new Set<object>()
   #isOver = false
   #redisRestarts = 0
+  /** Since when no gateway runs. */
+  #awaySince: number | undefined
+  #awayMs = 0
   #firstFaultAt = 0
   #resultMs = 0
 
-  constructor({ processes, crashes }: TaskWorld, seed: number) {
+  constructor({ processes }: TaskWorld, seed: number) {
     this.#processes = processes
-    this.#crashes = crashes
     this.#seed = seed
     const upTo = upToFrom(seed)
     const thread = `seed-${seed}-${Date.now().toString(36)}`
@@ -302,6 +308,7 @@ class SeedRun {
       faults: this.#faults,
       kills: this.#killed.size,
       redisRestarts: this.#redisRestarts,
+      awayMs: this.#awayMs,
       calls: calls.length,
       resultMs: this.#resultMs,
       repeatedNodes: Math.max(0, executions - calls.length * NODES.length),
@@ -349,16 +356,19 @@ class SeedRun {
   }
 
   killAgent(upTo: UpTo): Promise<void> {
-    return this.#kill(this.#processes.agents[0], upTo)
+    return this.#kill(this.#processes.agents[0], upTo(300))
   }
 
-  /** Kills a gateway while the other one runs: on a busy machine, a start may take longer than clients try again. */
-  async killGateway(upTo: UpTo): Promise<void> {
-    const running = this.#processes.gateways.filter(
-      (gateway) => gateway.isRunning && !this.#held.has(gateway),
-    )
-    const gateway = running[upTo(running.length)]
-    if (running.length > 1 && gateway) await this.#kill(gateway, upTo)
+  /** Kills a gateway, also the only one that runs. */
+  killGateway(upTo: UpTo): Promise<void> {
+    const { gateways } = this.#processes
+    return this.#kill(gateways[upTo(gateways.length)] ?? assert.fail(), upTo(300))
+  }
+
+  /** Kills all gateways, half of the time for long. */
+  async killGateways(upTo: UpTo): Promise<void> {
+    const ms = upTo(2) === 0 ? upTo(300) : LONG_AWAY_MS + upTo(6000)
+    await Promise.all(this.#processes.gateways.map((gateway) => this.#kill(gateway, ms)))
   }
 
   /** Kills a worker: the one that executes a node, if there is one. */
@@ -366,7 +376,7 @@ class SeedRun {
     const { workers } = this.#processes
     const pid = this.#ownEffects().at(-1)?.pid
     const busy = workers.find((worker) => worker.pid === pid)
-    return this.#kill(busy ?? workers[upTo(workers.length)] ?? assert.fail(), upTo)
+    return this.#kill(busy ?? workers[upTo(workers.length)] ?? assert.fail(), upTo(300))
   }
 
   async restartRedis(signal: 'SIGTERM' | 'SIGKILL', upTo: UpTo): Promise<void> {
@@ -402,28 +412,24 @@ class SeedRun {
     this.#results.push(result)
   }
 
-  async #kill(child: Child, upTo: UpTo): Promise<void> {
+  /** Kills a process, and starts it again after `ms`. */
+  async #kill(child: Child, ms: number): Promise<void> {
     await this.#hold(child, async () => {
       if (child.pid !== undefined) this.#killed.add(child.pid)
       await child.kill()
-      await sleep(upTo(300))
-      await this.#startAgain(child)
+      const isServed = this.#processes.gateways.some((gateway) => gateway.isRunning)
+      if (!isServed) this.#awaySince ??= performance.now()
+      await sleep(ms)
+      await child.start()
+      if (this.#processes.gateways.includes(child)) this.#noteReturn()
     })
   }
 
-  /** Starts a process. One that ends because Redis went away is started again, as a supervisor does. */
-  async #startAgain(child: Child): Promise<void> {
-    for (;;) {
-      const restarts = this.#redisRestarts
-      const crashes = this.#crashes.length
-      try {
-        return await child.start()
-      } catch (error) {
-        if (restarts === this.#redisRestarts && !this.#held.has(this.#processes.redis)) throw error
-        this.#crashes.length = crashes
-        await sleep(100)
-      }
-    }
+  #noteReturn(): void {
+    if (this.#awaySince === undefined) return
+    const ms = Math.round(performance.now() - this.#awaySince)
+    this.#awayMs = Math.max(this.#awayMs, ms)
+    this.#awaySince = undefined
   }
 
   /** Does something to a process that no other fault holds. */

@@ -68,8 +68,9 @@ async function main(): Promise<boolean> {
 }
 
 function printScenario({ name, ok, seed, ms, error, repeat, figures }: KilledTasksReport): void {
-  const { faults, repeatedNodes, resultMs } = figures
-  const what = `${faults.join(', ')}; ${repeatedNodes} nodes ran again; ${resultMs} ms`
+  const { awayMs, faults, repeatedNodes, resultMs } = figures
+  const away = awayMs === 0 ? '' : `no gateway for ${awayMs} ms; `
+  const what = `${faults.join(', ')}; ${away}${repeatedNodes} nodes ran again; ${resultMs} ms`
   console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) seed ${seed}: ${what}`)
   if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
 }
