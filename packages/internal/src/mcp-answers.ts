@@ -55,7 +55,7 @@ function isNumbered(value: Fields): boolean {
 
 const nullable: Repair = (value) => value ?? undefined
 const open: Repair = fields({})
-/** What is known of every result, and of all parameters. */
+/** Fields that all results and parameters share. */
 const bare: Repair = fields({ _meta: open })
 /** Fields that only inform, and are dropped if their type is wrong. */
 const text: Repair = (value) => (typeof value === 'string' ? value : undefined)

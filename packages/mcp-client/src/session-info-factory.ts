@@ -33,7 +33,7 @@ export class SessionInfoFactory {
  * id is a credential.
  *
  * Processes that share the folder do not lock it: the last write wins. A session of a run ends with the run, and the
- * session of a child process with the process, so both stay in memory. Files of threads that nobody continues are not deleted.
+ * session of a child process with the process, so both stay in memory. The files of old threads stay in the folder.
  *
  * ```ts
  * const client = new McpClient(url, { sessionInfoFactory: new FileSessionInfoFactory('/var/lib/agent/sessions') })

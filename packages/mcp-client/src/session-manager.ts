@@ -130,7 +130,7 @@ export class SessionManager {
     )
     const closing = entries.map((entry) => this.#close(entry, terminate))
     const { terminateOnClose = true } = this.#setup.options
-    // Nobody can continue these sessions after the client.
+    // Only this client can continue these sessions.
     const ends = key === undefined && (terminate ?? terminateOnClose)
     const detached = ends ? [...this.#detached.keys()].map((one) => this.#endDetached(one)) : []
     await Promise.all([...closing, ...detached, ...(this.#failed ?? [])])

@@ -10,7 +10,7 @@ const run = promisify(execFile)
 
 /** Debian and Ubuntu do not put the programs of a server on the `PATH`. */
 const DEBIAN = '/usr/lib/postgresql'
-/** User id of `nobody`. */
+/** User id of the unprivileged system user. */
 const NOBODY = 65_534
 /** Ends a start that hangs. */
 const START_MS = 240_000
@@ -24,8 +24,8 @@ export interface PostgresServer extends AsyncDisposable {
 
 /**
  * Creates a database in a temporary folder, and starts PostgreSQL on it. It has no port: only the socket in that folder.
- * Root starts it as the user `postgres`, or as `nobody`. Without PostgreSQL on this machine, returns `undefined` and
- * writes a line to stderr.
+ * Root starts it as the user `postgres`, or as an unprivileged user. Without PostgreSQL on this machine, returns
+ * `undefined` and writes a line to stderr.
  *
  * @param env `PATH` and `REQUIRE_POSTGRES`
  * @throws if it does not start, with its output; also if there is none and `REQUIRE_POSTGRES` is set

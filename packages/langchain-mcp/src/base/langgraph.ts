@@ -146,7 +146,7 @@ export interface TaskWrites {
   readonly answer: unknown
   /** LangGraph does not execute a finished task again, except for 1.4 in inner graphs. */
   readonly isFinished: boolean
-  /** What a `task()` of the functional API returned, or the outcome of a call that `keepReturned()` kept. */
+  /** Stored result: that of a `task()` of the functional API, or the outcome of a call that `keepReturned()` stored. */
   readonly returned: { readonly value: unknown } | undefined
 }
 

@@ -38,7 +38,7 @@ export class ToolCall {
   readonly #config: ToolRunnableConfig
   readonly #caller: ToolCaller
   #secrets: readonly string[] = []
-  /** What the model is told about a result that does not fit the schema of its tool. */
+  /** Note for the model: the result does not fit the output schema of the tool. */
   #problem: string | undefined
 
   constructor(binding: ToolBinding, name: string, config: ToolRunnableConfig) {

@@ -8,8 +8,8 @@ export interface GatewayLogger {
 }
 
 /**
- * What an entry is about: the error with its causes (names and messages), its stack, the run, its tool and agent, and the
- * W3C trace id of the call.
+ * Data of an entry: the error with its causes (names and messages), its stack, the run, its tool and agent, and the W3C
+ * trace id of the call.
  */
 export type LogDetails = Readonly<
   Partial<Record<'error' | 'stack' | 'runId' | 'tool' | 'agent' | 'traceId', string | undefined>>

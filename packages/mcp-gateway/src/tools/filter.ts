@@ -8,7 +8,7 @@ export interface ToolFilter {
 }
 
 const MAX_PATTERN = 256
-/** What only a regular expression contains. Names of agents may have brackets and dots. */
+/** Characters that show a regular expression. Brackets and dots are not among them: names of agents may have them. */
 const EXPRESSION = /^\^|\$$|\.[*+]|\\/
 
 /**

@@ -87,8 +87,8 @@ export interface OAuthClientProvider {
   /** URL of the client id metadata document of this client. */
   readonly clientMetadataUrl?: string | undefined
   /**
-   * Issuer of the authorization server. Chooses among the servers that the resource metadata lists, and serves if
-   * there is no such metadata. May have a private address. The SDKs do not have this property.
+   * Issuer of the authorization server. Selects one of the servers in the resource metadata, or names the server if the
+   * MCP server has no such metadata. It may have a private address. The SDKs do not have this property.
    * @default the first server in the metadata, or else the origin of the MCP server
    */
   readonly issuer?: string | undefined

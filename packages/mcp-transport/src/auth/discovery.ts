@@ -12,12 +12,12 @@ export type Discovery = OAuthDiscoveryState & {
 
 /** The authorization server that the user has named for a provider. */
 export interface NamedServer {
-  /** Chooses among the servers that the resource metadata lists, and serves without metadata. */
+  /** Selects one of the servers in the resource metadata. Without metadata, it names the server. */
   readonly issuer: string | undefined
   /** State of the provider: replaces the metadata if it `isChoice`, and else serves without metadata. */
   readonly kept: Discovery | undefined
   readonly isChoice: boolean
-  /** What the user has named. It may have a private address. */
+  /** URL in the user's options. It may have a private address. */
   readonly url: string | undefined
 }
 

@@ -117,8 +117,8 @@ export class OAuthFlow {
   }
 
   /**
-   * Asks the user. An authorization server that has forgotten the client shows the user an error page, which nobody
-   * sees here: after two authorizations without a callback, the client is registered again, once.
+   * Asks the user. An authorization server that has forgotten the client shows an error page to the user, and calls
+   * nothing here. After two authorizations without a callback, the client is registered again, once.
    */
   async #signIn(options: LibraryOptions, isStepUp: boolean): Promise<void> {
     const { provider } = this.#options
@@ -135,7 +135,7 @@ export class OAuthFlow {
       await this.#askUser(options)
     } catch (error) {
       if (this.#clientId !== undefined) throw error
-      memory.forgotten = undefined // there is no new registration, and the old one may be good
+      memory.forgotten = undefined // registering failed, and the old registration may be valid
       await this.#askUser(options)
     }
   }

@@ -67,7 +67,7 @@ const REFUSALS = new Set([400, 401, 404, 422])
 const UNKNOWN_CLIENT =
   /(?:unrecogni[sz]ed|unknown|unregistered|invalid) client(?:[_ ]?id)?\b|client(?:[_ ]?id)? (?:(?:was|is|does|could) )?not (?:be )?(?:found|registered|recogni[sz]ed|known|exist)/i
 
-/** Says why a response without an error code is no token; undefined for a token. */
+/** Returns why a response without an error code contains no token. Returns undefined for a token. */
 function problemOf(
   { ok, headers }: Response,
   body: Record<string, unknown> | undefined,

@@ -40,8 +40,8 @@ interface CredentialOptions {
   /** Requested if the server names no scopes. */
   readonly scope?: string | undefined
   /**
-   * Issuer of the authorization server, with or without a final slash. Names the server if there is no resource
-   * metadata (RFC 9728). No other server gets the credentials. @default the server that the metadata names
+   * Issuer of the authorization server, with or without a final slash. Without resource metadata (RFC 9728), it names
+   * the server. No other server gets the credentials. @default the server that the metadata names
    */
   readonly issuer?: string | undefined
   /** Binds tokens to a key (RFC 9449). Return the same `DpopSession` of `@modelcontextprotocol/client` each time. */

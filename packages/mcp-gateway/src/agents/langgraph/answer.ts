@@ -86,7 +86,7 @@ function saidIn(
   return { text: found === '' ? undefined : found, files }
 }
 
-/** Adds a structure that is no object, unless the text says the same. */
+/** Adds a list or another value that is not an object to the text, unless the text is that value. */
 function both(text: string, other: string | undefined): string {
   if (other === undefined || text.trim() === other) return text
   const [said, structure] = [valueFromJson(text), valueFromJson(other)]

@@ -54,7 +54,7 @@ export async function* endingOf({
   else yield { type: 'done', text: answer.text, structured: answer.structured }
 }
 
-/** Returns the questions and breakpoints at which a run stopped. Empty if it has finished. `undefined`: nobody knows. */
+/** Returns the questions and breakpoints at which a run stopped. Empty if it has finished; `undefined` if that is unknown. */
 async function stopsOf(
   { interrupts }: GraphEnd,
   { checkpoint, state }: ThreadReader,

@@ -461,7 +461,7 @@ async function newBreakpoints(
   return mayStand ? breakpointsOf(state) : []
 }
 
-/** Whether the answer is for the breakpoint at which the thread stands. */
+/** Returns whether the call answers the breakpoint at which the thread has stopped. */
 function isAtBreakpointOf(
   resume: AgentCall['resume'],
   state: Readonly<Record<string, unknown>>,

@@ -5,7 +5,7 @@ import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
 
 export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
 
-/** What the stream of a graph tells about its end. `endingOf()` reads it. */
+/** Values from the stream of a graph that show how it ended. `endingOf()` reads them. */
 export interface GraphEnd {
   /** The first state: what the thread knew, with the input of the call. `undefined` if the stream did not begin with a state. */
   start: unknown
