@@ -63,7 +63,7 @@ export class World implements AsyncDisposable {
     const { era, serversOnly = false } = this.#options
     const options = { ledger: this.ledger, tools: [pay] }
     if (era !== 'modern') {
-      for (const answerAs of ['json', 'sse'] as const) {
+      for (const answerAs of ['auto', 'sse'] as const) {
         const legacy = this.#stack.use(await startLegacyServer({ ...options, answerAs }))
         const restart = (): Promise<void> => legacy.restart()
         await this.#addServer(`legacy-${answerAs}`, legacy.url, { legacy, restart })

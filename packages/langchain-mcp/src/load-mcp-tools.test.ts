@@ -75,7 +75,7 @@ describe('the client of SDK v1', () => {
   })
 
   test("cancels the call on the server when the run is aborted, and rejects with the run's reason", async () => {
-    await using connected = await connectedServer({ answerAs: 'sse' })
+    await using connected = await connectedServer()
     const { server, client } = connected
     const slow = toolNamed(await loadMcpTools(client), 'slow')
     const controller = new AbortController()

@@ -122,7 +122,7 @@ describe('the two phases', () => {
 
 describe('calling tools', () => {
   test('sends metadata and passes on progress', async () => {
-    await using setting = await startSetting({ server: { answerAs: 'sse' } })
+    await using setting = await startSetting()
     const { client, server } = setting
     const progress = deferred<unknown>()
     const call = client.callTool(

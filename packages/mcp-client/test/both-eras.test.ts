@@ -25,7 +25,7 @@ const eras = [
   {
     era: 'with sessions',
     opening: 'initialize',
-    start: (): Promise<Server> => startLegacyServer({ answerAs: 'sse' }),
+    start: (): Promise<Server> => startLegacyServer(),
     cancelled: (server: Server): Promise<unknown> =>
       server.waitFor(is.method('notifications/cancelled')),
   },

@@ -90,7 +90,7 @@ test('counts a call that a server refuses as received, not as executed', async (
 })
 
 test('lists tools of the test, which report progress, in both eras', async () => {
-  await using legacy = await startLegacyServer({ tools: [pay], answerAs: 'sse' })
+  await using legacy = await startLegacyServer({ tools: [pay] })
   await using modern = await startModernServer({ tools: [pay] })
   await using stock = await connectStockClient(legacy.url)
   await using client = await connectModernClient(modern.url)

@@ -1,6 +1,6 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { ElicitRequestSchema, LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { inputRequired } from '@modelcontextprotocol/server'
 import { expect, onTestFinished, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
@@ -9,7 +9,9 @@ import { deferred } from '@x/internal/testing'
 import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
 import { startLegacyServer } from './legacy-server.ts'
+import { startRecordingProxy } from './proxy/recording-proxy.ts'
 import type { TestTool } from './tools.ts'
+import { legacyTools } from './tools.ts'
 
 /** A server, and a client with a session, which end with the test. */
 async function connected(options?: Parameters<typeof startLegacyServer>[0]) {
@@ -21,7 +23,7 @@ async function connected(options?: Parameters<typeof startLegacyServer>[0]) {
   return { server, client }
 }
 
-test.each(['json', 'sse'] as const)(
+test.each(['auto', 'sse'] as const)(
   'connects the client of the SDK, lists tools and calls one (%s)',
   async (answerAs) => {
     await using server = await startLegacyServer({ answerAs, pageSize: 4 })
@@ -102,7 +104,36 @@ test('refuses a second initialize in a live session', async () => {
   expect(server.sessions).toHaveLength(1)
 })
 
-test.each(['json', 'sse'] as const)(
+test('sends an event stream for a call with notifications, and else JSON', async () => {
+  const talking: TestTool = {
+    name: 'talking',
+    async run(_args, { progress, log }) {
+      await progress(1, 2)
+      await log('info', 'half')
+      await progress(2, 2)
+      return 'done'
+    },
+  }
+  await using server = await startLegacyServer({ tools: [talking, ...legacyTools] })
+  await using proxy = await startRecordingProxy(server.url, { keepBodies: 1000 })
+  await using client = await connectStockClient(proxy.url)
+  const heard: unknown[] = []
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
+    heard.push(params.data)
+  })
+  await client.callTool({ name: 'talking' }, undefined, {
+    onprogress: ({ progress }) => heard.push(progress),
+  })
+  expect(heard).toEqual([1, 'half', 2])
+  await client.callTool({ name: 'whoami' })
+  const calls = proxy.exchanges.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(calls.map(({ response }) => response?.headers['content-type'])).toEqual([
+    'text/event-stream',
+    'application/json',
+  ])
+})
+
+test.each(['auto', 'sse'] as const)(
   'answers a call of "slow" when the test releases it (%s)',
   async (answerAs) => {
     await using server = await startLegacyServer({ answerAs })
@@ -116,7 +147,7 @@ test.each(['json', 'sse'] as const)(
 )
 
 test('reports the progress of the test for a call of "slow"', async () => {
-  await using server = await startLegacyServer({ answerAs: 'sse' })
+  await using server = await startLegacyServer()
   await using client = await connectStockClient(server.url)
   const heard = deferred<unknown>()
   const call = client.callTool({ name: 'slow' }, undefined, { onprogress: heard.resolve })
@@ -127,7 +158,7 @@ test('reports the progress of the test for a call of "slow"', async () => {
   await call
 })
 
-test.each(['json', 'sse'] as const)(
+test.each(['auto', 'sse'] as const)(
   'ends a cancelled call of "slow" without an answer (%s)',
   async (answerAs) => {
     const { server, client } = await connected({ answerAs })

@@ -55,8 +55,11 @@ interface RpcCall extends Pick<ToolStart, 'signal' | 'notify' | 'ask'> {
 export class LegacyServer extends RecordedServer {
   /** The tools; changing them does not notify clients. @default built-in tools such as `cart_add` and `slow` */
   tools: readonly TestTool[] = legacyTools
-  /** Content type of answers to requests. A call that asks for input gets an event stream. @default 'json' */
-  answerAs: 'json' | 'sse' = 'json'
+  /**
+   * Content type of answers to requests. `auto`: an event stream for a call that reports progress, logs or asks for
+   * input, else JSON. @default 'auto'
+   */
+  answerAs: 'auto' | 'sse' = 'auto'
   /** Gives ids to the events of SSE answers, so that a client can resume a broken one. @default true */
   eventIds = true
   /** Assigns session ids. Without them all clients share one state. @default true */
@@ -207,7 +210,8 @@ export class LegacyServer extends RecordedServer {
     }
     let stream = this.answerAs === 'sse' ? open() : undefined
     const notify: RpcCall['notify'] = (method, params) => {
-      stream?.send({ jsonrpc: '2.0', method, params })
+      stream ??= open()
+      stream.send({ jsonrpc: '2.0', method, params })
     }
     const ask: RpcCall['ask'] = (requests, signal) => {
       stream ??= open()

@@ -22,7 +22,7 @@ export interface ToolContext {
   readonly inputResponses: Readonly<Record<string, unknown>> | undefined
   /** State that an earlier round of this call returned. */
   readonly requestState: unknown
-  /** Reports progress, if the caller asked for it and the answer is an event stream. */
+  /** Reports progress, if the caller asked for it. */
   readonly progress: (progress: number, total?: number, message?: string) => Promise<void>
   /** Sends a log message on the stream of the answer. */
   readonly log: (level: 'debug' | 'info' | 'warning' | 'error', data: unknown) => Promise<void>

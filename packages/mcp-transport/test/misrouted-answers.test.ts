@@ -14,7 +14,7 @@ import { getText } from './stock-client.ts'
 const sdkClients = { 'SDK v1': ClientV1, 'SDK v2': ClientV2 } as const
 
 describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
-  test.each(['json', 'sse'] as const)(
+  test.each(['auto', 'sse'] as const)(
     'gets no answer of another call among 10 parallel calls, as %s',
     async (answerAs) => {
       await using server = await startLegacyServer({ answerAs })
