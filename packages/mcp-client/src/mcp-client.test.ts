@@ -232,6 +232,7 @@ describe('time limits and aborts', () => {
     const next = client.callTool('echo', { text: 'mine' })
     for (const call of calls) await expect(call).rejects.toThrow('all of us')
     expect(textOf(await next)).toBe('mine')
+    vi.advanceTimersByTime(2000) // a late answer could still assign a session
     await proxy.waitFor((exchange) => exchange === hanging && exchange.end === 'client-gone')
   })
 

@@ -110,6 +110,8 @@ export class Session {
   #isInitialized = false
   #connection: Connection | undefined
   #link: Link | undefined
+  /** Set while transports of ended handshakes, and their connections, are closed. No caller waits for that. */
+  #leaving: Promise<void> | undefined
   /** Async context of the call that opened the session. Requests that belong to no call get their credentials from it. */
   #context: AsyncResource | undefined
   #disposing: Promise<void> | undefined
@@ -490,7 +492,8 @@ export class Session {
       if (!this.#isInitialized && this.#disposing === undefined) {
         if (this.#link !== undefined) await this.#discard(this.#link.transport)
         await this.#closeLink()
-        await this.#disconnect()
+        if (this.#leaving === undefined) await this.#disconnect()
+        else this.#leave(this.#disconnect())
       }
       this.#dispatch({ type: 'failed' }, 'no session could be opened')
       throw signal.aborted ? abortReason(signal) : error
@@ -571,8 +574,11 @@ export class Session {
     } catch (error) {
       client.onerror = ignore // errors that follow from closing it are not reported
       await this.#discard(transport)
-      await client.close()
-      await transport.close() // the SDK may have begun to close it without waiting for the end
+      // The SDK may have begun to close the transport without waiting for the end.
+      const closed = client.close().then(() => transport.close())
+      // After the time limit, the server may still answer `initialize`, and the transport waits for that.
+      if (signal.aborted) this.#leave(closed)
+      else await closed
       throw error
     }
   }
@@ -722,10 +728,11 @@ export class Session {
     this.#closing = undefined
     this.tools.clear(this.#error('CLOSED', 'was disposed of before the request was sent'))
     this.#settings = undefined
-    if (this.#state.phase === 'created' && !this.#opening.isBusy) return undefined
+    const isUnused = this.#state.phase === 'created' && !this.#opening.isBusy
+    if (isUnused && this.#leaving === undefined) return undefined
     // A step later, when `#disposing` is set: listeners may make calls, and dispose, too.
     return Promise.resolve()
-      .then(() => this.#inContext(() => this.#end(terminate)))
+      .then(() => (isUnused ? this.#leaving : this.#inContext(() => this.#end(terminate))))
       .finally(() => {
         this.#disposing = undefined
       })
@@ -754,6 +761,7 @@ export class Session {
     using rest = new Deadline(DISPOSE_MS)
     await inTime(this.#closeLink(), rest)
     await inTime(this.#disconnect(), rest)
+    if (this.#leaving !== undefined) await inTime(this.#leaving, rest)
     this.#isInitialized = false
     this.#history = new RecoveryHistory()
     this.#streak.end()
@@ -781,7 +789,20 @@ export class Session {
   async #disconnect(): Promise<void> {
     const connection = this.#connection
     this.#connection = undefined
+    await this.#leaving
     await connection?.[Symbol.asyncDispose]()
+  }
+
+  /** Lets a transport or a connection close in the background. */
+  #leave(closing: Promise<void>): void {
+    const before = this.#leaving
+    const leaving = closing
+      .catch((error: unknown) => this.log('debug', 'a session could not be closed', error))
+      .then(() => before)
+      .finally(() => {
+        if (this.#leaving === leaving) this.#leaving = undefined
+      })
+    this.#leaving = leaving
   }
 
   #inContext<T>(run: () => T): T {

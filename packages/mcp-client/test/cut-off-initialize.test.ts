@@ -1,4 +1,11 @@
-import { startRecordingProxy, startTestServer } from '@x/mcp-testing'
+import { text } from 'node:stream/consumers'
+import {
+  deferred,
+  seededRandom,
+  startLegacyServer,
+  startRecordingProxy,
+  startTestServer,
+} from '@x/mcp-testing'
 import type { Exchange, RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -77,6 +84,7 @@ describe('an initialize that is aborted after the server has sent the session id
     const { proxy, call } = setting
     vi.advanceTimersByTime(5000)
     expect(await call).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+    await proxy.waitFor(is.delete)
     expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID }])
   })
 
@@ -102,4 +110,61 @@ test('leaves no session when initialize is aborted before the server has sent an
   await client.dispose()
   expect(await call).toMatchObject({ code: 'CLOSED' })
   expect(deletesOf(proxy)).toEqual([])
+})
+
+const turns = async (count: number): Promise<void> => {
+  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+describe.each(['legacy', 'auto'] as const)('with era: %s, nothing stays on the server', (era) => {
+  const seeds = Array.from({ length: 20 }, (_, seed) => seed)
+
+  test.each(seeds)('if the caller aborts during the handshake (seed %i)', async (seed) => {
+    const random = seededRandom(seed)
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const client = new McpClient({ url: proxy.url }, { era })
+    const caller = new AbortController()
+    const call = client.ping({ signal: caller.signal }).catch(() => {})
+    if (random() < 0.7) await proxy.waitFor(random() < 0.8 ? is.initialize : () => true)
+    await turns(Math.floor(random() * 8))
+    caller.abort()
+    await call
+    await client.dispose()
+    expect(server.sessions).toEqual([])
+  })
+
+  test.each(seeds)('if the client is disposed of during the handshake (seed %i)', async (seed) => {
+    const random = seededRandom(seed)
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const client = new McpClient({ url: proxy.url }, { era })
+    const call = client.ping().catch(() => {})
+    if (random() < 0.7) await proxy.waitFor(random() < 0.8 ? is.initialize : () => true)
+    await turns(Math.floor(random() * 8))
+    await client.dispose()
+    await call
+    expect(server.sessions).toEqual([])
+  })
+})
+
+test('an initialize that is answered after its time limit leaves no session, and the call does not wait for that', async () => {
+  await using server = await startLegacyServer()
+  const answer = deferred()
+  await using front = await startTestServer(async (request, response) => {
+    const { method = '' } = request
+    const headers = new Headers(request.headers as Record<string, string>)
+    const body = method === 'POST' ? await text(request) : null
+    if (method === 'POST') await answer.promise
+    const answered = await fetch(server.url, { method, headers, body })
+    response.writeHead(answered.status, Object.fromEntries(answered.headers))
+    response.end(await answered.text())
+  })
+  const client = new McpClient({ url: front.url }, { era: 'legacy', handshakeMs: 50 })
+  expect(await rejectionOf(client.ping())).toMatchObject({ code: 'TIMEOUT' })
+  const disposing = client.dispose()
+  answer.resolve()
+  await disposing
+  expect(server.count('initialize')).toBe(1)
+  expect(server.sessions).toEqual([])
 })

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
 import { retryAfterMs } from '../headers.ts'
+import type { ResponseHeaders } from '../headers.ts'
 import { isTemporary } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
@@ -78,7 +79,8 @@ function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
   const { http, request, probeMs, signal } = options
   const params = withIdentity({}, toIdentity(request, version))
   const discover = { jsonrpc: '2.0', id: 'discover', method: 'server/discover', params } as const
-  return modernPost(http, discover, { signal, limitMs: probeMs })
+  const onLateHead = (headers: ResponseHeaders): void => discardAssignedSession(http, headers)
+  return modernPost(http, discover, { signal, limitMs: probeMs, onLateHead })
 }
 
 const LEGACY = { kind: 'legacy', evidence: undefined, offered: undefined } as const

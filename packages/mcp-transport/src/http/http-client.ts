@@ -1,10 +1,11 @@
+import { within } from '@x/internal'
 import type { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
 import type { AuthProvider } from '../auth/auth-provider.ts'
 import { Authorizer, toResponse } from '../auth/authorizer.ts'
 import type { FetchFunction } from '../auth/authorizer.ts'
 import { userHeaderList } from '../headers.ts'
-import type { HeadersOption } from '../headers.ts'
+import type { HeadersOption, ResponseHeaders } from '../headers.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
 import type { ServerUrl } from '../server-url.ts'
@@ -59,9 +60,17 @@ export interface RequestLimit {
   readonly signal: AbortSignal | undefined
   /** Milliseconds from when the request is sent. Time that a user needs to sign in does not count. */
   readonly limitMs: number | undefined
+  /**
+   * Called with the head of a 2xx response that arrives after the signal or the limit has ended the request. If it is
+   * given, a request that was sent stays open for 10 s more: the server may open a session for it.
+   */
+  readonly onLateHead?: ((headers: ResponseHeaders) => void) | undefined
 }
 
 const LINGER_MS = 5000
+const LATE_MS = 10_000
+/** A client that closes must not wait longer for a silent server. */
+const SETTLE_MS = 2000
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
@@ -92,6 +101,7 @@ export class HttpClient {
   readonly #staticHeaders: readonly string[]
   #ownDispatcher: Dispatcher | undefined
   #lingerTimer: NodeJS.Timeout | undefined
+  #background: Set<Promise<unknown>> | undefined
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
@@ -143,7 +153,7 @@ export class HttpClient {
 
   /** Sends a request that may have a limit. A failure before it is sent is an outcome, too. */
   sendWithin(
-    { signal, limitMs }: RequestLimit,
+    { signal, limitMs, onLateHead }: RequestLimit,
     request: HttpRequest,
     handlers: AnswerHandlers,
   ): void {
@@ -159,8 +169,11 @@ export class HttpClient {
       signal?.removeEventListener('abort', onAbort)
       handlers.outcome(ended)
     }
+    const late = onLateHead && new LateResponse(onLateHead)
     const end = (error: TransportError): void => {
-      exchange?.abort(error)
+      const isOpen = !isDone && exchange !== undefined && late?.awaits(exchange, error) === true
+      if (isOpen) this.inBackground(late.ended)
+      else exchange?.abort(error)
       outcome({ kind: 'failed', error }) // also while headers are awaited
     }
     const onAbort = (): void => {
@@ -183,7 +196,26 @@ export class HttpClient {
     }
     if (signal?.aborted === true) return onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
-    this.#sendOrFail({ ...request, onStart }, { ...handlers, outcome })
+    const own = { ...handlers, outcome }
+    this.#sendOrFail({ ...request, onStart }, late === undefined ? own : late.handlersFor(own))
+  }
+
+  /** Adds work that no caller waits for, such as the termination of a session that stays unused. */
+  inBackground(work: Promise<unknown>): void {
+    const all = (this.#background ??= new Set())
+    all.add(work)
+    const end = (): boolean => all.delete(work)
+    work.then(end, end)
+  }
+
+  /** Waits for the work in the background, at most 2 s. Then the client can be closed. */
+  async settled(): Promise<void> {
+    const all = async (): Promise<void> => {
+      while (this.#background !== undefined && this.#background.size > 0) {
+        await Promise.allSettled(this.#background)
+      }
+    }
+    if (this.#background !== undefined) await within(all(), SETTLE_MS, () => {})
   }
 
   #sendOrFail(request: HttpRequest, handlers: AnswerHandlers): void {
@@ -327,6 +359,53 @@ export class HttpClient {
     } catch (cause) {
       const message = `No ${what} for ${this.url.display}: nothing was sent`
       throw this.error('CONFIG', message, { cause })
+    }
+  }
+}
+
+/** The response of a request that has ended for this side, but not for the server. */
+class LateResponse {
+  readonly ended: Promise<void>
+  readonly #onHead: (headers: ResponseHeaders) => void
+  readonly #onEnd: () => void
+  #hasResponse = false
+  #abort: (() => void) | undefined
+
+  constructor(onHead: (headers: ResponseHeaders) => void) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.ended = promise
+    this.#onEnd = resolve
+    this.#onHead = onHead
+  }
+
+  /** Returns whether the exchange stays open: the server has the request, and has not responded. */
+  awaits(exchange: Exchange, error: TransportError): boolean {
+    if (!exchange.isSent || !exchange.isAwaited || this.#hasResponse) return false
+    const timer = setTimeout(() => this.#abort?.(), LATE_MS).unref()
+    this.#abort = () => {
+      clearTimeout(timer)
+      exchange.abort(error)
+    }
+    return true
+  }
+
+  handlersFor(handlers: AnswerHandlers): AnswerHandlers {
+    return {
+      ...handlers,
+      activity: () => {
+        this.#hasResponse = true
+        handlers.activity?.()
+        // After `head`, and before a refusal leads to other credentials and another attempt.
+        if (this.#abort !== undefined) queueMicrotask(this.#abort)
+      },
+      head: (status, headers) => {
+        if (this.#abort === undefined) handlers.head?.(status, headers)
+        else this.#onHead(headers)
+      },
+      outcome: (outcome) => {
+        this.#onEnd()
+        handlers.outcome(outcome)
+      },
     }
   }
 }

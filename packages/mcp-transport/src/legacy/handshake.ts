@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
+import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
+import type { RequestLimit } from '../http/http-client.ts'
 import { isAnswerTo, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
@@ -57,7 +59,7 @@ export type Initialized =
  * @param stored Set only to find out whether a stored id without a record is still valid. Otherwise `initialize`
  * carries no session.
  * @param onAssigned Called synchronously with the id of a new session, before anything can be closed. `isOpen` is
- * false for a session that stays unused, because there was no answer or an invalid one.
+ * false for a session that stays unused, because the answer was missing, invalid or too late.
  */
 export function initialize(
   opening: Opening,
@@ -67,12 +69,15 @@ export function initialize(
   const { request } = opening
   const { sessionId, protocolVersion } = stored ?? {}
   const headers = POST_HEADERS.concat(sessionHeaders(sessionId, protocolVersion))
-  return post(opening, { message: request, sessionId, headers, idleMs: 0 }, (reply) => {
+  const assign = (assigned: string | undefined, isOpen: boolean): void => {
+    if (assigned !== sessionId && isSessionId(assigned)) onAssigned(assigned, isOpen)
+  }
+  const onLateHead = (head: ResponseHeaders): void =>
+    assign(headerValue(head, 'mcp-session-id'), false)
+  const sent = { message: request, sessionId, headers, idleMs: 0, onLateHead }
+  return post(opening, sent, (reply) => {
     const initialized = toInitialized(reply, opening)
-    const { assigned } = reply
-    if (assigned !== undefined && assigned !== sessionId && isSessionId(assigned)) {
-      onAssigned(assigned, initialized.kind === 'opened')
-    }
+    assign(reply.assigned, initialized.kind === 'opened')
     return initialized
   })
 }
@@ -221,11 +226,12 @@ function post<T>(
     readonly sessionId: string | undefined
     readonly headers: readonly string[]
     readonly idleMs: number
+    readonly onLateHead?: RequestLimit['onLateHead']
   },
   read: (reply: Reply) => T,
 ): Promise<T> {
   const { http, timeouts, signal, limitMs, deliver } = opening
-  const { message: request, sessionId, headers, idleMs } = sent
+  const { message: request, sessionId, headers, idleMs, onLateHead } = sent
   const url = http.url.display
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
@@ -248,7 +254,7 @@ function post<T>(
   }
   return new Promise<T>((resolve) => {
     http.sendWithin(
-      { signal, limitMs },
+      { signal, limitMs, onLateHead },
       {
         method: 'POST',
         era: 'legacy',

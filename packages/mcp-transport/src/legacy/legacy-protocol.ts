@@ -176,7 +176,7 @@ export class LegacyProtocol {
 
   /**
    * Answers the calls in flight, ends streams and timers, and keeps the session. All calls are answered when it
-   * returns. Waits for a DELETE in progress.
+   * returns. Terminates unused sessions. Waits for that and for a late answer to `initialize`, at most 2 s.
    */
   async close(): Promise<void> {
     this.#isClosed = true
@@ -188,7 +188,8 @@ export class LegacyProtocol {
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
-    await Promise.all([this.#opener.close(), this.#stopping])
+    this.#opener.discardAll()
+    await Promise.all([this.options.http.settled(), this.#stopping])
     await this.#terminating?.catch(() => {}) // the caller of terminate() gets the error
     this.#session = undefined
     await this.options.http.close()

@@ -61,14 +61,15 @@ export async function deleteSession(
   throw toRefusalError(refusal, http, { sessionId })
 }
 
-/**
- * Discards a session that a server assigned to a request without one. It would stay unused (python-sdk
- * #3228).
- */
+/** Terminates a session that stays unused. Best effort: the server ends it after a while. */
+export function discardSession(http: HttpClient, id: string): void {
+  http.inBackground(deleteSession(http, { id, protocolVersion: undefined }))
+}
+
+/** Discards a session that a server assigned to a request without one (python-sdk #3228). */
 export function discardAssignedSession(http: HttpClient, headers: ResponseHeaders): void {
   const id = headerValue(headers, 'mcp-session-id')
-  if (!isSessionId(id)) return
-  deleteSession(http, { id, protocolVersion: undefined }).catch(() => {}) // best effort
+  if (isSessionId(id)) discardSession(http, id)
 }
 
 /**

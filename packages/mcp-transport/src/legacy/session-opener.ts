@@ -1,4 +1,3 @@
-import { within } from '@x/internal'
 import type { JsonRpcError, JsonRpcRequest } from '../json-rpc.ts'
 import type { StoredSession } from '../session-keeper.ts'
 import { LEGACY_VERSIONS } from '../session-record.ts'
@@ -8,7 +7,7 @@ import { describeLiveSession, initialize, initializeParamsHash, pingSession } fr
 import type { Opening, StoredId } from './handshake.ts'
 import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import { LegacySession } from './legacy-session.ts'
-import { deleteSession } from './one-way.ts'
+import { discardSession } from './one-way.ts'
 
 export interface OpenOptions {
   /**
@@ -29,8 +28,6 @@ export interface OpenOptions {
   /** Opens a new session in any case: the stored one fails. @default false */
   readonly isFresh?: boolean | undefined
 }
-
-const TERMINATE_MS = 2000
 
 /** Number of stored sessions that are tried, one after another, before a new one is opened. */
 const MAX_STORED = 3
@@ -54,7 +51,6 @@ export class SessionOpener {
   #stored: StoredSession | undefined
   /** Ids of sessions that were opened here and are not stored. No other process can terminate them. */
   #halfOpen: Set<string> | undefined
-  #terminating: Set<Promise<void>> | undefined
 
   constructor(options: LegacyProtocolOptions) {
     this.#options = options
@@ -124,12 +120,6 @@ export class SessionOpener {
   /** Returns the stored session for a client that sends another message before `initialize`. */
   adopt(): LegacySession {
     return resumed(this.#stored ?? NOTHING)
-  }
-
-  /** Terminates half-open sessions, and waits at most 2 s for all unused ones. */
-  async close(): Promise<void> {
-    this.discardAll()
-    if (this.#terminating) await Promise.all(this.#terminating)
   }
 
   /** Resumes the stored session, or opens a new one if none is stored. */
@@ -216,14 +206,8 @@ export class SessionOpener {
     return { kind: 'opened', session: resumed({ id: sessionId, record }), result }
   }
 
-  /** Best effort: the server ends unused sessions after a while. */
   #terminate(id: string): void {
-    const { http } = this.#options
-    const deleting = deleteSession(http, { id, protocolVersion: undefined }).catch(() => {})
-    const ending = within(deleting, TERMINATE_MS, () => {})
-    const all = (this.#terminating ??= new Set())
-    all.add(ending)
-    void ending.then(() => all.delete(ending))
+    discardSession(this.#options.http, id)
   }
 }
 

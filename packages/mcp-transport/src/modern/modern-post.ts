@@ -63,7 +63,7 @@ export function modernPost(
   request: JsonRpcRequest,
   options: Partial<ModernPostOptions>,
 ): Promise<PostOutcome> {
-  const { signal, limitMs, call, onMessage = () => {}, headers: added = [] } = options
+  const { signal, limitMs, onLateHead, call, onMessage = () => {}, headers: added = [] } = options
   const { isOfCaller, headersMs = 0, idleMs = 0 } = options
   const { display: url } = http.url
   const isLongLived = request.method === 'subscriptions/listen'
@@ -73,7 +73,7 @@ export function modernPost(
     let isAnswered = false
     let misrouted: JsonRpcResponse | undefined
     http.sendWithin(
-      { signal, limitMs },
+      { signal, limitMs, onLateHead },
       {
         method: 'POST',
         era: 'modern',
