@@ -54,7 +54,7 @@ import {
   skillsOfGraph,
   takesMessages,
 } from './skills.ts'
-import { newEnd, readChunk, STREAM_MODES } from './stream.ts'
+import { Arrivals, newEnd, readChunk, STREAM_MODES } from './stream.ts'
 
 export interface LangGraphSourceOptions extends ContextOptions {
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
@@ -304,6 +304,7 @@ async function* updatesOf(
     const context = await contextOf(call, definition)
     const defect = contextDefectOf(graph, context)
     if (defect) throw contextFailure(defect.path, definition, defect.why)
+    const arrivals = new Arrivals()
     const chunks = await graph.stream(input, {
       ...(context && { context }),
       ...(definition.recursionLimit !== undefined && {
@@ -313,7 +314,8 @@ async function* updatesOf(
       ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
       signal: call.signal,
       streamMode: STREAM_MODES,
-      ...(guard && { durability: 'sync' as const, callbacks: guard.callbacks }),
+      ...(guard && { durability: 'sync' as const }),
+      callbacks: [...(guard?.callbacks ?? []), ...arrivals.callbacks],
       subgraphs: true,
       // A new object for each call, because a graph may write into it.
       configurable: {
@@ -326,9 +328,9 @@ async function* updatesOf(
         ...(call.trace !== undefined && { trace: call.trace }),
       },
     })
-    for await (const chunk of chunks) {
+    for await (const each of arrivals.among(chunks)) {
       isStarted = true
-      const update = readChunk(chunk, end)
+      const update = 'chunk' in each ? readChunk(each.chunk, end) : each
       if (update !== undefined) yield update
     }
   } catch (error) {

@@ -3,7 +3,8 @@ import type { AgentUpdate } from '../agent.ts'
 import { contentOf, messageFrom, textOf, textOfMessage } from './content.ts'
 import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
 
-export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
+/** `tools`: what async generators of tools yield. LangGraph servers do not know this mode. */
+export const STREAM_MODES = ['messages', 'updates', 'custom', 'values', 'tools'] as const
 
 /** Values from the stream of a graph that show how it ended. `endingOf()` reads them. */
 export interface GraphEnd {
@@ -34,6 +35,10 @@ export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefine
       return textUpdate(payload, end)
     case 'custom':
       return customUpdate(payload)
+    case 'tools':
+      return isRecord(payload) && payload['event'] === 'on_tool_event'
+        ? customUpdate(payload['data'])
+        : undefined
     case 'updates':
       if (!isRoot) return undefined
       end.isBegun = true
@@ -92,16 +97,80 @@ function interruptsOf(payload: unknown): readonly unknown[] | undefined {
 }
 
 /**
- * Reads an event that a node sent with its `writer`. `{ type: 'artifact', name, mimeType?, data | text | url }` is a
- * file, with `data` as bytes or base64. `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a
- * piece of the answer. Other events are ignored.
+ * Reads an event that a node or a tool sent: with its `writer`, as a value of its generator, or by
+ * `dispatchCustomEvent()`. A text is a line of progress, as is `{ message, progress, total }`, in which one of the first
+ * two is enough. `{ type: 'artifact', name, mimeType?, data | text | url }` is a file, with `data` as bytes or base64.
+ * `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a piece of the answer. Other events are
+ * ignored.
  */
-function customUpdate(event: unknown): AgentUpdate | undefined {
+export function customUpdate(event: unknown): AgentUpdate | undefined {
+  if (typeof event === 'string') return event === '' ? undefined : { type: 'status', text: event }
   if (!isRecord(event)) return undefined
   const { type, name, text } = event
   if ((type === 'status' || type === 'text') && typeof text === 'string') return { type, text }
-  if (type !== 'artifact' || typeof name !== 'string') return undefined
-  const found = contentOf(event)
-  if (found === undefined) return undefined
+  if (type !== 'artifact') return progressUpdate(event)
+  const found = typeof name === 'string' ? contentOf(event) : undefined
+  if (typeof name !== 'string' || found === undefined) return undefined
   return { type: 'file', file: { name, mimeType: textOf(event['mimeType']), data: found.data } }
+}
+
+/** The numbers are part of the text: those of a client count the pieces of all agents and tools of a call. */
+function progressUpdate({
+  message,
+  progress,
+  total,
+}: Readonly<Record<string, unknown>>): AgentUpdate | undefined {
+  const done = typeof progress === 'number' ? String(progress) : undefined
+  const numbers = done !== undefined && typeof total === 'number' ? `${done} of ${total}` : done
+  const said = textOf(message)
+  if (said === undefined && numbers === undefined) return undefined
+  if (said === undefined) return { type: 'status', text: `Progress: ${numbers}` }
+  return { type: 'status', text: numbers === undefined ? said : `${said} (${numbers})` }
+}
+
+/** Updates that arrive beside the stream of a graph. */
+export class Arrivals {
+  readonly #updates: AgentUpdate[] = []
+  #wake: () => void = () => undefined
+
+  /** For LangChain: takes what a node or a tool sends with `dispatchCustomEvent()`. */
+  readonly callbacks: readonly object[] = [
+    {
+      name: 'mcp-gateway',
+      // Otherwise LangChain calls all handlers later, and the stream loses the last pieces of a text.
+      awaitHandlers: true,
+      handleCustomEvent: (_name: string, data: unknown): void => this.#add(customUpdate(data)),
+    },
+  ]
+
+  /** Returns the chunks of a stream, and updates as soon as they arrive. */
+  async *among(chunks: AsyncIterable<unknown>): AsyncGenerator<{ chunk: unknown } | AgentUpdate> {
+    const iterator = chunks[Symbol.asyncIterator]()
+    let next = iterator.next()
+    let result: IteratorResult<unknown> | undefined
+    try {
+      for (;;) {
+        const arrived = new Promise<void>((resolve) => {
+          this.#wake = resolve
+          if (this.#updates.length > 0) resolve()
+        })
+        await Promise.race([arrived, next.then((each) => (result = each))])
+        yield* this.#updates.splice(0)
+        if (result === undefined) continue
+        if (result.done === true) return
+        yield { chunk: result.value }
+        result = undefined
+        next = iterator.next()
+      }
+    } finally {
+      next.catch(() => undefined)
+      if (result?.done !== true) await iterator.return?.()
+    }
+  }
+
+  #add(update: AgentUpdate | undefined): void {
+    if (update === undefined) return
+    this.#updates.push(update)
+    this.#wake()
+  }
 }
