@@ -99,17 +99,18 @@ export interface CommandContext {
   readonly exit: (code: number) => void
 }
 
-/** Runs a command in this process, and sets its exit code. */
+/** Runs a command in this process, and sets its exit code. @param stdout for results */
 export async function runInProcess(
   run: (context: CommandContext) => Promise<number>,
+  stdout: CommandContext['stdout'] = process.stdout,
 ): Promise<void> {
   // The reader of our output may close it early: `… --help | head -1`.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+  for (const stream of [stdout, process.stderr]) stream.on('error', () => {})
   process.exitCode = await run({
     args: process.argv.slice(2),
     env: process.env,
     stdin: process.stdin,
-    stdout: process.stdout,
+    stdout,
     stderr: process.stderr,
     onSignal: (signal, listener) => {
       process.on(signal, listener)

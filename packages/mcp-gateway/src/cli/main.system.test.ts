@@ -9,40 +9,112 @@ import { expect, test } from 'vitest'
 
 import { configFolder, YAML } from '../../test/config-folder.ts'
 
-const LOUD = `console.log('loading')
+const LOUD = `import { execFileSync } from 'node:child_process'
+import { writeSync } from 'node:fs'
+console.log('loading')
 export const graph = {
   channels: { messages: {} },
   async stream() {
     console.info('thinking %s', 'hard')
+    process.stdout.write('written\\n')
+    writeSync(DESCRIPTOR, 'by descriptor\\n')
+    execFileSync(process.execPath, ['-e', 'console.log("by a child")'], { stdio: CHILD })
     return (async function* () {
       yield [[], 'values', { messages: [{ type: 'ai', content: 'Hello' }] }]
     })()
   },
 }`
 
-test('keeps console output of graphs out of the protocol on standard output', async () => {
+/** Serves the graph from code. Only the writes of this process are in the hands of the library. */
+const PROGRAM = `import { createGateway } from '${new URL('../index.ts', import.meta.url).href}'
+import { graph } from './graph.mjs'
+const gateway = createGateway({ agents: { loud: { graph, description: 'Loud' } } })
+await gateway.serveStdio().closed
+await gateway.close()
+process.stdout.write('{"after":"the pipe"}\\n')`
+
+interface Talk {
+  /** All lines of standard output. */
+  readonly lines: readonly string[]
+  /** Standard error. */
+  readonly said: string
+  readonly end: readonly [code: number | null, signal: string | null]
+}
+
+/** Starts a server on a pipe, calls its tool, and ends its input. */
+async function talk(args: readonly string[]): Promise<Talk> {
+  const child = spawn(sourceNode, ['--conditions=mcp-source', ...args])
+  const said = text(child.stderr)
+  const closed = once(child, 'close')
+  const lines: string[] = []
+  const output = createInterface({ input: child.stdout })
+  const ask = async (id: number, method: string, params: object): Promise<void> => {
+    const answered = new Promise<void>((resolve) => {
+      output.on('line', (line) => {
+        if (line.includes(`"id":${id}`)) resolve()
+      })
+    })
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`)
+    await answered
+  }
+  output.on('line', (line) => lines.push(line))
+  const clientInfo = { name: 'test', version: '1.0.0' }
+  await ask(0, 'initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
+  await ask(1, 'tools/call', { name: 'loud', arguments: { message: 'Hi' } })
+  child.stdin.end()
+  const [code, signal] = (await closed) as [number | null, string | null]
+  return { lines, said: await said, end: [code, signal] }
+}
+
+const RESULT = { id: 1, result: { content: [{ type: 'text', text: 'Hello' }] } }
+
+test('the command keeps all that graphs write out of the protocol on standard output', async () => {
+  await using folder = await configFolder()
+  await folder.graphs('loud')
+  await folder.file('graph.mjs', LOUD.replace('DESCRIPTOR', '1').replace('CHILD', "'inherit'"))
+  const main = fileURLToPath(new URL('main.ts', import.meta.url))
+  const { lines, said, end } = await talk([main, await folder.file('g.yaml', YAML), '--stdio'])
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ id: 0 }, RESULT])
+  for (const line of ['loading', 'thinking hard', 'written', 'by descriptor', 'by a child']) {
+    expect(said.split('\n')).toContain(line)
+  }
+  expect(end).toEqual([0, null])
+})
+
+test('a program that serves a pipe keeps the writes of its process out of the protocol', async () => {
+  await using folder = await configFolder()
+  await folder.file(
+    'graph.mjs',
+    LOUD.replace('DESCRIPTOR', '2').replace('CHILD', "['ignore', 2, 2]"),
+  )
+  const { lines, said } = await talk([await folder.file('program.mjs', PROGRAM)])
+  const [first, ...others] = lines
+  expect(first).toBe('loading') // before the pipe was opened
+  expect(others.map((line) => JSON.parse(line))).toMatchObject([
+    { id: 0 },
+    RESULT,
+    { after: 'the pipe' },
+  ])
+  for (const line of ['thinking hard', 'written']) expect(said.split('\n')).toContain(line)
+})
+
+test('ends with its signal when the command on a pipe is told to stop', async () => {
   await using folder = await configFolder()
   await folder.graphs('loud')
   await folder.file('graph.mjs', LOUD)
   const main = fileURLToPath(new URL('main.ts', import.meta.url))
-  const args = ['--conditions=mcp-source', main, await folder.file('g.yaml', YAML), '--stdio']
-  const child = spawn(sourceNode, args)
-  const said = text(child.stderr)
+  const file = await folder.file('g.yaml', YAML)
+  const child = spawn(sourceNode, ['--conditions=mcp-source', main, file, '--stdio'])
+  const closed = once(child, 'close') // of the pipes, which a process that stays would keep open
+  child.stderr.resume()
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const ask = async (id: number, method: string, params: object): Promise<unknown> => {
-    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`)
-    const { value } = await answers.next()
-    return JSON.parse(String(value))
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 't', version: '1' },
   }
-  const clientInfo = { name: 'test', version: '1.0.0' }
-  const hello = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
-  await expect(ask(0, 'initialize', hello)).resolves.toMatchObject({ id: 0 })
-  const call = { name: 'loud', arguments: { message: 'Hi' } }
-  await expect(ask(1, 'tools/call', call)).resolves.toMatchObject({
-    id: 1,
-    result: { content: [{ type: 'text', text: 'Hello' }] },
-  })
-  child.stdin.end()
-  expect(await once(child, 'exit')).toEqual([0, null])
-  expect(await said).toMatch(/^loading$[^]*^thinking hard$/m)
+  child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params })}\n`)
+  await answers.next()
+  child.kill('SIGTERM')
+  await expect(closed).resolves.toEqual([0, null])
 })

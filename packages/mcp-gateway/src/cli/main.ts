@@ -1,10 +1,15 @@
 #!/usr/bin/env node
 import '../runtime-check.ts' // stays the first import
 import { Console } from 'node:console'
-import { runInProcess } from '@x/internal/command-line'
-import { runCommand } from './program.ts'
+import { needsOwnProcess, protocolOutput, runInOwnProcess } from './protocol-output.ts'
 
 // Standard output is for results, or the protocol: what graphs say to the console goes where logs go.
 globalThis.console = new Console({ stdout: process.stderr, stderr: process.stderr })
 
-await runInProcess(runCommand)
+if (needsOwnProcess(process.argv)) process.exitCode = await runInOwnProcess()
+else {
+  const stdout = protocolOutput()
+  const { runInProcess } = await import('@x/internal/command-line')
+  const { runCommand } = await import('./program.ts')
+  await runInProcess(runCommand, stdout)
+}

@@ -19,7 +19,11 @@ import { classifyRequest, encodeName, nameIn, type StatelessHttp } from './state
 export interface StdioOptions {
   /** @default process.stdin */
   readonly input?: Readable | undefined
-  /** Nothing else may be written to it. @default process.stdout */
+  /**
+   * Where messages are written.
+   *
+   * @default process.stdout: what others in this process write there goes to standard error until the pipe is closed
+   */
   readonly output?: Writable | undefined
 }
 
@@ -65,6 +69,8 @@ export class StdioPipe implements StdioConnection {
   readonly #options: StdioServing
   readonly #input: Readable
   readonly #output: Writable
+  readonly #write: Writable['write']
+  readonly #undoDiversion: (() => void) | undefined
   readonly #buffer = new ReadBuffer()
   /** Requests without an answer, and streams of changes, by their ids. */
   readonly #open = new Map<RequestId, AbortController>()
@@ -84,6 +90,8 @@ export class StdioPipe implements StdioConnection {
     this.#options = options
     this.#input = input
     this.#output = output
+    this.#write = output.write.bind(output)
+    this.#undoDiversion = output === process.stdout ? divertOthers() : undefined
     this.closed = new Promise((resolve) => (this.#onClosed = resolve))
     input
       .on('data', this.#read)
@@ -102,6 +110,7 @@ export class StdioPipe implements StdioConnection {
   async close(): Promise<void> {
     if (this.#isClosed) return this.closed
     this.#isClosed = true
+    this.#undoDiversion?.()
     this.#input.off('data', this.#read)
     if (this.#input.listenerCount('data') === 0) this.#input.pause()
     for (const request of this.#open.values()) request.abort(new Error('The pipe was closed'))
@@ -242,7 +251,7 @@ export class StdioPipe implements StdioConnection {
 
   #send(message: object): void {
     if (this.#isClosed) return
-    if (this.#output.write(`${JSON.stringify(message)}\n`)) return
+    if (this.#write(`${JSON.stringify(message)}\n`)) return
     this.#writable ??= new Promise((resolve) => {
       this.#onWritable = () => {
         this.#writable = undefined
@@ -250,6 +259,17 @@ export class StdioPipe implements StdioConnection {
       }
       this.#output.once('drain', this.#onWritable)
     })
+  }
+}
+
+/** Sends to standard error what others write to standard output. Returns its undo. */
+function divertOthers(): () => void {
+  const { stderr, stdout } = process
+  const own = Object.getOwnPropertyDescriptor(stdout, 'write')
+  stdout.write = stderr.write.bind(stderr)
+  return () => {
+    if (own) Object.defineProperty(stdout, 'write', own)
+    else Reflect.deleteProperty(stdout, 'write')
   }
 }
 

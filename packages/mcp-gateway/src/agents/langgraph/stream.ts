@@ -103,7 +103,7 @@ function interruptsOf(payload: unknown): readonly unknown[] | undefined {
  * `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a piece of the answer. Other events are
  * ignored.
  */
-export function customUpdate(event: unknown): AgentUpdate | undefined {
+function customUpdate(event: unknown): AgentUpdate | undefined {
   if (typeof event === 'string') return event === '' ? undefined : { type: 'status', text: event }
   if (!isRecord(event)) return undefined
   const { type, name, text } = event
