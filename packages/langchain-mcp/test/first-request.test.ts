@@ -1,12 +1,19 @@
 // The first request of a process that continues the thread of an agent that was killed.
+import { MemorySaver } from '@langchain/langgraph'
 import {
   startLegacyServer,
   startModernServer,
   type LegacyServer,
   type ModernServer,
 } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
-import { FileSessionInfoFactory, SessionInfoLangGraphStoreFactory } from '../src/index.ts'
+import { createAgent } from 'langchain'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { mcpToolsMiddleware } from '../src/middleware.ts'
+import {
+  createMcpTools,
+  FileSessionInfoFactory,
+  SessionInfoLangGraphStoreFactory,
+} from '../src/index.ts'
 import {
   isRpc,
   requestsIn,
@@ -14,6 +21,7 @@ import {
   type AgentWorld,
   type ToolsOptions,
 } from './agent-world.ts'
+import { ScriptedModel } from './scripted-model.ts'
 
 const places: readonly (readonly [where: string, options: (world: AgentWorld) => ToolsOptions])[] =
   [
@@ -102,4 +110,24 @@ describe.each(places)('with sessions and lists %s', (_where, optionsFor) => {
     expect(requestsIn(mark)).not.toContain('tools/list')
     expect(server.executions('counter_add')).toBe(1)
   })
+})
+
+test('is the call of an agent that lists its tools in its graph, whose store is known there', async () => {
+  await using server = await startModernServer()
+  const world = await startAgentWorld(server.url)
+  const checkpointer = new MemorySaver()
+  const say = async (content: string): Promise<string> => {
+    const mcp = createMcpTools({ servers: { shop: world.proxy.url }, session: 'thread' })
+    onTestFinished(() => mcp.close())
+    const model = new ScriptedModel()
+    const middleware = [mcpToolsMiddleware(mcp)]
+    const agent = createAgent({ model, middleware, checkpointer, store: world.store })
+    const input = { messages: [{ role: 'user', content }] }
+    const { messages } = await agent.invoke(input, { configurable: { thread_id: 't1' } })
+    return messages.at(-1)?.text ?? ''
+  }
+  expect(await say('call echo {"text":"a"}')).toBe('a')
+  const mark = world.proxy.mark()
+  expect(await say('call echo {"text":"b"}')).toBe('b')
+  expect(requestsIn(mark)[0]).toBe('tools/call')
 })
