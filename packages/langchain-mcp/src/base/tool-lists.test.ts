@@ -3,7 +3,8 @@ import { StoredLists } from './tool-lists.ts'
 import type { StoredList } from './tool-lists.ts'
 
 const tools = [{ name: 'pay' }]
-const found = (currentMs: number) => vi.fn(async (): Promise<StoredList> => ({ tools, currentMs }))
+const found = (currentMs: number) =>
+  vi.fn<() => Promise<StoredList>>(async () => ({ tools, currentMs }))
 
 describe('the lists of an earlier process', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
