@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../../errors.ts'
 import { systemClock, type Clock } from '../../internal/clock.ts'
@@ -32,7 +31,7 @@ import {
   threadKeeperOf,
 } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
-import { breakpointsOf, checkpointsOf, endingOf } from './ending.ts'
+import { endingOf } from './ending.ts'
 import { revived } from './fields.ts'
 import {
   areOpen,
@@ -44,7 +43,6 @@ import {
   threadStateFrom,
   waitsForAnswer,
 } from './interrupts.ts'
-import type { GraphInterrupt } from './interrupts.ts'
 import { argumentStateOf, messageStateOf } from './messages.ts'
 import {
   contextDefectOf,
@@ -55,6 +53,15 @@ import {
   takesMessages,
 } from './skills.ts'
 import { Arrivals, newEnd, readChunk, STREAM_MODES } from './stream.ts'
+import {
+  assertKnownNodes,
+  checkpointReaderOf,
+  guardAfterFreeze,
+  isAtBreakpointOf,
+  newBreakpoints,
+  openInterrupts,
+  threadStateOf,
+} from './thread.ts'
 
 export interface LangGraphSourceOptions extends ContextOptions {
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
@@ -351,39 +358,6 @@ async function* updatesOf(
   yield* endingOf({ ...kept, end, reader, output: definition.output })
 }
 
-/** If a process does not run for this time, the engine may give its runs to another process. */
-const FREEZE_MS = 2000
-/** In this time, a process that was frozen learns from the engine that it has lost its runs. */
-const WAKE_MS = 2000
-const BEAT_MS = 500
-
-/**
- * Holds up the next node of a run after its process was frozen, until the engine has had time to abort the run. Otherwise
- * the node would also run in the process that has the run now.
- */
-function guardAfterFreeze(signal: AbortSignal): Disposable & { readonly callbacks: object[] } {
-  let beatAt = performance.now()
-  let wokeAt = -Infinity
-  const beat = (): void => {
-    const now = performance.now()
-    if (now - beatAt > FREEZE_MS) wokeAt = now
-    beatAt = now
-  }
-  const timer = setInterval(beat, BEAT_MS).unref()
-  const handleChainStart = async (): Promise<void> => {
-    beat()
-    const leftMs = wokeAt + WAKE_MS - beatAt
-    if (leftMs > 0) await sleep(leftMs, undefined, { signal }).catch(() => {})
-    // LangGraph itself ends an aborted run. It would print an error that is thrown here.
-    if (signal.aborted) await new Promise(() => {})
-  }
-  return {
-    // LangChain calls this before each node, and waits for it.
-    callbacks: [{ handleChainStart, awaitHandlers: true }],
-    [Symbol.dispose]: () => clearInterval(timer),
-  }
-}
-
 /** Returns the input of a graph whose process died. With `null`, the graph continues from its last checkpoint. */
 async function inputAfterDeath(
   loaded: LoadedGraph,
@@ -396,87 +370,6 @@ async function inputAfterDeath(
   // The checkpoint has an answer when the node that asked has ended, or asks again. Until then, the node needs it again.
   const value = resumeOf(call.resume, open)
   return value === undefined ? null : commandOf(value)
-}
-
-/**
- * LangGraph drops nodes that a new version of the graph does not have, and returns the state so far as the result.
- *
- * @throws RunFailure `outcome_unknown` if such a node is next in a thread
- */
-async function assertKnownNodes(graph: RunnableGraph, thread: string): Promise<void> {
-  const tuple = await threadKeeperOf(graph)?.getTuple?.({ configurable: { thread_id: thread } })
-  const checkpoint = isRecord(tuple) ? tuple['checkpoint'] : undefined
-  const values = isRecord(checkpoint) ? checkpoint['channel_values'] : undefined
-  const { channels } = graph
-  if (!isRecord(values) || !channels) return
-  const { __pregel_tasks: sends } = values
-  const targets = Array.isArray(sends) ? sends.filter(isRecord) : []
-  const next = [...Object.keys(values), ...targets.map(({ node }) => `branch:to:${String(node)}`)]
-  const gone = next.find((key) => /^(?:branch:to|join):/.test(key) && !(key in channels))
-  if (gone === undefined) return
-  const node = gone.split(':').at(-1)
-  const text = `The graph has changed since the call began: the node "${node}", which is next, does not exist any more. Check what the call did before you call again.`
-  throw new RunFailure('outcome_unknown', text)
-}
-
-/** Returns the questions that are open in a thread. `undefined`: it has no checkpoint. */
-async function openInterrupts(
-  graph: RunnableGraph,
-  thread: string,
-): Promise<readonly GraphInterrupt[] | undefined> {
-  const state = await threadStateOf(graph, thread)
-  return state && openInterruptsOf(state, checkpointReaderOf(graph))
-}
-
-/** Returns the state of a thread with that of its subgraphs. `undefined`: it has no checkpoint. */
-async function threadStateOf(
-  graph: RunnableGraph,
-  thread: string,
-): Promise<Readonly<Record<string, unknown>> | undefined> {
-  if (!graph.checkpointer) return undefined
-  const config = { configurable: { thread_id: thread } }
-  const state = await graph.getState?.(config, { subgraphs: true })
-  const { configurable } = isRecord(state) && isRecord(state['config']) ? state['config'] : {}
-  const hasCheckpoint = isRecord(configurable) && configurable['checkpoint_id'] !== undefined
-  return isRecord(state) && hasCheckpoint ? state : undefined
-}
-
-function checkpointReaderOf(graph: RunnableGraph): (config: unknown) => Promise<unknown> {
-  const keeper = threadKeeperOf(graph)
-  return async (config) => keeper?.getTuple?.(config)
-}
-
-/**
- * Returns the breakpoints at which an earlier process may have stopped before it could ask. A graph that continues with
- * `null` passes the breakpoint at which it stands.
- */
-async function newBreakpoints(
-  graph: RunnableGraph,
-  { resume }: AgentCall,
-  thread: string,
-): Promise<readonly GraphInterrupt[]> {
-  const { after, before } = declaredBreakpoints(graph)
-  if (!after && before.size === 0) return []
-  const state = await threadStateOf(graph, thread)
-  if (state === undefined || isAtBreakpointOf(resume, state)) return []
-  const mayStand = after || before.has('*') || nextIn(state).some((name) => before.has(name))
-  return mayStand ? breakpointsOf(state) : []
-}
-
-/** Returns whether the call answers the breakpoint at which the thread has stopped. */
-function isAtBreakpointOf(
-  resume: AgentCall['resume'],
-  state: Readonly<Record<string, unknown>>,
-): boolean {
-  const answered = resume && threadStateFrom(resume.state)?.interrupts.at(-1)?.checkpoints
-  return answered !== undefined && answered.join() === checkpointsOf(state).join()
-}
-
-/** Names of the nodes that are next in a thread and its subgraphs. */
-function nextIn({ next, tasks }: Readonly<Record<string, unknown>>): readonly string[] {
-  const names = Array.isArray(next) ? next.filter((name) => typeof name === 'string') : []
-  const inner = Array.isArray(tasks) ? tasks.filter(isRecord) : []
-  return [...names, ...inner.flatMap(({ state }) => (isRecord(state) ? nextIn(state) : []))]
 }
 
 async function inputOf(
