@@ -6,6 +6,7 @@ export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
 export { assertOptions, shown } from './check.ts'
 export { longestTextFor, waysToMatch } from './expression-cost.ts'
+export { FailureStreak } from './failure-streak.ts'
 export { isObject, isRecord } from './is-record.ts'
 export {
   currentSchema,

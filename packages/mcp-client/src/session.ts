@@ -1,4 +1,4 @@
-import { abortReason, isRecord, untilAborted } from '@x/internal'
+import { abortReason, FailureStreak, isRecord, untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
 import {
   EmptyResultSchema,
@@ -36,7 +36,7 @@ import type { McpServerConfig } from './server-config.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
 import { SessionClient } from './session-client.ts'
 import type { SessionScope } from './session-scope.ts'
-import { FailureStreak, nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
+import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
 import type {
   DeclinedQuestion,
   SessionEvent,

@@ -1,5 +1,6 @@
 // No answer of a server may leave a client that fails for ever: after some failures in a row, the next call starts from
 // nothing. A server loses its sessions in every form, or changes its era and refuses the other one in every form.
+import { oddAnswers } from '@x/internal/testing'
 import {
   lossForms,
   seededRandom,
@@ -11,29 +12,9 @@ import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import { DurableFactory } from './session-stores.ts'
 
-const events = { 'content-type': 'text/event-stream' }
-const json = (value: object) => (id: unknown) => JSON.stringify({ jsonrpc: '2.0', id, ...value })
-
-/** Answers that no table names. */
-const others: Readonly<Record<string, CannedAnswer>> = {
-  '200-empty-stream': { status: 200, headers: events },
-  '200-primed-stream': { status: 200, headers: events, body: 'id: 1\ndata:\n\n' },
-  '200-html': { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>Hi</html>' },
-  '200-other-error': { status: 200, body: json({ error: { code: -32603, message: 'No' } }) },
-  '200-without-result': { status: 200, body: json({}) },
-  '204': { status: 204 },
-  '400-empty': { status: 400 },
-  '403': { status: 403 },
-  '404-text': { status: 404, body: '404 page not found' },
-  '405': { status: 405, headers: { allow: 'GET' } },
-  '406': { status: 406 },
-  '421': { status: 421, body: 'Misdirected Request' },
-  '500': { status: 500 },
-  '502-html': { status: 502, headers: { 'content-type': 'text/html' }, body: '<html>502</html>' },
-}
 const forms: readonly (readonly [string, CannedAnswer])[] = [
   ...Object.entries(lossForms),
-  ...Object.entries(others),
+  ...Object.entries(oddAnswers),
 ]
 
 interface Given extends AsyncDisposable {
@@ -142,7 +123,7 @@ test('keeps a session in which only a tool fails', async () => {
   const { client, server } = given
   await client.callTool('counter_add')
   const id = await client.getSessionId()
-  const form = others['200-other-error'] as CannedAnswer
+  const form = oddAnswers['200-other-error'] as CannedAnswer
   given.refuse(form, ({ toolName }) => toolName === 'echo')
   for (let n = 0; n < 7; n++) await client.callTool('echo', {}).catch(() => {})
   expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 2 })

@@ -295,7 +295,8 @@ describe('a stateless server that gets sessions during a call', () => {
     })
     await using client = await connectRaw(server, changing)
     for (let n = 0; n < 10; n++) await client.request('tools/call')
-    expect(server.count('POST server/discover')).toBe(41)
+    // Four for each call, and two for each test of the server after three failures.
+    expect(server.count('POST server/discover')).toBe(47)
     const notify = vi.spyOn(ModernProtocol.prototype, 'notify')
     await client.notify('notifications/cancelled', { requestId: 99 })
     expect(new Set(notify.mock.contexts).size).toBe(1)

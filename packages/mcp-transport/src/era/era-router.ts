@@ -1,4 +1,4 @@
-import { removeFrom, untilAborted } from '@x/internal'
+import { FailureStreak, removeFrom, untilAborted } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
 import { isRequest, isResponse, versionOf } from '../json-rpc.ts'
 import type {
@@ -58,6 +58,7 @@ export class EraRouter implements Router {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
   readonly legacy: LegacyProtocol
+  readonly streak: FailureStreak = new FailureStreak()
   readonly #options: EraRouterOptions
   /** Set while the server is a modern one. */
   #modern: ModernProtocol | undefined
@@ -68,6 +69,8 @@ export class EraRouter implements Router {
   #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
   #changing: Promise<void> | undefined
   #changeSignal: AbortController | undefined
+  #testing: Promise<void> | undefined
+  readonly #closing = new AbortController()
   /** Set by the first request of a client that speaks the stateless revision. */
   #passthrough: Passthrough | undefined
 
@@ -137,6 +140,7 @@ export class EraRouter implements Router {
     this.#negotiating = undefined
     negotiating?.controller.abort()
     this.#changeSignal?.abort()
+    this.#closing.abort()
     if (negotiating !== undefined) {
       const closed = this.http.closed('The transport was closed')
       this.#options.deliver(errorAnswer(negotiating.id, closed))
@@ -144,6 +148,25 @@ export class EraRouter implements Router {
     this.#passthrough?.close()
     for (const protocol of this.#protocols.splice(0)) protocol.close()
     await this.legacy.close()
+  }
+
+  test(): Promise<void> {
+    return (this.#testing ??= this.http
+      .asOwner(() => this.#test())
+      .finally(() => {
+        this.#testing = undefined
+      }))
+  }
+
+  async #test(): Promise<void> {
+    const { signal } = this.#closing
+    try {
+      const isProven = await (this.#modern ?? this.legacy).isProven(signal)
+      if (!isProven) await this.#changeEra(this.#modern, signal, true)
+      this.streak.end()
+    } catch {
+      // The next failure leads here again.
+    }
   }
 
   /**
@@ -375,6 +398,8 @@ export class EraRouter implements Router {
       recovery: onReplaced && {
         replace: () => this.#changeEra(protocol),
         sendAgain: (message, options) => this.sendAgain(message, options),
+        streak: this.streak,
+        test: () => this.test(),
       },
     })
     this.#modern = protocol

@@ -1,5 +1,6 @@
 import { removeFrom } from '@x/internal'
-import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
+import type { FailureStreak } from '@x/internal'
+import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { errorAnswer, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Timeouts } from '../transport-options.ts'
 import type { HttpClient, HttpRequest } from './http-client.ts'
@@ -12,6 +13,8 @@ export interface OpenCall {
   readonly session: { readonly id: string | undefined } | undefined
   /** Number of ticks without data. Increased by `OpenCalls`; incoming data sets it to 0. */
   quietTicks: number
+  /** Number of failures in a row before this call. Set by `OpenCalls`. */
+  failuresBefore: number
   /** False while the call waits for a user, and not for the server. */
   readonly isAwaited: boolean
   /** True if the server may have received the request. If it is false, `fail` ensures that nothing is ever sent. */
@@ -30,6 +33,14 @@ export interface CallRecovery<Call> {
   replace(call: Call): Promise<unknown>
   /** Sends a request to the server as it is now. It can be cancelled as soon as this method returns a promise. */
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<void>
+  /** Failures in a row. Calls that failed together count as one failure. */
+  readonly streak: FailureStreak
+  /**
+   * Tests the server with a cheap request, and starts from nothing if it fails: a server may refuse a forgotten session,
+   * or an era that it has lost, in a form that looks like any error. If it refuses that too, all stays as it is. Never
+   * rejects.
+   */
+  test(): Promise<void>
 }
 
 export interface OpenCallsOptions<Call> {
@@ -76,6 +87,8 @@ export class OpenCalls<Call extends OpenCall> {
   }
 
   add(call: Call): void {
+    const { recovery } = this.#options
+    if (recovery !== undefined) call.failuresBefore = recovery.streak.count
     this.#calls.push(call)
     if (this.#timer === undefined) this.#startTimer()
   }
@@ -102,7 +115,7 @@ export class OpenCalls<Call extends OpenCall> {
   settle(call: Call, answer: JsonRpcResponse): void {
     const { recovery } = this.#options
     const loss = recovery === undefined ? undefined : getSessionLoss(answer)
-    if (recovery === undefined || loss === undefined) this.#give(call, answer)
+    if (recovery === undefined || loss === undefined) this.#finish(call, answer)
     else if (this.#calls.includes(call)) void this.#recover(call, answer, { loss, recovery })
   }
 
@@ -122,6 +135,18 @@ export class OpenCalls<Call extends OpenCall> {
     this.failAll(why)
   }
 
+  /** Gives an answer. With `recovery`, tests the server first after three failures, so that the next call succeeds. */
+  #finish(call: Call, answer: JsonRpcResponse): void {
+    const { recovery } = this.#options
+    if (recovery !== undefined && this.#calls.includes(call)) {
+      const { streak } = recovery
+      if ('result' in answer) streak.end()
+      else if (isFailure(answer) && call.failuresBefore === streak.count) streak.add()
+      if (streak.isTooLong) return void recovery.test().then(() => this.#give(call, answer))
+    }
+    this.#give(call, answer)
+  }
+
   #give(call: Call, answer: JsonRpcResponse): void {
     if (this.remove(call)) this.#options.deliver(answer, call.request)
   }
@@ -135,15 +160,15 @@ export class OpenCalls<Call extends OpenCall> {
     try {
       await recovery.replace(call)
     } catch (error) {
-      if (loss.certain !== true) return this.#give(call, answer)
+      if (loss.certain !== true) return this.#finish(call, answer)
       // The call was refused before the handshake, so it was not executed.
       const failure = toTransportError(error)
       const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
       const refused = failure.with({ code, outcome: loss.outcome })
-      return this.#give(call, errorAnswer(call.request.id, refused))
+      return this.#finish(call, errorAnswer(call.request.id, refused))
     }
     const { request, options } = call
-    if (loss.certain !== true || sentAgain.has(request)) return this.#give(call, answer)
+    if (loss.certain !== true || sentAgain.has(request)) return this.#finish(call, answer)
     if (!this.remove(call)) return
     sentAgain.add(request)
     await recovery
@@ -226,6 +251,11 @@ function checkMs({ silentMs }: Timeouts): number {
 
 function isSilent({ quietTicks }: OpenCall): boolean {
   return quietTicks >= TICKS
+}
+
+/** Returns whether a request failed at the server or on the way to it, and not on this side. */
+function isFailure({ error: { data } }: JsonRpcError): boolean {
+  return !TransportError.is(data) || (data.code !== 'CLOSED' && data.code !== 'CONFIG')
 }
 
 /** Returns the `SESSION_LOST` error of an answer. It is certain if nothing was executed. */

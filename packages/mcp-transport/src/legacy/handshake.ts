@@ -23,6 +23,9 @@ export interface Opening
   readonly request: JsonRpcRequest
 }
 
+/** Limits and connection of a request that opens or tests a session. */
+type Asking = Pick<Opening, 'http' | 'timeouts' | 'deliver' | 'signal' | 'limitMs'>
+
 /** Id of a stored session, and the version that was negotiated in it, if that is known. */
 export interface StoredId {
   readonly sessionId: string
@@ -188,11 +191,28 @@ export async function pingSession(
   }
 }
 
+/**
+ * Returns whether the server answers a `ping` in a session with a result. A server that fails at every request does
+ * not, in whatever form.
+ *
+ * @throws TransportError `UNREACHABLE` if it cannot be asked
+ */
+export async function provesSession(
+  asking: Asking,
+  { id, protocolVersion }: LegacySession,
+): Promise<boolean> {
+  const answer = await askIn({ ...asking, limitMs: PING_MS }, id, protocolVersion)('ping')
+  if (answer === 'other-version' || answer.kind === 'refused') return false
+  if (answer.kind === 'answered') return 'result' in answer.answer
+  if (answer.error.code === 'UNREACHABLE') throw answer.error
+  return false
+}
+
 /** Returns a function that sends a request without parameters in a stored session. */
 function askIn(
-  opening: Opening,
-  id: string,
-  protocolVersion: string,
+  opening: Asking,
+  id: string | undefined,
+  protocolVersion: string | undefined,
 ): (method: string) => Promise<Reply | { readonly kind: 'refused' } | 'other-version'> {
   const session = new LegacySession({ id, epoch: 0, protocolVersion, isResumed: true })
   const { postHeaders: headers, ids } = session
@@ -220,7 +240,7 @@ function isUnknownMethod(answer: JsonRpcResponse): boolean {
  * @param read Called synchronously with the reply
  */
 function post<T>(
-  opening: Opening,
+  opening: Asking,
   sent: {
     readonly message: JsonRpcRequest
     readonly sessionId: string | undefined

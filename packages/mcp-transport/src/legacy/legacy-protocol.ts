@@ -1,6 +1,7 @@
 import { untilAborted } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
 import { OpenCalls } from '../http/open-calls.ts'
+import type { CallRecovery } from '../http/open-calls.ts'
 import { isRequest, isResponse, repairedAnswer } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
@@ -14,6 +15,7 @@ import { modernEvidence, shortSessionId } from '../session-record.ts'
 import { refusedSessionError, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
 import { asksForMessages, listen, mayBeAsked, mayHearUnasked } from './event-stream.ts'
+import { provesSession } from './handshake.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
@@ -33,7 +35,7 @@ const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as c
 const CANCEL_MS = 1000
 
 /** Routes messages to the server as it is now, with or without sessions. */
-export interface Router {
+export interface Router extends Pick<CallRecovery<unknown>, 'streak' | 'test'> {
   /**
    * Called if the server no longer has sessions: changes to the stateless revision.
    *
@@ -106,6 +108,8 @@ export class LegacyProtocol {
         ? {
             replace: ({ session }) => this.replacementOf(session),
             sendAgain: (request, sent) => router.sendAgain(request, sent),
+            streak: router.streak,
+            test: () => router.test(),
           }
         : undefined,
     })
@@ -336,6 +340,18 @@ export class LegacyProtocol {
     this.#session = session
     await this.#listenIfNeeded(session)
     return outcome
+  }
+
+  /**
+   * Returns whether the server answers a `ping` in the current session with a result.
+   *
+   * @throws TransportError `UNREACHABLE` if it cannot be asked
+   */
+  async isProven(signal: AbortSignal): Promise<boolean> {
+    const session = this.#session
+    if (session === undefined || session.lost !== undefined) return false
+    const { http, timeouts, deliver } = this.options
+    return provesSession({ http, timeouts, deliver, signal, limitMs: undefined }, session)
   }
 
   /** Another session, or a server without sessions, has taken the place of this session. */

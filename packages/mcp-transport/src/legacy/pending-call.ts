@@ -31,6 +31,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   readonly session: LegacySession
   readonly options: CallOptions
   quietTicks = 0
+  failuresBefore = 0
   readonly #protocol: LegacyProtocol
   readonly #cursor: StreamCursor
   /** A connection emits in the async context of the request that opened it, possibly of another call. */

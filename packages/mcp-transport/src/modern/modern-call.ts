@@ -28,6 +28,7 @@ export class ModernCall implements OpenCall {
   readonly options: CallOptions
   readonly session = undefined
   quietTicks = 0
+  failuresBefore = 0
   readonly #protocol: ModernProtocol
   /** Undefined between two rounds, while the call waits for the user. */
   #exchange: Exchange | undefined

@@ -29,6 +29,9 @@ import type { ClientIdentity, ModernPostOptions, PostOutcome } from './modern-po
 import { Subscriptions } from './subscriptions.ts'
 import { ToolCatalog } from './tools.ts'
 
+/** Time limit for the answer that shows that a server is still a modern one. */
+const PROVE_MS = 2000
+
 const TASK_METHODS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
 
 export interface ModernProtocolOptions extends Omit<LegacyProtocolOptions, 'onReplaced'> {
@@ -256,6 +259,24 @@ export class ModernProtocol {
       cause,
     })
     return { kind: 'failed', error, headers }
+  }
+
+  /**
+   * Returns whether the server still offers this revision. A server that fails at every request does not, in whatever
+   * form.
+   *
+   * @throws TransportError `UNREACHABLE` if it cannot be asked
+   */
+  async isProven(signal: AbortSignal): Promise<boolean> {
+    const outcome = await this.ask('server/discover', {}, { signal, limitMs: PROVE_MS })
+    discardAssignedSession(this.http, outcome.headers)
+    if (outcome.kind !== 'answered') {
+      if (outcome.error.code === 'UNREACHABLE') throw outcome.error
+      return false
+    }
+    const { answer } = outcome
+    if (!('result' in answer) || !isDiscoverResult(answer.result)) return false
+    return answer.result.supportedVersions.includes(this.#identity.protocolVersion)
   }
 
   /** Asks the server, because an error about a session may come from a tool. In doubt, returns true. */
