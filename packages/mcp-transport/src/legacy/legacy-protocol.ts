@@ -302,6 +302,11 @@ export class LegacyProtocol {
       oldSessionId: old.id && shortSessionId(old.id),
       newSessionId: session.id && shortSessionId(session.id),
     })
+    await this.#repeatSettings(session)
+    return session
+  }
+
+  async #repeatSettings(session: LegacySession): Promise<void> {
     const settings = [...(this.#settings?.values() ?? [])]
     await Promise.all(
       settings.map((message) => {
@@ -309,7 +314,6 @@ export class LegacyProtocol {
         return new PendingCall(this, { request: own, session, options: {} }).start()
       }),
     )
-    return session
   }
 
   /**
@@ -425,6 +429,7 @@ export class LegacyProtocol {
     const options = { signal, limitMs, isReplacement: false, isFresh }
     const outcome = await this.#repeatHandshake(request, options)
     if (outcome.kind === 'failed') return outcome.answer
+    if (isFresh === true) await this.#repeatSettings(outcome.session)
     return { jsonrpc: '2.0', id: request.id, result: outcome.result }
   }
 
