@@ -23,6 +23,8 @@ const asks = {
 /** A stateless server. It works as long as told, at each request of a call, and then asks or answers. */
 class WorkingSource implements McpToolSource {
   readonly timeoutMs: number | undefined
+  /** With it, the server reports progress once a second. */
+  timeout: McpToolSource['timeout']
   readonly requests: ToolCallOptions[] = []
   readonly #work: readonly { readonly ms: number; readonly end: 'asks' | 'answers' }[]
 
@@ -46,8 +48,11 @@ class WorkingSource implements McpToolSource {
   startTool(_name: string, _args = {}, options: ToolCallOptions = {}): Promise<StartedCall> {
     const { ms, end } = this.#work[this.requests.length] ?? { ms: 0, end: 'answers' }
     this.requests.push(options)
-    const { signal } = options
+    const { signal, onProgress } = options
     return new Promise((resolve, reject) => {
+      for (let at = 1000; at < ms && this.timeout !== undefined; at += 1000) {
+        setTimeout(() => onProgress?.({ progress: at }), at)
+      }
       signal?.addEventListener('abort', () => reject(signal.reason as Error))
       setTimeout(() => resolve({ result: end === 'asks' ? asks : { content: [] } }), ms)
     })
@@ -126,6 +131,55 @@ describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) =>
     },
   )
 })
+
+describe.each(['the tool', 'the client'] as const)(
+  'the limit of %s with resetOnProgress',
+  (whose) => {
+    const limit = 2000
+    const maxMs = 10_000
+    const extended = (work: ConstructorParameters<typeof WorkingSource>[0]) => {
+      const source = new WorkingSource(work, whose === 'the client' ? limit : undefined)
+      source.timeout = { resetOnProgress: true, maxMs }
+      return { source, timeoutMs: whose === 'the client' ? undefined : limit }
+    }
+
+    test('lets a call continue while the server reports progress', async () => {
+      const { source, timeoutMs } = extended([{ ms: 6000, end: 'answers' }])
+      const graph = await graphOf(source, timeoutMs)
+      stopClock('performance')
+      const { turn, ms } = await timed(graph.start())
+      expect(turn.answers['call-0']).toMatchObject({ status: 'success' })
+      expect(ms).toBeGreaterThanOrEqual(6000)
+    })
+
+    test('ends a call at maxMs, whatever the server reports', async () => {
+      const { source, timeoutMs } = extended([{ ms: 60_000, end: 'answers' }])
+      const graph = await graphOf(source, timeoutMs)
+      stopClock('performance')
+      const { turn, ms } = await timed(graph.start())
+      expect(turn.answers['call-0']?.text).toContain('No answer came in time')
+      expect(ms).toBeGreaterThanOrEqual(maxMs)
+      expect(ms).toBeLessThan(maxMs + limit)
+    })
+
+    test.each([
+      ['goes on after the answer of a person', 3000, 'success'],
+      ['counts the time before a question for maxMs', 60_000, 'error'],
+    ] as const)('%s', async (_name, ms, status) => {
+      const { source, timeoutMs } = extended([
+        { ms: 6000, end: 'asks' },
+        { ms, end: 'answers' },
+      ])
+      const graph = await graphOf(source, timeoutMs)
+      stopClock('performance')
+      const asked = await timed(graph.start())
+      await vi.advanceTimersByTimeAsync(100_000)
+      const answered = await timed(graph.resume(answerTo(asked.turn)))
+      expect(answered.turn.answers['call-0']).toMatchObject({ status })
+      expect(asked.ms + answered.ms).toBeLessThan(maxMs + limit)
+    })
+  },
+)
 
 describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => {
   test.each(['the tool', 'the client'] as const)(

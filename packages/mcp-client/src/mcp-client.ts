@@ -25,7 +25,7 @@ import { BoundedMap } from '@x/internal'
 import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
-import type { CallOptions, CallToolOptions, McpClientOptions } from './options.ts'
+import type { CallOptions, CallToolOptions, McpClientOptions, TimeoutExtension } from './options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import { ClientEvents } from './events.ts'
 import type { McpClientEvents } from './events.ts'
@@ -157,6 +157,11 @@ export class McpClient implements AsyncDisposable {
   /** Limit of one operation without `timeoutMs` of its own, in milliseconds. */
   get timeoutMs(): number {
     return this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS
+  }
+
+  /** Extension of that limit by progress, for calls without `timeout` of their own. */
+  get timeout(): TimeoutExtension | undefined {
+    return this.#options.timeout
   }
 
   /**

@@ -1,7 +1,14 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import type { ToolAnnotations } from '@modelcontextprotocol/sdk/types.js'
 import { check, type Checks } from '@x/internal'
-import type { CallOptions, CallToolOptions, LeftOutTool, McpTask, ServerLog } from '@x/mcp-client'
+import type {
+  CallOptions,
+  CallToolOptions,
+  LeftOutTool,
+  McpTask,
+  ServerLog,
+  TimeoutExtension,
+} from '@x/mcp-client'
 
 /** The server of a tool. At least one of `slug` and `name` identifies it. */
 export interface McpServerLabel {
@@ -92,7 +99,14 @@ export interface ToolCallOptions
     RequestOptions,
     Pick<
       CallToolOptions,
-      'caller' | 'idempotencyKey' | 'inputRequired' | 'meta' | 'onProgress' | 'resume' | 'sentAt'
+      | 'caller'
+      | 'idempotencyKey'
+      | 'inputRequired'
+      | 'meta'
+      | 'onProgress'
+      | 'resume'
+      | 'sentAt'
+      | 'timeout'
     > {
   /** Headers of this call. They replace headers of the server's config. */
   readonly headers?: Readonly<Record<string, string>> | undefined
@@ -115,6 +129,8 @@ export type StartedCall =
 export interface McpToolSource {
   /** Limit of one call without `timeoutMs`, in milliseconds. Time that a person takes does not count. @default 600_000 */
   readonly timeoutMs?: number | undefined
+  /** Lets progress of a call restart its limit. @default progress changes no limit */
+  readonly timeout?: TimeoutExtension | undefined
   /** Returns every tool of the server, from all pages. */
   listTools(options?: ListToolsOptions): Promise<readonly ToolDefinition[]>
   callTool(

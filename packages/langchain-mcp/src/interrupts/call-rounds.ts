@@ -7,6 +7,7 @@ import type {
   InputResume,
   Progress,
   TaskReference,
+  TimeoutExtension,
 } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import { randomUUID } from 'node:crypto'
@@ -289,9 +290,22 @@ export class CallRounds {
   /** Each request gets what is left of the limit of the call. */
   #optionsWith(own: ToolCallOptions): ToolCallOptions {
     const inputRequired = this.#answering === 'client' ? 'answer' : 'surface'
-    const limitMs = this.#call.options.timeoutMs
+    const { options } = this.#call
+    const { timeoutMs: limitMs } = options
+    const extension = this.#extension
+    if (extension !== undefined) {
+      const timeout = { ...extension, maxMs: Math.max(extension.maxMs - this.#usedMs, 1) }
+      const timeoutMs = limitMs && Math.min(limitMs, timeout.maxMs)
+      return { ...options, inputRequired, timeoutMs, timeout, ...own }
+    }
     const timeoutMs = limitMs && Math.max(limitMs - this.#usedMs, 1)
-    return { ...this.#call.options, inputRequired, timeoutMs, ...own }
+    return { ...options, inputRequired, timeoutMs, ...own }
+  }
+
+  /** Set if progress restarts the limit. Then each request restarts it, too. */
+  get #extension(): TimeoutExtension | undefined {
+    const { timeout } = this.#call.source
+    return timeout?.resetOnProgress === true ? timeout : undefined
   }
 
   /** Counts the time of a request. */
@@ -333,9 +347,11 @@ export class CallRounds {
     const { source, options } = this.#call
     const { caller, config, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
     const humanMs = this.#shared.humanTimeoutMs
-    const limits = { workMs: timeoutMs, usedMs: this.#usedMs, humanMs }
+    const maxMs = this.#extension?.maxMs
+    const limits = { workMs: timeoutMs, maxMs, usedMs: this.#usedMs, humanMs }
     const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
-      const onLive = onProgress && ((progress: Progress) => live.onProgress?.(progress))
+      const asksForProgress = onProgress !== undefined || maxMs !== undefined
+      const onLive = asksForProgress ? (progress: Progress) => live.progressed(progress) : undefined
       const limitless = { ...own, signal, timeoutMs: NO_LIMIT_MS, onProgress: onLive }
       return this.#request(limitless, true)
     })

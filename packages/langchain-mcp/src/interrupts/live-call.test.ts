@@ -16,7 +16,7 @@ function callOf(
     }),
 ): LiveCall {
   const caller = new ToolCaller({ server: { slug: 'shop' }, toolName: 'ask' }, {})
-  return new LiveCall(caller, { usedMs: 0, ...limits }, send)
+  return new LiveCall(caller, { usedMs: 0, maxMs: undefined, ...limits }, send)
 }
 
 test('stops the time limit of the call while a person is asked', async () => {

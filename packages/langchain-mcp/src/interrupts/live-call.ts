@@ -57,9 +57,11 @@ export type LiveCallEvent =
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, InputRequest>> }
 
 interface LiveCallLimits {
-  /** Time limit of the server for the whole call, in milliseconds. The clock stops while a person is asked. */
+  /** Time limit of the server, in milliseconds. The clock stops while a person is asked. */
   readonly workMs: number
-  /** Part of `workMs` that earlier requests of the call have used. */
+  /** Limit for the whole call if progress and new requests restart `workMs`. Undefined if they do not. */
+  readonly maxMs: number | undefined
+  /** Time of the server that earlier requests of the call have used, in milliseconds. */
   readonly usedMs: number
   /** Time limit of a person for one question, in milliseconds. */
   readonly humanMs: number
@@ -84,7 +86,10 @@ export class LiveCall {
   readonly #ended: Promise<LiveCallEvent>
   #asked = 0
   #isOpen = true
-  #workLeftMs: number
+  /** Time of the server until the clock was started last. */
+  #usedMs: number
+  /** The call ends when the server has used so much time. */
+  #endsAtMs = 0
   #workingSince = 0
   #timer: NodeJS.Timeout | undefined
   #wake: (() => void) | undefined
@@ -96,7 +101,8 @@ export class LiveCall {
   ) {
     this.caller = caller
     this.#limits = limits
-    this.#workLeftMs = limits.workMs - limits.usedMs
+    this.#usedMs = limits.usedMs
+    this.#restartLimit()
     this.#work()
     this.#ended = send(this.#aborting.signal)
       .then(
@@ -110,11 +116,23 @@ export class LiveCall {
     return this.#isOpen
   }
 
-  /** Part of `workMs` that this and earlier requests of the call have used. */
+  /** Time of the server that this and earlier requests of the call have used. */
   get usedMs(): number {
-    const isWorking = this.#isOpen && this.#questions.size === 0
-    const sinceMs = isWorking ? performance.now() - this.#workingSince : 0
-    return this.#limits.workMs - this.#workLeftMs + sinceMs
+    return this.#isWorking ? this.#usedMs + performance.now() - this.#workingSince : this.#usedMs
+  }
+
+  get #isWorking(): boolean {
+    return this.#isOpen && this.#questions.size === 0
+  }
+
+  /** The server has reported progress. */
+  progressed(progress: Progress): void {
+    if (this.#limits.maxMs !== undefined && this.#isWorking) {
+      this.#stopWork()
+      this.#restartLimit()
+      this.#work()
+    }
+    this.onProgress?.(progress)
   }
 
   /** Resolves when the call ends or asks. `signal` aborts the call, but only during this wait. */
@@ -176,21 +194,27 @@ export class LiveCall {
     )
   }
 
+  #restartLimit(): void {
+    const { workMs, maxMs } = this.#limits
+    this.#endsAtMs = maxMs === undefined ? workMs : Math.min(this.#usedMs + workMs, maxMs)
+  }
+
   /** Starts the clock of the server. */
   #work(): void {
     clearTimeout(this.#timer)
     this.#workingSince = performance.now()
-    this.#timer = setTimeout(() => this.#timeOut(), Math.max(this.#workLeftMs, 1))
+    this.#timer = setTimeout(() => this.#timeOut(), Math.max(this.#endsAtMs - this.#usedMs, 1))
   }
 
   #stopWork(): void {
-    this.#workLeftMs -= performance.now() - this.#workingSince
+    this.#usedMs += performance.now() - this.#workingSince
   }
 
   #timeOut(): void {
     const { origin } = this.caller
     const server = serverTitle(origin.server)
-    const message = `MCP server "${server}" gave no answer within ${this.#limits.workMs} ms`
+    const ms = Math.round(this.#endsAtMs)
+    const message = `MCP server "${server}" gave no answer within ${ms} ms`
     const about = { server, tool: origin.toolName, outcome: 'unknown' } as const
     this.abort(new McpClientError('TIMEOUT', message, about))
   }
