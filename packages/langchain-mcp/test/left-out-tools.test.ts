@@ -105,13 +105,43 @@ test.each(['shared', 'run', 'thread'] as const)(
   },
 )
 
-test('a tool that the transport left out is in status()', async () => {
-  await using server = await startListing(invalidHeader, startModernServer)
-  const warnings = watchWarnings()
-  await using mcp = createMcpTools({ servers: { shop: server.url } })
-  await mcp.listTools()
-  expect(mcp.status()).toMatchObject([{ state: 'partial', quarantined: [{ toolName: 'bad' }] }])
-  expect(warnings()).toContainEqual(expect.stringMatching(/"bad" of MCP server "shop" is left out/))
+describe('a tool that the transport left out', () => {
+  const warning = expect.stringMatching(/"bad" of MCP server ".*" is left out: .*x-mcp-header/)
+
+  test('is in status(), and named once in the default log of createMcpTools()', async () => {
+    await using server = await startListing(invalidHeader, startModernServer)
+    const warnings = watchWarnings()
+    await using mcp = createMcpTools({ servers: { shop: server.url } })
+    await mcp.listTools()
+    await mcp.listTools()
+    expect(mcp.status()).toMatchObject([{ state: 'partial', quarantined: [{ toolName: 'bad' }] }])
+    expect(warnings()).toEqual([warning])
+  })
+
+  test('is named once in the default log of loadMcpTools()', async () => {
+    await using server = await startListing(invalidHeader, startModernServer)
+    const warnings = watchWarnings()
+    await using client = new McpClient(server.url)
+    expect(await loadMcpTools(client)).toHaveLength(1)
+    expect(warnings()).toEqual([warning])
+  })
+
+  test('is not reported if `allow` does not name it', async () => {
+    await using server = await startListing(invalidHeader, startModernServer)
+    const warnings = watchWarnings()
+    await using mcp = createMcpTools({ servers: { shop: server.url }, allow: ['good'] })
+    await mcp.listTools()
+    expect(warnings()).toEqual([])
+  })
+
+  test('is named once by a client without tools of LangChain', async () => {
+    await using server = await startListing(invalidHeader, startModernServer)
+    const warnings = watchWarnings()
+    await using client = new McpClient(server.url)
+    await client.listTools()
+    await client.listTools()
+    expect(warnings()).toEqual([expect.stringMatching(/"bad" is left out: .*x-mcp-header/)])
+  })
 })
 
 test('a tool that `allow` does not name is not reported', async () => {

@@ -589,7 +589,11 @@ export class Session {
     const client = new SessionClient(clientInfo, {
       capabilities: toCapabilities(handlers, capabilities),
     })
-    client.onerror = (error) => this.log('warning', error.message, error)
+    client.onerror = (error) => {
+      // `listTools()` finds the tool in the list, and reports it once.
+      if (TransportError.is(error) && error.code === 'TOOL_LEFT_OUT') return
+      this.log('warning', error.message, error)
+    }
     installHandlers(client, handlers, this)
     forwardNotifications(client, this)
     return client

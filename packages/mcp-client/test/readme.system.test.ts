@@ -44,6 +44,7 @@ test('the README, or the page about tasks, says for every error code what to do'
     TASK_REFERENCE: true,
     TASK_UNKNOWN: true,
     TIMEOUT: true,
+    TOOL_LEFT_OUT: true,
     UNAUTHORIZED: true,
     UNEXPECTED_RESPONSE: true,
     UNREACHABLE: true,

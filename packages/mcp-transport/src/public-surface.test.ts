@@ -40,8 +40,9 @@ test('has exactly these error codes', () => {
     TIMEOUT: true,
     CONFIG: true,
     RECORD_UNUSABLE: true,
+    TOOL_LEFT_OUT: true,
   }
-  expect(Object.keys(codes)).toHaveLength(11)
+  expect(Object.keys(codes)).toHaveLength(12)
 })
 
 test('has a public brand for errors, which other copies of the package check', () => {

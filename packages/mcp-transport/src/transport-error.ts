@@ -13,6 +13,7 @@ export type TransportErrorCode =
   | 'TIMEOUT' // a deadline of the transport passed
   | 'CONFIG' // headers or the message are invalid: nothing was sent
   | 'RECORD_UNUSABLE' // a stored session record was ignored
+  | 'TOOL_LEFT_OUT' // a list has a tool that cannot be used, and was passed on without it
 
 /**
  * Execution state of a request on the server.
@@ -33,6 +34,7 @@ const OUTCOMES: Readonly<Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, Req
   TIMEOUT: 'unknown',
   CONFIG: 'not-executed',
   RECORD_UNUSABLE: 'not-executed',
+  TOOL_LEFT_OUT: 'not-executed',
 }
 
 /**

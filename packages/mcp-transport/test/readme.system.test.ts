@@ -52,6 +52,7 @@ test('names every error code in the README', async () => {
     'TIMEOUT',
     'CONFIG',
     'RECORD_UNUSABLE',
+    'TOOL_LEFT_OUT',
   ]
   for (const code of codes) expect(text).toContain(`| \`${code}\``)
 })

@@ -79,7 +79,7 @@ export class ToolCatalog {
       if (this.#leftOut.has(name)) continue
       this.#leftOut.add(name)
       const message = `The tool ${JSON.stringify(name)} of ${url} is left out: ${reason}`
-      report(http.error('UNEXPECTED_RESPONSE', message))
+      report(http.error('TOOL_LEFT_OUT', message))
     }
     const { _meta: meta } = result
     const note = leftOut.length > 0 && {
