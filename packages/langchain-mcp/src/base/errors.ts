@@ -9,7 +9,7 @@ export type McpToolErrorCode =
   | 'TIMEOUT' // no answer in time: it may have been executed
   | 'UNREACHABLE' // no connection: not executed
   | 'UNAUTHORIZED' // the server refused the credentials
-  | 'INVALID_OUTPUT' // executed, but the structured result does not fit the tool's own schema. A readable result is shown with a note instead
+  | 'INVALID_OUTPUT' // executed, but the structured result does not fit the tool's own schema. Only with `onToolError: 'throw'` if the result can be read: else it is shown with a note
   | 'HTTP_ERROR' // an HTTP response that is not MCP
   | 'CONFIG' // the server or an option is not set up correctly
   | 'NO_RUN' // called outside runInSessionScope(), with `session: 'run'`: not executed

@@ -39,7 +39,8 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    * Handling of failures:
    * - `'message'`: a `ToolMessage` with `status: 'error'`, which tells the model what happened and what to do.
    * - `'throw'`: an `McpToolError`, which ends the run of `createAgent()`. In a graph with your own `ToolNode`,
-   *   set its `handleToolErrors: false`.
+   *   set its `handleToolErrors: false`. Also for a result that breaks its schema, which is the `artifact` of the error;
+   *   otherwise the model reads such a result, with a note, and the function is not called.
    * - a function returns the text of the message, or throws. The `ToolNode` and middleware handle the thrown error.
    *
    * Mistakes of the developer (`CONFIG`, `NO_RUN`, `CLOSED`, `INVALID_STATIC_ARGUMENT`) always end the run,

@@ -97,3 +97,32 @@ test('a result that does not fit its own schema is shown, with a note', async ()
     artifact: [{ type: 'mcp_structured_content', data: { total: 'two' } }, { type: 'mcp_content' }],
   })
 })
+
+test.each([
+  ['INVALID_OUTPUT', 'INVALID_OUTPUT'],
+  ['UNEXPECTED_RESPONSE', 'HTTP_ERROR'],
+] as const)(
+  "with onToolError: 'throw', a result that does not fit (%s) is the artifact of an error %s",
+  async (cause, code) => {
+    const result = textResult('2', { structuredContent: { total: 'two' } })
+    const about = { server: 'shop', outcome: 'executed', result } as const
+    const source = new AnsweringSource(new McpClientError(cause, 'total is text', about))
+    const tool = toolOver(source, {}, { onToolError: 'throw' })
+    await expect(tool.invoke(toolCall({ item: 'x' }))).rejects.toMatchObject({
+      code,
+      outcome: 'executed',
+      artifact: result,
+    })
+  },
+)
+
+test('a function as onToolError is not asked about a result that can be read', async () => {
+  const result = textResult('2', { structuredContent: { total: 'two' } })
+  const about = { server: 'shop', outcome: 'executed', result } as const
+  const source = new AnsweringSource(new McpClientError('INVALID_OUTPUT', 'total is text', about))
+  const tool = toolOver(source, {}, { onToolError: () => 'Ask somebody else' })
+  expect(await tool.invoke(toolCall({ item: 'x' }))).toMatchObject({
+    status: 'success',
+    content: '2\n[total is text]',
+  })
+})

@@ -125,7 +125,8 @@ export class ToolCall {
     } catch (error) {
       const failure = toolErrorFrom(error, origin)
       const result = failure && executedResult(failure)
-      if (result === undefined) throw error
+      // Whoever wants every failure thrown reads the result in the artifact of the error.
+      if (result === undefined || toolOptions.onToolError === 'throw') throw error
       const { message } = failure?.cause instanceof Error ? failure.cause : (failure ?? {})
       this.#problem = message
       return result
