@@ -125,7 +125,7 @@ export class ToolCall {
     } catch (error) {
       const failure = toolErrorFrom(error, origin)
       const result = failure && executedResult(failure)
-      // Whoever wants every failure thrown reads the result in the artifact of the error.
+      // The artifact of the thrown error has the result.
       if (result === undefined || toolOptions.onToolError === 'throw') throw error
       const { message } = failure?.cause instanceof Error ? failure.cause : (failure ?? {})
       this.#problem = message

@@ -1,8 +1,14 @@
 import { lookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
-import { check, readAtMost, untilAborted, type Check, type Checks } from '@x/internal'
-import ipaddr from 'ipaddr.js'
+import {
+  check,
+  isPublicAddress,
+  readAtMost,
+  untilAborted,
+  type Check,
+  type Checks,
+} from '@x/internal'
 import type { Agent, Dispatcher, request as SendRequest } from 'undici'
 import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
 
@@ -46,11 +52,6 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /** Advice for operators, which is part of errors. */
 const UNTRUSTED = ' (its origin is not in trustedOrigins)'
-
-/** Addresses at which a cloud serves its own machines, although they are in a public range. */
-const CLOUD_SERVICES = new Set(['168.63.129.16'])
-
-const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
 /**
  * Creates a `fetch` for URLs that others chose: agent cards, files, documents of clients. It connects to public
@@ -186,18 +187,6 @@ async function addressesFor(url: URL, rules: Rules): Promise<readonly ResolvedAd
     throw refused(`an address that is not public${UNTRUSTED}`)
   }
   return addresses
-}
-
-/**
- * Returns whether an address is on the public internet. IPv4 inside IPv6, addresses with a zone and other text are not.
- *
- * @param address in its canonical spelling
- */
-export function isPublicAddress(address: string): boolean {
-  if (isIP(address) === 0 || address.includes('%') || CLOUD_SERVICES.has(address)) return false
-  const parsed = ipaddr.parse(address)
-  if (parsed.range() !== 'unicast') return false
-  return parsed.kind() === 'ipv4' || parsed.match(GLOBAL_UNICAST)
 }
 
 async function systemResolve(hostname: string): Promise<readonly ResolvedAddress[]> {

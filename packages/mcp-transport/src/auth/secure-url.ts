@@ -1,5 +1,5 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
-import { isLoopback } from '@x/internal'
+import { isLoopback, isPublicAddress } from '@x/internal'
 import { AuthError } from './auth-provider.ts'
 
 /**
@@ -35,33 +35,11 @@ const REACH: Record<Network, readonly Network[]> = {
   public: ['public'],
 }
 
-/** Special purpose addresses that are not global (IANA registries of RFC 6890). */
-const PRIVATE_IPV4 = listOf('ipv4', [
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.0.2.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['198.51.100.0', 24],
-  ['203.0.113.0', 24],
-  ['224.0.0.0', 3],
-])
-/** Addresses of the services that clouds give to their own machines. */
-const CLOUD_SERVICES = new Set(['168.63.129.16'])
-const PRIVATE_IPV6 = listOf('ipv6', [
-  ['fc00::', 7],
-  ['fe80::', 9],
-  ['2001:db8::', 32],
-])
-const GLOBAL_IPV6 = listOf('ipv6', [['2000::', 3]])
-/** IPv6 addresses that hold an IPv4 address: 6to4 and Teredo. */
-const EMBEDDING_IPV6 = listOf('ipv6', [
-  ['2001::', 32],
-  ['2002::', 16],
-])
+/** Addresses of private networks (RFC 4193, RFC 4291) and of documentation. All others that are not public may be anything. */
+const PRIVATE_IPV6 = new BlockList()
+PRIVATE_IPV6.addSubnet('fc00::', 7, 'ipv6')
+PRIVATE_IPV6.addSubnet('fe80::', 9, 'ipv6')
+PRIVATE_IPV6.addSubnet('2001:db8::', 32, 'ipv6')
 
 /** Suffixes of names that mean something else in each network (RFC 6762, RFC 8375, ICANN for `internal`). */
 const PRIVATE_NAMES = /^[^.]+$|\.(?:local|internal|home\.arpa)$/
@@ -70,23 +48,8 @@ const PRIVATE_NAMES = /^[^.]+$|\.(?:local|internal|home\.arpa)$/
 function networkOf(hostname: string): Network {
   const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.+$/, '')
   if (isLoopback(host) || host.endsWith('.localhost')) return 'this-machine'
-  if (isIPv4(host)) {
-    if (host.startsWith('0.')) return 'this-machine' // RFC 1122, section 3.2.1.3
-    return PRIVATE_IPV4.check(host) || CLOUD_SERVICES.has(host) ? 'private' : 'public'
-  }
-  if (isIPv6(host)) {
-    if (PRIVATE_IPV6.check(host, 'ipv6')) return 'private'
-    const isGlobal = GLOBAL_IPV6.check(host, 'ipv6') && !EMBEDDING_IPV6.check(host, 'ipv6')
-    return isGlobal ? 'public' : 'this-machine'
-  }
+  if (isPublicAddress(host)) return 'public'
+  if (isIPv4(host)) return host.startsWith('0.') ? 'this-machine' : 'private' // RFC 1122, section 3.2.1.3
+  if (isIPv6(host)) return PRIVATE_IPV6.check(host, 'ipv6') ? 'private' : 'this-machine'
   return PRIVATE_NAMES.test(host) ? 'private' : 'public'
-}
-
-function listOf(
-  family: 'ipv4' | 'ipv6',
-  subnets: readonly (readonly [string, number])[],
-): BlockList {
-  const list = new BlockList()
-  for (const [network, prefix] of subnets) list.addSubnet(network, prefix, family)
-  return list
 }

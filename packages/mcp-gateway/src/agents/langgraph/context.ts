@@ -35,7 +35,7 @@ export const contextChecks: Checks<ContextOptions> = {
 export interface ContextPlan {
   /** Schema of the parameter `context` of its tools. `undefined`: callers give nothing. */
   readonly callerSchema: JsonSchema | undefined
-  /** Fields that are required, and that nobody gives. Empty if a function makes the context. */
+  /** Required fields without a value. Empty if a function makes the context. */
   readonly missing: readonly string[]
 }
 
