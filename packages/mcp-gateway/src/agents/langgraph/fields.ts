@@ -57,7 +57,7 @@ export function refusalOf(field: unknown, value: unknown): readonly unknown[] | 
   if (!isRecord(standard) || typeof standard['validate'] !== 'function') return undefined
   try {
     const result: unknown = standard['validate'](value)
-    // Also zod's answer if a check throws. Nobody waits for it.
+    // zod also returns a promise if a check throws. Without a handler its rejection would end the process.
     if (result instanceof Promise) result.catch(() => undefined)
     const issues = isRecord(result) ? result['issues'] : undefined
     return Array.isArray(issues) ? issues : undefined

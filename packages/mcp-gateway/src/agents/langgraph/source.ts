@@ -107,7 +107,7 @@ interface LoadedGraph {
   readonly definition: GraphDefinition
   readonly graph: RunnableGraph
   readonly takesMessages: boolean
-  /** Fields that its context needs, and that nobody gives. */
+  /** Required fields of its context that the configuration does not set and callers may not set. */
   readonly missing: readonly string[]
 }
 
