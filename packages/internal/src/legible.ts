@@ -1,16 +1,16 @@
 import { isRecord } from './is-record.ts'
 import { mapSubschemas, type JsonSchema } from './json-schema.ts'
 
-/** What a terminal takes for colors and movements of its cursor (ECMA-48, section 5.4). */
-// oxlint-disable-next-line eslint/no-control-regex -- it is what is looked for
+/** Control sequences: colors and cursor movements of a terminal (ECMA-48, section 5.4). */
+// oxlint-disable-next-line eslint/no-control-regex -- the expression finds control characters
 const TERMINAL_SEQUENCE = /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]/g
 const NOT_SHOWN = /[^\P{C}\n\t]/gu
 /** They join and separate the letters of some scripts. */
 const JOINERS: ReadonlySet<string> = new Set(['\u200C', '\u200D'])
 
 /**
- * Returns a text without characters that a model reads and a person does not see: control and tag characters, directions
- * of writing, colors of a terminal. A description could hide instructions in them. Halves of surrogate pairs go too.
+ * Removes characters that a model reads and a person does not see: control characters, tag characters, directions of
+ * writing and colors of a terminal. A description could hide instructions in them. Also removes halves of surrogate pairs.
  */
 export function legible(text: string): string {
   return text

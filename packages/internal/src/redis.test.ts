@@ -91,7 +91,7 @@ test.each([
 
 test.each([
   [new Error('connect ECONNREFUSED 127.0.0.1:6379'), 'connect ECONNREFUSED 127.0.0.1:6379'],
-  // What Node gives for a host name with several addresses.
+  // Node rejects with an AggregateError if a host name has several addresses.
   [Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
   [new Error(''), 'Error'],
 ])('names the reason of a failure: %s', async (thrown, reason) => {

@@ -69,7 +69,7 @@ function changeIn({ mcp }: AgentProcess): Promise<ToolsChanged> {
 }
 
 describe('a tool that has changed since', () => {
-  test('is called as the model knows it once; after that the model is told what changed', async () => {
+  test('is called once with its stored definition, and the next call tells the model what changed', async () => {
     await using server = await startLegacyServer({
       tools: [toolWith('pay', 'amount'), toolWith('look', 'at'), toolWith('drop', 'item')],
     })
@@ -246,7 +246,7 @@ describe('a stored list', () => {
       await mcp.listTools({ config: {} })
       return mark.count({ rpcMethod: 'tools/list' })
     }
-    await start('nobody') // a list outside a run has no principal
+    await start('nobody') // listTools() is called outside a run, so that no principal is known
     expect(await lists('ada')).toBe(1)
     expect(await lists('ada')).toBe(0)
     expect(await lists('bob')).toBe(1)

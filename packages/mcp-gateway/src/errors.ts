@@ -45,7 +45,7 @@ const OF_CALLER: ReadonlySet<GatewayErrorCode> = new Set(['LIMIT', 'QUOTA', 'REF
  * and folders: they are for its log only.
  */
 export function textForCaller(error: GatewayError): string {
-  return isOfCaller(error) ? error.message : 'The gateway cannot reach its data now'
+  return isOfCaller(error) ? error.message : 'The data of the gateway cannot be reached now'
 }
 
 /** Returns whether an error is about what the caller gave, or has. No log needs to contain it. */

@@ -4,7 +4,7 @@ import type { RedisServer } from './redis-server.ts'
 /** Starts a Redis of the test's own, with settings as on the command line. @throws without a `redis-server` */
 export async function startOwnRedis(...args: string[]): Promise<RedisServer> {
   const server = await startRedisServer({ args })
-  if (!server) throw new Error('There is no redis-server')
+  if (!server) throw new Error('redis-server is not on the PATH: install it, as .ci/servers does')
   return server
 }
 

@@ -181,8 +181,8 @@ type LogCode = 'SESSION_IN_MEMORY' | 'SESSION_STORE_FAILED'
 
 /**
  * Keeps the sessions of threads in the graph's own store: one item for each server, thread and principal,
- * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one warning. Keeps the list
- * of tools of each server and principal in `['mcp', 'tools']`.
+ * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one warning. The lists of
+ * tools are below `['mcp', 'tools']`: one item for each server and principal.
  */
 export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
   readonly #options: SessionInfoLangGraphStoreFactoryOptions
