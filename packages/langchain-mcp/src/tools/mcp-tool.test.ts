@@ -209,3 +209,24 @@ describe('limits of the run', () => {
     await expect(call).rejects.toBe(reason)
   })
 })
+
+test('uses the default configuration of the tool, and that of the call first', async () => {
+  const source = new AnsweringSource()
+  const tool = toolOver(source)
+  const runs: unknown[] = []
+  const handleToolStart = (...args: unknown[]): void => {
+    const [, , , , tags, metadata, runName] = args
+    runs.push({ tags, metadata, runName })
+  }
+  tool.defaultConfig = { tags: ['shop'], metadata: { a: 1, b: 1 }, runName: 'default' }
+  await tool.invoke(toolCall({ item: 'x' }), {
+    metadata: { b: 2 },
+    callbacks: [{ handleToolStart }],
+  })
+  await tool.invoke({ item: 'x' }, { runName: 'own', callbacks: [{ handleToolStart }] })
+  expect(runs).toMatchObject([
+    { tags: ['shop'], metadata: { a: 1, b: 2 }, runName: 'default' },
+    { tags: ['shop'], metadata: { a: 1, b: 1 }, runName: 'own' },
+  ])
+  expect(source.calls).toHaveLength(2)
+})

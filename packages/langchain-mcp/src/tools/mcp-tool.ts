@@ -1,6 +1,11 @@
 import type { CallbackManagerForToolRun } from '@langchain/core/callbacks/manager'
 import type { ToolCall as ModelToolCall } from '@langchain/core/messages'
-import { ensureConfig, patchConfig, pickRunnableConfigKeys } from '@langchain/core/runnables'
+import {
+  ensureConfig,
+  mergeConfigs,
+  patchConfig,
+  pickRunnableConfigKeys,
+} from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { StructuredTool, type ToolReturnType, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
@@ -187,7 +192,9 @@ export class McpTool extends StructuredTool {
     input: Input,
     givenConfig?: Config,
   ): Promise<ToolReturnType<Input, Config, Output>> {
-    const config: ToolRunnableConfig = ensureConfig<ToolRunnableConfig>(givenConfig)
+    const config: ToolRunnableConfig = ensureConfig<ToolRunnableConfig>(
+      this.defaultConfig ? mergeConfigs(this.defaultConfig, givenConfig) : givenConfig,
+    )
     const toolCall = isToolCall(input) ? input : config.toolCall
     const args: unknown = isToolCall(input) ? input.args : input
     const scopedRun = currentRun()
@@ -195,7 +202,9 @@ export class McpTool extends StructuredTool {
     // Core would take arguments with a field `type: 'tool_call'` for a call.
     const unchecked = isToolCall(args) ? this.#withoutCheck(() => args) : this.#unchecked
     try {
-      return await super.invoke.call(unchecked, input, { runName: this.name, ...config })
+      // What core's `invoke()` calls. It would make the config once more, which takes a tenth of the time of a call.
+      const ofCall = toolCall && { toolCall }
+      return await super.call.call(unchecked, args, { runName: this.name, ...config, ...ofCall })
     } catch (error) {
       if (toolCall === undefined || config.signal?.aborted === true) throw error
       if (scopedRun?.signal.aborted === true) return await failRun(scopedRun.signal.reason, config)
