@@ -1,5 +1,5 @@
 import { deferred, startLegacyServer } from '@x/mcp-testing'
-import { describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { currentRun, McpClient, runInSessionScope } from '../src/index.ts'
 import { DurableFactory, storeWith } from './session-stores.ts'
 import {
@@ -13,6 +13,8 @@ import {
 } from './setting.ts'
 
 describe('the session on the server', () => {
+  beforeEach(stopClock) // a loaded machine may need longer for a DELETE than dispose() waits
+
   test('is terminated once by dispose()', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
@@ -72,7 +74,6 @@ describe('the session on the server', () => {
     expect(server.sessions).toHaveLength(100)
     const gate = deferred<'forward'>()
     proxy.inject({ match: is.delete, action: () => gate.promise })
-    stopClock()
     const closing = client.dispose()
     await proxy.waitFor(() => proxy.count({ httpMethod: 'DELETE' }) === 16)
     gate.resolve('forward')
@@ -88,7 +89,6 @@ describe('the session on the server', () => {
     const { client, proxy, observed } = setting
     for (; thread < 80; thread++) await client.ping()
     proxy.inject({ match: is.delete, action: 'hang' })
-    stopClock()
     const closing = client.dispose()
     await proxy.waitFor(() => proxy.count({ httpMethod: 'DELETE' }) === 16)
     vi.advanceTimersByTime(900)
@@ -160,6 +160,7 @@ describe('dispose()', () => {
   })
 
   test('lets a call that follows at once wait, then open a session with nothing of the old one', async () => {
+    stopClock()
     await using setting = await startSetting()
     const { client, server } = setting
     await client.callTool('counter_add')
@@ -262,6 +263,7 @@ describe('dispose()', () => {
   ])(
     'terminates a session whose handshake has not finished, if %s',
     async (_what, reason, error) => {
+      stopClock()
       await using setting = await startSetting()
       const { client, server, proxy } = setting
       proxy.inject({ match: is.method('notifications/initialized'), times: 1, action: 'hang' })
@@ -281,6 +283,7 @@ describe('dispose()', () => {
   )
 
   test('leaves no session and no call in a closed one, whenever the handshake finishes', async () => {
+    stopClock()
     await using server = await startLegacyServer()
     for (let delay = 0; delay < 60; delay++) {
       const client = new McpClient({ url: server.url })
@@ -301,6 +304,7 @@ describe('dispose()', () => {
   })
 
   test('does not wait for itself when a header function calls it during the handshake', async () => {
+    stopClock()
     await using server = await startLegacyServer()
     let disposals = 0
     const client: McpClient = new McpClient({
