@@ -1,8 +1,10 @@
 // One of several processes that are one gateway. Takes commands, a line each, and tells what its agents see;
 // ends with its input, or killed.
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
+import { systemClock, type Clock } from '../src/internal/clock.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { AgentCall, AgentUpdate } from '../src/agents/agent.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
@@ -32,6 +34,14 @@ async function* slow({ signal }: AgentCall): AsyncGenerator<AgentUpdate> {
   yield { type: 'done' }
 }
 
+/** Needs some time, so that there are always calls in flight. */
+async function* counted({ input }: AgentCall): AsyncGenerator<AgentUpdate> {
+  const message = input.kind === 'message' ? input.text : ''
+  say(`ran ${message}`)
+  await sleep(30)
+  yield { type: 'done', text: `Counted ${message}` }
+}
+
 function* shop({ resume }: AgentCall): Generator<AgentUpdate> {
   say(resume ? 'resumed shop' : 'called shop')
   const { q } = resume?.answers ?? {}
@@ -47,7 +57,21 @@ function* files(): Generator<AgentUpdate> {
   yield { type: 'done', text: 'Made' }
 }
 
-const agents = new AgentsAtHand({ echo, slow, shop, files })
+const DRAIN_DELAY_MS = 987_654
+let isDrained = false
+let onDrained: (() => void) | undefined
+/** Its drain delay ends with the command `drained`, not with a time. */
+const clock: Clock = {
+  now: () => systemClock.now(),
+  after(ms, callback) {
+    if (ms !== DRAIN_DELAY_MS) return systemClock.after(ms, callback)
+    if (isDrained) callback()
+    else onDrained = callback
+    return () => {}
+  },
+}
+
+const agents = new AgentsAtHand({ counted, echo, slow, shop, files })
 const store = redisStore({ url: redis, prefix, timeoutMs: 300_000 })
 const gateway = createGateway({
   sources: [agents],
@@ -58,6 +82,8 @@ const gateway = createGateway({
   store,
   sessions,
   requestsPerMinute,
+  http: { drainDelayMs: DRAIN_DELAY_MS },
+  clock,
   stateKey: 'the same in all processes, and long enough',
   log: false,
   observer: { warned: (message) => say(`warned ${message}`) },
@@ -69,6 +95,11 @@ for await (const line of createInterface({ input: process.stdin })) {
   const [command, name = ''] = line.split(' ')
   if (command === 'join') agents.join(name, echo)
   if (command === 'finish') finish?.()
+  if (command === 'close') void gateway.close()
+  if (command === 'drained') {
+    isDrained = true
+    onDrained?.()
+  }
 }
 await gateway.close()
 await store.close()

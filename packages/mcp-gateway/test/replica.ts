@@ -13,6 +13,8 @@ export interface Replica extends AsyncDisposable {
   /** Resolves when the process has written this line, after the first `after` lines. */
   hears(line: string, after?: number): Promise<void>
   tell(command: string): void
+  /** Ends the process after `drained()`, as a restart does: it takes calls until then, and ends those in flight. */
+  stop(drained: () => Promise<void>): Promise<void>
   /** Sends SIGKILL. Resolves when the process has ended. */
   kill(): Promise<void>
 }
@@ -67,8 +69,14 @@ export async function startReplica(settings: ReplicaSettings): Promise<Replica> 
       child.kill('SIGKILL')
       await exited
     },
+    stop: async (drained) => {
+      child.stdin.write('close\n')
+      await drained()
+      child.stdin.end('drained\n')
+      await exited
+    },
     [Symbol.asyncDispose]: async () => {
-      child.stdin.end()
+      child.stdin.end('drained\n')
       await exited
     },
   }

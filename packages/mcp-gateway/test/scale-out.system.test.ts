@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { startOwnRedis, startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -185,6 +187,77 @@ describe.runIf(redis)('two processes that are one gateway', () => {
     await Promise.all([after.leave(), other.leave()])
   })
 })
+
+test.runIf(redis)(
+  'processes that are replaced one after the other under load lose no call, and run none twice',
+  async () => {
+    const settings = { redis: redis?.url ?? '', requestsPerMinute: 1e6 }
+    const all: Replica[] = []
+    // Like a balancer with readiness probes: a process gets requests until its probe fails.
+    const ready = new Set<string>()
+    const waiting = new Map<string, number>()
+    let turn = 0
+    const balance = async (_url: string | URL, init?: RequestInit): Promise<Response> => {
+      const url = [...ready][turn++ % ready.size] ?? ''
+      waiting.set(url, (waiting.get(url) ?? 0) + 1)
+      try {
+        return await fetch(url, init)
+      } finally {
+        waiting.set(url, (waiting.get(url) ?? 0) - 1)
+      }
+    }
+    const start = async (): Promise<Replica> => {
+      const replica = await startReplica(settings)
+      all.push(replica)
+      ready.add(replica.url)
+      return replica
+    }
+    const stop = (replica: Replica): Promise<void> =>
+      replica.stop(async () => {
+        while ((await fetch(new URL('/readyz', replica.url))).ok) await sleep(10)
+        ready.delete(replica.url)
+        while ((waiting.get(replica.url) ?? 0) > 0) await sleep(10)
+      })
+    let [a, b] = await Promise.all([start(), start()])
+    const kinds = ['v1', 'v2 legacy', 'v2 pinned'] as const
+    const clients = await Promise.all(
+      [...kinds, ...kinds, ...kinds].map((kind) =>
+        connect(kind, 'http://balancer.example/mcp', {
+          headers: { authorization: 'Bearer token-of-ada-0123456789' },
+          fetch: balance,
+        }),
+      ),
+    )
+    let made = 0
+    const over = new AbortController()
+    const load = clients.map(async (client) => {
+      while (!over.signal.aborted) {
+        const message = `${made++}`
+        const { content } = await client.callTool('counted', message)
+        expect(content).toEqual([{ type: 'text', text: `Counted ${message}` }])
+      }
+    })
+    const replaceAll = async (): Promise<void> => {
+      for (let round = 0; round < 2; round++) {
+        const [nextA] = [await start(), await stop(a)]
+        const [nextB] = [await start(), await stop(b)]
+        ;[a, b] = [nextA, nextB]
+      }
+    }
+    try {
+      await Promise.race([replaceAll(), Promise.all(load)])
+      over.abort()
+      await Promise.all(load)
+      for (const client of clients) await client[Symbol.asyncDispose]()
+    } finally {
+      over.abort()
+      await Promise.all(all.map((replica) => replica[Symbol.asyncDispose]()))
+    }
+    const ran = all.flatMap(({ said }) => said).filter((line) => line.startsWith('ran '))
+    expect([ran.length, new Set(ran).size]).toEqual([made, made])
+    expect(all).toHaveLength(6)
+  },
+)
 
 test.runIf(redis)(
   'while Redis is away, nothing is made up; when it is back, all goes on',
