@@ -113,6 +113,7 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ ...TSCONFIG, include: [file] }))
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
+  await assertWhatNpmShows(packed, project)
   await assertNoPrivateImports(packed, project)
   await requireEntries(packed.manifest, project)
   await runCommands(packed.manifest, project)
@@ -163,6 +164,23 @@ async function tryOldestPeers(
   await requireEntries(packed.manifest, project)
   await run(process.execPath, ['example.ts'], { cwd: project, timeout: 300_000 })
   console.log(`ok    ${packed.manifest.name} with ${peers.join(' ')}`)
+}
+
+/** npm shows the manifest and the README of a package: they name the project, and no file of its workspace. */
+async function assertWhatNpmShows({ manifest }: Packed, project: string): Promise<void> {
+  const folder = join(project, 'node_modules', manifest.name)
+  const text = await readFile(join(folder, 'package.json'), 'utf8')
+  const { author, bugs, homepage, keywords = [], repository } = JSON.parse(text)
+  for (const [field, value] of Object.entries({ author, bugs, homepage, repository })) {
+    if (value === undefined) throw new Error(`The package.json of the tarball has no "${field}"`)
+  }
+  if (!keywords.includes('mcp')) throw new Error('The package.json of the tarball has no keywords')
+  if (/@x\/internal|workspace:|catalog:/.test(text)) {
+    throw new Error('The package.json of the tarball names what only the workspace has')
+  }
+  const readme = await readFile(join(folder, 'README.md'), 'utf8')
+  const relative = readme.match(/\]\((?!https:|#)[^)]*\)/g) ?? []
+  if (relative.length > 0) throw new Error(`The README has dead links: ${relative.join(' ')}`)
 }
 
 /**

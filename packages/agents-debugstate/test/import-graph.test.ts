@@ -30,8 +30,11 @@ test('loads pino for the command only', async () => {
 })
 
 test('loads no client module for debugstate serve', async () => {
-  const loaded = await loadedBy('cli/program.ts')
-  expect([...loaded].filter((module) => /^@x\/(?!internal(\/|$))|^undici$/.test(module))).toEqual(
-    [],
-  )
+  const { name } = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'))
+  const [scope] = name.split('/')
+  const loaded = [...(await loadedBy('cli/program.ts'))]
+  const ours = loaded.filter((module) => module.startsWith(`${scope}/`))
+  expect(ours.filter((module) => module.startsWith(`${scope}/internal`))).not.toEqual([])
+  expect(ours.filter((module) => !module.startsWith(`${scope}/internal`))).toEqual([])
+  expect(loaded).not.toContain('undici')
 })
