@@ -13,7 +13,7 @@ import {
 } from './setting.ts'
 
 describe('the session on the server', () => {
-  beforeEach(stopClock) // a loaded machine may need longer for a DELETE than dispose() waits
+  beforeEach(() => stopClock()) // a loaded machine may need longer for a DELETE than dispose() waits
 
   test('is terminated once by dispose()', async () => {
     await using setting = await startSetting()
