@@ -5,7 +5,7 @@ import { loadedBy } from '../test/loaded-modules.ts'
 
 /** What has a price, and is for those who asked for it. */
 const OPTIONAL =
-  /^(?:@a2a-js|@langchain|@opentelemetry|@redis|ajv|prom-client|redis|undici|node:sqlite)/
+  /^(?:@a2a-js|@langchain|@opentelemetry|@oxc-project|@redis|ajv|get-tsconfig|oxc-transform|prom-client|redis|undici|node:sqlite)/
 
 test('loads no library that a gateway with one graph does not need', async () => {
   const loaded = await loadedBy(`

@@ -1,6 +1,6 @@
 // Reads a configuration from YAML, variables and flags, and names the place of each mistake.
 import { readFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 
 import { isRecord } from '@x/internal'
 import { CommandError, toLine, UsageError } from '@x/internal/command-line'
@@ -77,7 +77,7 @@ export async function readConfig(
   { file = 'configuration', env = {}, flags = [] }: Partial<ConfigFile> = {},
 ): Promise<ReadConfig> {
   const yaml = typeof content === 'string' ? parseYaml(content, file) : undefined
-  const given = (yaml ? yaml.value : content) ?? {}
+  const given = fromLangGraph((yaml ? yaml.value : content) ?? {}, file)
   // The first reading finds the packages, and their sections complete the schema for the second one.
   const { found, missing } = await importSections(
     interpret(given, { schema: CORE_SCHEMA, env, flags }).value,
@@ -108,6 +108,12 @@ export async function readConfig(
   }
   const lines = mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`)
   throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(mistakes[0]?.path ?? []) })
+}
+
+/** A `langgraph.json` in the place of a configuration stands for one with its graphs and all defaults. */
+function fromLangGraph(content: unknown, file: string): unknown {
+  const isLangGraph = isRecord(content) && 'graphs' in content && !('sources' in content)
+  return isLangGraph ? { sources: [{ type: 'langgraph', config: basename(file) }] } : content
 }
 
 interface Mistake {

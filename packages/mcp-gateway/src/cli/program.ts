@@ -20,7 +20,9 @@ const DEFAULT_FILE = 'gateway.yaml'
 export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
   const { stdout, stderr } = context
   const program = createProgram('mcp-gateway', import.meta.url, (text) => stdout.write(text))
-    .description(`Offers agents as an MCP server, as a YAML file says (default: ${DEFAULT_FILE}).`)
+    .description(
+      `Offers agents as an MCP server, as a YAML file or a langgraph.json says (default: ${DEFAULT_FILE}).`,
+    )
     .addHelpText('after', '\nExit code: 0 done, 1 failed, 2 wrong command line.')
   addServeCommand(program, context)
   addWorkCommand(program, context)
@@ -77,7 +79,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .command('serve', { isDefault: true })
     .summary('offer the agents of a file, until SIGTERM or Ctrl-C (the default)')
     .description(SERVE_TEXT)
-    .argument('[file]', 'configuration', DEFAULT_FILE)
+    .argument('[file]', 'configuration, or a langgraph.json', DEFAULT_FILE)
   const toSettings = addSettingOptions(command)
   command
     .option('--stdio', STDIO_TEXT)
@@ -106,7 +108,7 @@ function addWorkCommand(program: Command, context: CommandContext): void {
     .command('work')
     .summary('execute queued tasks of the agents of a file, without HTTP')
     .description(WORK_TEXT)
-    .argument('[file]', 'configuration', DEFAULT_FILE)
+    .argument('[file]', 'configuration, or a langgraph.json', DEFAULT_FILE)
     .option('--json', 'print the line as JSON: {"tools"}')
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { serveFile } = await import('./serve.ts')
@@ -122,7 +124,7 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
     .description(
       'Checks a file, and prints all settings with their defaults and without secrets, the tools of the agents, why others are left out, and warnings. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when clients are served.',
     )
-    .argument('[file]', 'configuration', DEFAULT_FILE)
+    .argument('[file]', 'configuration, or a langgraph.json', DEFAULT_FILE)
   const toSettings = addSettingOptions(command)
   command
     .option('--stdio', STDIO_TEXT)

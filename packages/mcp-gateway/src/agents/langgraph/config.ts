@@ -1,66 +1,145 @@
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
-import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './definition.ts'
+import { messageFieldOf, type AgentInput, type JsonSchema } from '../agent.ts'
+import { applyEnv, runDefaults, warnOfUnused } from './config-keys.ts'
+import type { GraphDefinition } from './definition.ts'
+import { graphExportFrom, loadFailureText, type GraphExport } from './graph-export.ts'
+import { importGraphFile } from './typescript.ts'
+
+type Warn = (message: string, cause?: unknown) => void
+
+/** A graph that a `langgraph.json` names. */
+export interface ConfiguredGraph {
+  readonly name: string
+  readonly definition: Omit<GraphDefinition, 'graph'>
+  /** Further values of `config.configurable` of its runs. */
+  readonly configurable: Readonly<Record<string, unknown>> | undefined
+  /** Imports its file. @throws GatewayError `CONFIG` */
+  readonly load: () => Promise<GraphExport>
+}
 
 /**
- * Reads the graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
- * export is a compiled graph, or a function that makes one. A file is imported when its graph is made, so a file that
- * cannot be loaded affects its own graph only.
+ * Reads a `langgraph.json` as LangGraph's server does, and sets the variables of its `env`. Each graph is
+ * `"name": "./path.ts:export"`, or an object with this `path`, a `description`, and `input`, the JSON schema of its input.
  *
+ * @param warn called for each key that is not used
  * @throws GatewayError `CONFIG` if the file is missing, is not JSON, or has no `graphs`
  */
-export async function graphsFromConfig(
+export async function readGraphConfig(
   file: string | URL,
-): Promise<Readonly<Record<string, GraphDefinition>>> {
+  warn: Warn,
+): Promise<readonly ConfiguredGraph[]> {
   const path = resolve(file instanceof URL ? fileURLToPath(file) : file)
   const config = await readJson(path)
   const graphs = isRecord(config) ? config['graphs'] : undefined
-  if (!isRecord(graphs)) throw wrong(path, 'graphs', 'must be an object with graphs by name')
-  const definitions = Object.entries(graphs).map(([name, entry]): [string, GraphDefinition] => {
-    const described = isRecord(entry) ? entry['description'] : undefined
-    const description = typeof described === 'string' ? described : ''
-    return [name, { graph: () => graphFrom(path, name, entry), description }]
+  if (!isRecord(config) || !isRecord(graphs)) {
+    throw wrong(path, 'graphs', 'must be an object with graphs by name')
+  }
+  warnOfUnused(path, config, warn)
+  await applyEnv(path, config['env'], warn)
+  const defaults = runDefaults(warn)
+  // One after the other: a file that `require()` loads must not be half loaded by the import of another graph.
+  let last: Promise<unknown> = Promise.resolve()
+  return Object.entries(graphs).map(([name, entry]) => {
+    const { configurable, ...ofRuns } = defaults.get(name) ?? {}
+    const load = (): Promise<GraphExport> => {
+      const next = last.then(() => loadGraph({ config: path, name, entry, warn }))
+      last = next.catch(() => undefined)
+      return next
+    }
+    return { name, definition: { ...definitionOf(name, entry), ...ofRuns }, configurable, load }
   })
-  return Object.fromEntries(definitions)
 }
 
-async function graphFrom(config: string, name: string, entry: unknown): Promise<RunnableGraph> {
+function definitionOf(name: string, entry: unknown): Omit<GraphDefinition, 'graph'> {
+  const { description: described, input: schema } = isRecord(entry) ? entry : {}
+  const description = typeof described === 'string' ? described : ''
+  if (!isRecord(schema)) return { description }
+  if (schema['type'] === 'string') return { description, input: textOf }
+  const skill = {
+    id: name,
+    name: '',
+    description,
+    inputSchema: schema,
+    startsFrom: 'arguments',
+  } as const
+  return { description, skills: [skill], input: (input) => valuesOf(input, schema) }
+}
+
+function textOf(input: AgentInput): string {
+  return input.kind === 'message' ? input.text : JSON.stringify(input.value)
+}
+
+function valuesOf(input: AgentInput, schema: JsonSchema): unknown {
+  if (input.kind === 'arguments') return input.value
+  const field = messageFieldOf(schema)
+  return field === undefined ? undefined : { [field]: input.text }
+}
+
+const PYTHON = /\.py[xdi]?$/
+
+interface Entry {
+  /** Path of the `langgraph.json`. */
+  readonly config: string
+  readonly name: string
+  readonly entry: unknown
+  readonly warn: Warn
+}
+
+async function loadGraph({ config, name, entry, warn }: Entry): Promise<GraphExport> {
   const text = isRecord(entry) ? entry['path'] : entry
   const where = `graphs.${name}`
   if (typeof text !== 'string') throw wrong(config, where, 'must be "./file.ts:export"')
   const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
-  const { [exported]: value } = await importFile(resolve(dirname(config), path), where)
-  const made: unknown =
-    typeof value === 'function' ? await value({ configurable: {} }) : await value
-  if (isRunnableGraph(made)) return made
-  throw wrong(config, where, `names the export "${exported}", which is not a compiled graph`)
+  if (PYTHON.test(path)) {
+    const advice =
+      "Run it with LangGraph's server for Python, and offer it with a source of type langgraph-server"
+    throw wrong(config, where, `is a graph in Python, which Node cannot run. ${advice}`)
+  }
+  const notGraph = (): GatewayError =>
+    wrong(config, where, `names the export "${exported}", which is not a graph`)
+  const file = resolve(dirname(config), path)
+  if (!existsSync(file)) throw wrong(config, where, `names a file that does not exist: ${file}`)
+  try {
+    const { [exported]: value } = await importGraphFile(file, warn)
+    const found = await graphExportFrom(value, notGraph)
+    if (found === undefined) throw notGraph()
+    return found
+  } catch (cause) {
+    if (GatewayError.is(cause)) throw cause
+    throw notLoaded(file, where, { cause, folder: dirname(config) })
+  }
 }
 
-async function importFile(file: string, where: string): Promise<Readonly<Record<string, unknown>>> {
-  try {
-    const module: unknown = await import(pathToFileURL(file).href)
-    return isRecord(module) ? module : {}
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : ''
-    const [, name] = /^Cannot find package '((?:@[^/']+\/)?[^/']+)/.exec(why) ?? []
-    const message =
-      name === undefined
-        ? `${file} cannot be loaded${why === '' ? '' : `: ${why}`}`
-        : `${file} needs the package ${name}, which is not installed: npm install ${name}`
-    throw new GatewayError('CONFIG', message, { cause, path: where })
-  }
+function notLoaded(
+  file: string,
+  where: string,
+  { cause, folder }: { readonly cause: unknown; readonly folder: string },
+): GatewayError {
+  const why = loadFailureText(cause, folder)
+  const [, name = ''] = /^Cannot find package '((?:@[^/']+\/)?[^/']+)/.exec(why) ?? []
+  const message =
+    name === '' || name === '@'
+      ? `${file} cannot be loaded: ${why}`
+      : `${file} needs the package ${name}, which is not installed: npm install ${name}`
+  return new GatewayError('CONFIG', message, { cause, path: where })
 }
 
 async function readJson(path: string): Promise<unknown> {
   try {
     return JSON.parse(await readFile(path, 'utf8'))
-  } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
-    const why = isMissing ? 'does not exist' : 'cannot be read as JSON'
-    throw new GatewayError('CONFIG', `${path} ${why}`, { cause })
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (isMissing) throw new GatewayError('CONFIG', `${path} does not exist`, { cause: error })
+    // The text of a syntax error contains a part of the file, which may be a secret of `env`.
+    const [place = ''] = /line \d+ column \d+/.exec(String(error)) ?? []
+    const why = error instanceof SyntaxError ? place : String(error)
+    const reason = ['cannot be read as JSON', why].filter((each) => each !== '').join(': ')
+    throw new GatewayError('CONFIG', `${path} ${reason}`)
   }
 }
 

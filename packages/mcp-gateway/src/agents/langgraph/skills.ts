@@ -98,6 +98,17 @@ export function takesMessages({ builder, channels }: RunnableGraph): boolean {
 }
 
 /**
+ * Returns the schema of an input that is declared without one, such as by `Annotation`: its fields, of any type.
+ * `undefined` if it is not declared.
+ */
+export function untypedInputOf({ builder }: RunnableGraph): JsonSchema | undefined {
+  const input = isRecord(builder) ? builder['_inputDefinition'] : undefined
+  const names = isRecord(input) ? Object.keys(input) : []
+  const properties = Object.fromEntries(names.map((name) => [name, {}]))
+  return names.length === 0 ? undefined : { type: 'object', properties }
+}
+
+/**
  * Returns why each call with a message would fail. `undefined` if calls can succeed. LangGraph checks the required keys
  * of a declared `input`, and accepts any part of a state.
  */

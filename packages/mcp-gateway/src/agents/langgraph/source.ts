@@ -4,35 +4,27 @@ import { assertGatewayOptions, GatewayError } from '../../errors.ts'
 import { systemClock, type Clock } from '../../internal/clock.ts'
 import { withDeadline } from '../../internal/timers.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
-import type {
-  Agent,
-  AgentCall,
-  AgentListener,
-  AgentSource,
-  AgentUpdate,
-  JsonSchema,
-  Skill,
-} from '../agent.ts'
-import { graphsFromConfig } from './config.ts'
+import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
+import { readGraphConfig } from './config.ts'
 import {
   callerContextOf,
   contextChecks,
   contextFailure,
   contextOf,
-  contextPlanOf,
   missingContextText,
   type ContextOptions,
 } from './context.ts'
 import {
   declaredBreakpoints,
   graphChecks,
-  isRunnableGraph,
   keepsThreadsHere,
   threadKeeperOf,
+  type GraphDefinition,
+  type RunnableGraph,
 } from './definition.ts'
-import type { GraphDefinition, RunnableGraph } from './definition.ts'
 import { endingOf } from './ending.ts'
 import { revived } from './fields.ts'
+import { GraphHost } from './host.ts'
 import {
   areOpen,
   askedFrom,
@@ -43,15 +35,9 @@ import {
   threadStateFrom,
   waitsForAnswer,
 } from './interrupts.ts'
+import { graphToLoad, loadGraph, type GraphToLoad, type LoadedGraph } from './loading.ts'
 import { argumentStateOf, messageStateOf } from './messages.ts'
-import {
-  contextDefectOf,
-  contextSchemaOf,
-  inputFieldsOf,
-  messageDefectOf,
-  skillsOfGraph,
-  takesMessages,
-} from './skills.ts'
+import { contextDefectOf, inputFieldsOf, messageDefectOf, takesMessages } from './skills.ts'
 import { Arrivals, newEnd, readChunk, STREAM_MODES } from './stream.ts'
 import {
   assertKnownNodes,
@@ -102,15 +88,6 @@ export function langGraphSource(
   return new LangGraphSource(graphs, options)
 }
 
-interface LoadedGraph {
-  readonly agent: Agent
-  readonly definition: GraphDefinition
-  readonly graph: RunnableGraph
-  readonly takesMessages: boolean
-  /** Required fields of its context that the configuration does not set and callers may not set. */
-  readonly missing: readonly string[]
-}
-
 class LangGraphSource implements AgentSource {
   readonly name = 'langgraph'
   readonly isLocal = true
@@ -126,32 +103,42 @@ class LangGraphSource implements AgentSource {
 
   async start(listener: AgentListener): Promise<void> {
     this.#listener = listener
-    const isConfig = typeof this.#graphs === 'string' || this.#graphs instanceof URL
-    const graphs = isConfig ? await graphsFromConfig(this.#graphs) : this.#graphs
-    const names = Object.keys(graphs)
-    const results = await Promise.allSettled(
-      Object.entries(graphs).map(([name, definition]) =>
-        load(name, this.#withDefaults(definition), listener),
-      ),
-    )
-    const [failure] = results.filter(({ status }) => status === 'rejected')
+    const graphs = await this.#graphsToLoad(listener)
+    const results = await Promise.allSettled(graphs.map((each) => loadGraph(each, listener)))
     const isAnyLoaded = results.some(({ status }) => status === 'fulfilled')
-    if (failure?.status === 'rejected' && !isAnyLoaded) throw failure.reason
+    let failure: { readonly reason: unknown } | undefined
     for (const [index, result] of results.entries()) {
-      const name = names[index] ?? ''
-      if (result.status === 'rejected') {
-        const message = `The graph "${name}" is not offered: it cannot be loaded`
+      if (result.status === 'fulfilled') {
+        const one = result.value
+        this.#loaded.set(one.agent.id, one)
+        this.#warnOf(one, listener)
+        listener.found(one.agent)
+      } else if (failure === undefined && !isAnyLoaded) {
+        failure = result // the reason of the whole source
+      } else {
+        const message = `The graph "${graphs[index]?.name}" is not offered: it cannot be loaded`
         listener.warned(message, result.reason)
-        continue
       }
-      const one = result.value
-      this.#loaded.set(one.agent.id, one)
-      this.#warnOf(one, listener)
-      listener.found(one.agent)
     }
+    if (failure !== undefined) throw failure.reason
   }
 
-  #withDefaults(definition: GraphDefinition): GraphDefinition {
+  async #graphsToLoad(listener: AgentListener): Promise<readonly GraphToLoad[]> {
+    const graphs = this.#graphs
+    if (typeof graphs !== 'string' && !(graphs instanceof URL)) {
+      return Object.entries(graphs).map(([name, definition]) =>
+        graphToLoad(name, this.#withDefaults(definition)),
+      )
+    }
+    const onWarning = (message: string, cause?: unknown): void => listener.warned(message, cause)
+    const host = new GraphHost({ isShared: this.#options.isShared ?? false, onWarning })
+    const configured = await readGraphConfig(graphs, onWarning)
+    return configured.map(({ definition, ...each }) => {
+      return { ...each, definition: this.#withDefaults(definition), host }
+    })
+  }
+
+  #withDefaults<Definition extends ContextOptions>(definition: Definition): Definition {
     const { callerContext, context } = this.#options
     return {
       ...definition,
@@ -178,7 +165,7 @@ class LangGraphSource implements AgentSource {
     const defect = messageDefectOf(graph)
     if (defect === undefined) return
     listener.warned(
-      `Every call of the graph "${agent.name}" will fail: it ${defect}. Declare its state or its input with a schema that callers can fill, or give the agent an "input" function`,
+      `Every call of the graph "${agent.name}" will fail: it ${defect}. Declare its state or its input with a schema that callers can fill, or give the agent an "input": a function, or its JSON schema in a langgraph.json`,
     )
   }
 
@@ -192,15 +179,25 @@ class LangGraphSource implements AgentSource {
     const { attempt, runId } = call
     const own = attempt === undefined ? randomUUID() : runId
     const thread = resumed?.thread ?? call.thread ?? own
+    const configurable = configurableOf(loaded, call, thread)
+    let graph: RunnableGraph
+    try {
+      graph = await loaded.graphFor({ configurable: { ...configurable } })
+    } catch (error) {
+      const reason = shownReasonOf(error)
+      if (reason === undefined) throw error
+      yield { type: 'failed', reason }
+      return
+    }
     // Another process may continue the run. Its thread is forgotten when its end is stored.
     let isKept = call.thread !== undefined || attempt !== undefined
     try {
-      for await (const update of updatesOf(loaded, call, thread)) {
+      for await (const update of updatesOf({ loaded, graph, call, thread, configurable })) {
         isKept ||= waitsForAnswer(update)
         yield update
       }
     } finally {
-      if (!isKept) await this.#deleteThread(loaded, thread)
+      if (!isKept) await this.#deleteThread(loaded.agent, graph, thread)
     }
   }
 
@@ -208,12 +205,12 @@ class LangGraphSource implements AgentSource {
     const loaded = this.#loaded.get(agentId)
     const waiting = threadStateFrom(state)
     if (loaded === undefined || waiting === undefined || waiting.isConversation) return
-    await this.#deleteThread(loaded, waiting.thread)
+    await this.#deleteThread(loaded.agent, loaded.latest(), waiting.thread)
   }
 
   async forgetThread(agentId: string, thread: string): Promise<void> {
     const loaded = this.#loaded.get(agentId)
-    if (loaded !== undefined) await this.#deleteThread(loaded, thread)
+    if (loaded !== undefined) await this.#deleteThread(loaded.agent, loaded.latest(), thread)
   }
 
   async close(): Promise<void> {
@@ -221,7 +218,7 @@ class LangGraphSource implements AgentSource {
   }
 
   /** Ends within a time limit, and never throws, because the answer of the run is there already. */
-  async #deleteThread({ graph, agent }: LoadedGraph, thread: string): Promise<void> {
+  async #deleteThread(agent: Agent, graph: RunnableGraph, thread: string): Promise<void> {
     const keeper = threadKeeperOf(graph)
     if (keeper === undefined) return
     const { clock = systemClock } = this.#options
@@ -234,56 +231,17 @@ class LangGraphSource implements AgentSource {
   }
 }
 
-async function load(
-  name: string,
-  definition: GraphDefinition,
-  listener: AgentListener,
-): Promise<LoadedGraph> {
-  const made: unknown =
-    typeof definition.graph === 'function' ? await definition.graph() : definition.graph
-  if (!isRunnableGraph(made)) {
-    throw new GatewayError('CONFIG', `The agent "${name}" is not a compiled graph`, {
-      path: `agents.${name}.graph`,
-    })
-  }
-  const warned = (message: string, cause: unknown): void => listener.warned(message, cause)
-  const skills = await skillsOfGraph({ name, definition, graph: made }, (cause) => {
-    warned(`The schema of the graph "${name}" cannot be read, so its tool takes a message`, cause)
-  })
-  const contextSchema = await contextSchemaOf(made).catch((cause: unknown) => {
-    warned(`The context schema of the graph "${name}" cannot be read`, cause)
-    return undefined
-  })
-  const { callerSchema, missing } = contextPlanOf(contextSchema, definition)
-  const agent: Agent = {
-    id: name,
-    name: definition.name ?? name,
-    description: definition.description,
-    skills: withContext(skills, callerSchema, { id: name, description: definition.description }),
-    health: 'healthy',
-    canAsk: threadKeeperOf(made) !== undefined,
-    canContinue: threadKeeperOf(made) !== undefined && !keepsThreadsHere(made),
-  }
-  return { agent, definition, graph: made, missing, takesMessages: takesMessages(made) }
+interface RunOfGraph {
+  readonly loaded: LoadedGraph
+  readonly graph: RunnableGraph
+  readonly call: AgentCall
+  readonly thread: string
+  readonly configurable: Readonly<Record<string, unknown>>
 }
 
-/** Adds the parameter `context` to tools, also to that of an agent without skills. */
-function withContext(
-  skills: readonly Skill[],
-  contextSchema: JsonSchema | undefined,
-  { id, description }: Pick<Skill, 'id' | 'description'>,
-): readonly Skill[] {
-  if (contextSchema === undefined) return skills
-  const all = skills.length > 0 ? skills : [{ id, name: '', description }]
-  return all.map((skill) => ({ ...skill, contextSchema }))
-}
-
-async function* updatesOf(
-  loaded: LoadedGraph,
-  call: AgentCall,
-  thread: string,
-): AsyncGenerator<AgentUpdate> {
-  const { definition, graph } = loaded
+async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
+  const { call, configurable, graph, thread } = run
+  const { definition } = run.loaded
   using guard = call.attempt === undefined ? undefined : guardAfterFreeze(call.signal)
   const end = newEnd()
   const isConversation = call.thread !== undefined
@@ -301,9 +259,7 @@ async function* updatesOf(
       yield askedFrom(stops, kept)
       return
     }
-    const input = isTakenOver
-      ? await inputAfterDeath(loaded, call, thread)
-      : await inputOf(loaded, call, thread)
+    const input = isTakenOver ? await inputAfterDeath(run) : await inputOf(run)
     if (input === undefined) {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
@@ -324,16 +280,7 @@ async function* updatesOf(
       ...(guard && { durability: 'sync' as const }),
       callbacks: [...(guard?.callbacks ?? []), ...arrivals.callbacks],
       subgraphs: true,
-      // A new object for each call, because a graph may write into it.
-      configurable: {
-        thread_id: thread,
-        runId: call.runId,
-        skillId: call.skillId,
-        principal: call.principal,
-        artifacts: call.artifacts,
-        files: call.input.files,
-        ...(call.trace !== undefined && { trace: call.trace }),
-      },
+      configurable,
     })
     for await (const each of arrivals.among(chunks)) {
       isStarted = true
@@ -358,25 +305,55 @@ async function* updatesOf(
   yield* endingOf({ ...kept, end, reader, output: definition.output })
 }
 
-/** Returns the input of a graph whose process died. With `null`, the graph continues from its last checkpoint. */
-async function inputAfterDeath(
-  loaded: LoadedGraph,
-  call: AgentCall,
+/** Returns `config.configurable` of a run. It is a new object for each call, because a graph may write into it. */
+function configurableOf(
+  { agent, configurable, isConfigured }: LoadedGraph,
+  { artifacts, input, principal, runId, skillId, trace }: AgentCall,
   thread: string,
-): Promise<unknown> {
-  const open = await openInterrupts(loaded.graph, thread)
-  if (open === undefined) return inputOf(loaded, call, thread)
+): Readonly<Record<string, unknown>> {
+  return {
+    ...configurable,
+    ...(isConfigured && langGraphNames(agent.id, principal, runId)),
+    thread_id: thread,
+    runId,
+    skillId,
+    principal,
+    artifacts,
+    files: input.files,
+    ...(trace !== undefined && { trace }),
+  }
+}
+
+/** Names by which LangGraph's server tells a graph about its run and its caller. */
+function langGraphNames(
+  graphId: string,
+  { id, isAnonymous, scopes }: AgentCall['principal'],
+  runId: string,
+): Readonly<Record<string, unknown>> {
+  const run = { graph_id: graphId, assistant_id: graphId, run_id: runId }
+  if (isAnonymous) return run
+  const permissions = [...scopes]
+  return {
+    ...run,
+    langgraph_auth_user: { identity: id, display_name: id, is_authenticated: true, permissions },
+    langgraph_auth_user_id: id,
+    langgraph_auth_permissions: permissions,
+  }
+}
+
+/** Returns the input of a graph whose process died. With `null`, the graph continues from its last checkpoint. */
+async function inputAfterDeath(run: RunOfGraph): Promise<unknown> {
+  const { call, graph, thread } = run
+  const open = await openInterrupts(graph, thread)
+  if (open === undefined) return inputOf(run)
   if (call.resume === undefined) return null
   // The checkpoint has an answer when the node that asked has ended, or asks again. Until then, the node needs it again.
   const value = resumeOf(call.resume, open)
   return value === undefined ? null : commandOf(value)
 }
 
-async function inputOf(
-  { agent, definition, graph, takesMessages: isChat }: LoadedGraph,
-  call: AgentCall,
-  thread: string,
-): Promise<unknown> {
+async function inputOf({ call, graph, loaded, thread }: RunOfGraph): Promise<unknown> {
+  const { agent, definition } = loaded
   if (call.resume !== undefined) {
     const state = await threadStateOf(graph, thread)
     if (state === undefined) throw lostQuestion()
@@ -390,7 +367,7 @@ async function inputOf(
     return value === undefined ? null : commandOf(value)
   }
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
-  if (isChat) return messageStateOf(call.input, call.signal)
+  if (takesMessages(graph)) return messageStateOf(call.input, call.signal)
   const skill = agent.skills.find(({ id }) => id === call.skillId)
   const state = argumentStateOf(call.input, skill?.inputSchema)
   const fields = inputFieldsOf(graph)
