@@ -38,8 +38,8 @@ export async function graphExportFrom(
 }
 
 function compiledFrom(value: unknown): RunnableGraph | undefined {
-  const isBuilder = isRecord(value) && typeof value['compile'] === 'function'
-  const graph: unknown = isBuilder ? value['compile']() : value
+  const compile = isRecord(value) ? value['compile'] : undefined
+  const graph: unknown = typeof compile === 'function' ? compile.call(value) : value
   return isRunnableGraph(graph) ? graph : undefined
 }
 

@@ -6,7 +6,7 @@ import { fieldsOf, refusalOf, schemasOfFields, takes, type Fields } from './fiel
 /** A graph, and how it is offered. */
 interface NamedGraph {
   readonly name: string
-  readonly definition: GraphDefinition
+  readonly definition: Omit<GraphDefinition, 'graph'>
   readonly graph: RunnableGraph
 }
 

@@ -134,7 +134,7 @@ const load: LoadHookSync = (url, context, nextLoad) => {
   if (!TYPESCRIPT.test(path) && !path.endsWith('.jsx')) return nextLoad(url, context)
   const code = compiled(path)
   const format = formatOf(path, code)
-  const source = format === 'module' ? `${commonNamesIn(path, code)}${code}` : code
+  const source = (format === 'module' ? commonNamesIn(path, code) : HOOKED_REQUIRE) + code
   return { format, source, shortCircuit: true }
 }
 
@@ -168,6 +168,9 @@ function isInModulePackage(path: string): boolean {
   const content: unknown = JSON.parse(readFileSync(file, 'utf8'))
   return isRecord(content) && content['type'] === 'module'
 }
+
+/** In Node 22, `require` of a CommonJS file that a hook has loaded passes no hooks. */
+const HOOKED_REQUIRE = "require = require('node:module').createRequire(__filename);"
 
 const COMMON_NAMES = {
   require: "(await import('node:module')).createRequire(import.meta.url)",
