@@ -19,7 +19,12 @@ function* hiding({ skillId, resume }: AgentCall): Iterable<AgentUpdate> {
   yield { type: 'status', text: hide('thinks') }
   if (skillId === 'fail') return yield { type: 'failed', reason: hide('no way') }
   if (skillId === 'sign') {
-    return yield { type: 'authorization', url: 'https://id.example/', reason: hide('sign in') }
+    const url = `https://id.example/${HIDDEN}`
+    return yield { type: 'authorization', url, reason: hide('sign in') }
+  }
+  if (skillId === 'draw') {
+    yield { type: 'file', file: { name: hide('drawing'), data: Buffer.from('x') } }
+    return yield { type: 'done', structured: { city: 'Rome' } }
   }
   if (resume !== undefined) return yield { type: 'done', text: 'fine' }
   const question = { id: 'q', message: hide('Which?'), schema: SCHEMA }
@@ -35,7 +40,7 @@ async function gatewayOfHiding() {
     tags: [hide('tag')],
     examples: [hide('In {city}?')],
   }
-  const skills = ['ask', 'fail', 'sign'].map((id) => ({
+  const skills = ['ask', 'fail', 'sign', 'draw'].map((id) => ({
     id,
     name: hide(id),
     inputModes: [hide('text/plain')],
@@ -71,6 +76,7 @@ test.each([
   ['ask', 'Which?'],
   ['fail', 'no way'],
   ['sign', 'sign in'],
+  ['draw', 'drawing'],
 ])('results about a run show no hidden characters: %s', async (skill, shown) => {
   await using gateway = await gatewayOfHiding()
   const asks = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } } }
@@ -86,6 +92,39 @@ test.each([
     const text = await (await gateway.fetch(request)).text()
     expect(text).toContain(shown)
     isClean(text)
+  }
+})
+
+test('texts are cut between characters', async () => {
+  const long = `x${'😀'.repeat(5000)}`
+  const schema = { type: 'object', properties: { a: { type: 'object', description: long } } }
+  const source = new AgentsAtHand({
+    *ask() {
+      yield { type: 'asked', questions: [{ id: 'q', message: long, schema }], state: {} }
+    },
+  })
+  const parameters = { type: 'object', properties: {}, additionalProperties: false }
+  source.join('strict', () => [], {
+    skills: [{ id: 'do', name: 'do', description: '', inputSchema: parameters }],
+  })
+  await using gateway = createGateway({
+    sources: [source],
+    log: false,
+    tools: { parameters: 'schema', overrides: { ask: { tasks: 'never' } } },
+  })
+  const id = await openSession(gateway.fetch)
+  const inLegacy = (method: string, params: object): Request =>
+    post({ jsonrpc: '2.0', id: 1, method, params }, inSession(id))
+  const requests = [
+    modern('tools/call', { name: 'ask', arguments: { message: 'x' } }),
+    inLegacy('tools/call', { name: long, arguments: {} }),
+    inLegacy('prompts/get', { name: long }),
+    modern('tools/call', { name: 'strict_do', arguments: { [long]: 1 } }),
+  ]
+  for (const request of requests) {
+    const text = await (await gateway.fetch(request)).text()
+    expect(text).toContain('x😀')
+    expect(text.match(/.{20}\\ud83d/)).toBeNull() // how JSON has half of a character
   }
 })
 

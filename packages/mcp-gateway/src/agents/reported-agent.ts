@@ -99,10 +99,20 @@ export function legibleUpdate(update: AgentUpdate): AgentUpdate {
       return { ...update, text: legible(update.text) }
     case 'failed':
       return { ...update, reason: legible(update.reason) }
-    case 'authorization':
-      return update.reason === undefined ? update : { ...update, reason: legible(update.reason) }
+    case 'authorization': {
+      const { reason, url } = update
+      return {
+        ...update,
+        ...(reason !== undefined && { reason: legible(reason) }),
+        ...(url !== undefined && { url: legible(url) }),
+      }
+    }
     case 'asked': {
-      const questions = update.questions.map((one) => ({ ...one, message: legible(one.message) }))
+      const questions = update.questions.map(({ url, ...one }) => ({
+        ...one,
+        message: legible(one.message),
+        ...(url !== undefined && { url: legible(url) }),
+      }))
       return { ...update, questions }
     }
     case 'text':

@@ -11,6 +11,7 @@ import {
 import type * as Draft7 from 'ajv'
 import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import type * as Draft2020 from 'ajv/dist/2020.js'
+import { wholeCharacters } from '../internal/text.ts'
 import type { JsonSchema } from './agent.ts'
 
 /** Returns why a value does not match a schema. `undefined` if it matches. */
@@ -89,21 +90,22 @@ function compile(schema: JsonSchema): Compiled {
     return compilerFor(dialect).compile(rest)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    return { defect: `the schema of this tool cannot be used: ${message.slice(0, 200)}` }
+    return { defect: `the schema of this tool cannot be used: ${wholeCharacters(message, 200)}` }
   }
 }
 
 function showError(error: ErrorObject | undefined): string {
   if (error === undefined) return 'does not match the schema'
   const { instancePath, message = 'does not match the schema', params } = error
-  return `${instancePath === '' ? '/' : instancePath} ${message}${detailOf(params)}`.slice(0, 500)
+  const text = `${instancePath === '' ? '/' : instancePath} ${message}${detailOf(params)}`
+  return wholeCharacters(text, 500)
 }
 
 /** Returns the name or the allowed values that the message of ajv does not contain. Never the value itself. */
 function detailOf(params: Readonly<Record<string, unknown>>): string {
   const { additionalProperty, unevaluatedProperty, allowedValues } = params
   const name = additionalProperty ?? unevaluatedProperty
-  if (typeof name === 'string') return `: "${name.slice(0, 100)}"`
+  if (typeof name === 'string') return `: "${wholeCharacters(name, 100)}"`
   return Array.isArray(allowedValues) ? `: ${JSON.stringify(allowedValues)}` : ''
 }
 

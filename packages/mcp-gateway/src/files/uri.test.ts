@@ -99,6 +99,7 @@ test('changes invalid names only', () => {
   expect(artifactNameFrom('\ud800')).toBe('\ufffd')
   expect(artifactNameFrom('a\r\nSet-Cookie: b')).toBe('a  Set-Cookie: b')
   expect(artifactNameFrom('\u0000')).toBe('file')
+  expect(artifactNameFrom('\u001B[31mred\u001B[0m')).toBe('red')
   expect(Buffer.byteLength(artifactNameFrom('😀'.repeat(100)))).toBe(252)
 })
 

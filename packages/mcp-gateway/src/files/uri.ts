@@ -69,10 +69,9 @@ export function isArtifactName(text: string): boolean {
  * throws.
  */
 export function artifactNameFrom(text: string): string {
-  const line = text.toWellFormed().replaceAll(new RegExp(CONTROL, 'gu'), ' ')
-  const plain = legible(line.replaceAll(/[\p{Zl}\p{Zp}]/gu, ' '))
-    .normalize('NFC')
-    .trim()
+  // What ends a line or a column becomes a space. Other control characters, also in sequences, are not legible.
+  const line = text.toWellFormed().replaceAll(/[\t-\r\u0085\p{Zl}\p{Zp}]/gu, ' ')
+  const plain = legible(line).normalize('NFC').trim()
   let name = ''
   let bytes = 0
   for (const character of plain) {

@@ -15,6 +15,7 @@ import type { Clock } from '../internal/clock.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signing.ts'
+import { wholeCharacters } from '../internal/text.ts'
 import { IDEMPOTENCY } from '../runs/order.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -226,7 +227,7 @@ const COMPLETION_METHODS: Methods = {
 function promptOf({ registry }: HandlerParts, name: string, principal: Principal): PlannedPrompt {
   const prompt = registry.plan().promptByName(name)
   if (prompt && mayUse(principal, prompt)) return prompt
-  throw invalidParams(`Unknown prompt: ${name.slice(0, 128)}`)
+  throw invalidParams(`Unknown prompt: ${wholeCharacters(name, 128)}`)
 }
 
 function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {

@@ -15,6 +15,7 @@ import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
+import { wholeCharacters } from '../internal/text.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
 import {
   IDEMPOTENCY,
@@ -255,7 +256,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   }
   const tool = parts.registry.plan().byName(name)
   if (!tool || !mayUse(principal, tool)) {
-    throw invalidParams(`Unknown tool: ${name.slice(0, 128)}. List the tools again.`)
+    throw invalidParams(`Unknown tool: ${wholeCharacters(name, 128)}. List the tools again.`)
   }
   const check = tool.check(args)
   if (!check.ok) return toolError('invalid_arguments', check.complaint)

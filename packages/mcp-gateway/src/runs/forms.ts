@@ -8,7 +8,7 @@ import {
 import { isRecord, legible } from '@x/internal'
 import type { Answer, JsonSchema, Question } from '../agents/agent.ts'
 import { schemaMismatch } from '../agents/schemas.ts'
-import { valueFromJson } from '../internal/text.ts'
+import { valueFromJson, wholeCharacters } from '../internal/text.ts'
 
 type Content = Readonly<Record<string, unknown>>
 
@@ -65,7 +65,7 @@ export function toForm(
   index: number,
   knowsChoices = true,
 ): QuestionForm {
-  const message = whole.slice(0, MAX_MESSAGE_CHARS)
+  const message = wholeCharacters(whole, MAX_MESSAGE_CHARS)
   const requestedSchema = url === undefined ? toFormSchema(schema, knowsChoices) : VISITED
   // A client opens the URL. That of an agent could name a program or a file of the user.
   const page = url !== undefined && isWebPage(url) ? url : undefined
@@ -214,7 +214,7 @@ function toFormSchema(schema: JsonSchema | undefined, knowsChoices: boolean): Fo
     oneField({
       type: 'string',
       title: 'Answer (JSON)',
-      description: `JSON that matches ${legibleJson(schema).slice(0, MAX_MESSAGE_CHARS)}`,
+      description: `JSON that matches ${wholeCharacters(legibleJson(schema), MAX_MESSAGE_CHARS)}`,
     })
   )
 }

@@ -11,6 +11,7 @@ import {
 } from '../agents/agent.ts'
 import { GatewayError, isOfCaller, textForCaller, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
+import { artifactNameFrom } from '../files/uri.ts'
 import type { Clock } from '../internal/clock.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
 import type { RunEvent, RunFailureReason, RunNames } from '../internal/run-event.ts'
@@ -236,7 +237,7 @@ export class ActiveRun {
     this.#assertOpen()
     const written = await this.files.write(file)
     const { version } = written
-    const name = shortened(file.name, MAX_LINE)
+    const name = shortened(artifactNameFrom(file.name), MAX_LINE)
     this.feed?.line(version > 1 ? `File: ${name} (version ${version})` : `File: ${name}`)
     return written
   }
@@ -249,7 +250,7 @@ export class ActiveRun {
       if (!GatewayError.is(error)) throw error
       if (!isOfCaller(error)) this.#onEvent({ type: 'file-lost', ...this.names, error })
       if (this.#lostFiles++ >= MAX_NOTES) return
-      const name = shortened(file.name, MAX_LINE)
+      const name = shortened(artifactNameFrom(file.name), MAX_LINE)
       this.#notes.push(`The file "${name}" could not be kept: ${textForCaller(error)}`)
     }
   }

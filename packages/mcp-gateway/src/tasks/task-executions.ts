@@ -2,6 +2,7 @@ import { ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/se
 
 import { GatewayError } from '../errors.ts'
 import { MAX_TIMER_MS, sleep, type Clock } from '../internal/clock.ts'
+import { wholeCharacters } from '../internal/text.ts'
 import { pause } from '../internal/timers.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import { toInputRequests } from '../runs/forms.ts'
@@ -494,7 +495,7 @@ export class TaskExecutions {
 
   /** Stores progress, at most once a second. */
   #note(execution: TaskExecution, message: string): void {
-    execution.message = message.slice(0, MAX_MESSAGE_CHARS)
+    execution.message = wholeCharacters(message, MAX_MESSAGE_CHARS)
     execution.undo ??= this.#options.clock.after(PROGRESS_MS, () => {
       execution.undo = undefined
       const { found, message: newest } = execution

@@ -1,4 +1,5 @@
 import { isRecord, mapSchemas } from '@x/internal'
+import { wholeCharacters } from '../../internal/text.ts'
 import type { JsonSchema, Skill } from '../agent.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 import { fieldsOf, refusalOf, schemasOfFields, takes, type Fields } from './fields.ts'
@@ -80,7 +81,7 @@ export function contextDefectOf(
   const { message, path } = first
   return {
     path: Array.isArray(path) ? path.map(String).join('.') : '',
-    why: String(message).slice(0, 200),
+    why: wholeCharacters(String(message), 200),
   }
 }
 

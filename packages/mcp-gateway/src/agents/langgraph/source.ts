@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../../errors.ts'
 import { systemClock, type Clock } from '../../internal/clock.ts'
+import { wholeCharacters } from '../../internal/text.ts'
 import { withDeadline } from '../../internal/timers.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
 import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
@@ -402,7 +403,7 @@ function inputRefusalOf(error: unknown): string | undefined {
   if (!isRecord(first)) return undefined
   const { message, path } = first
   const place = Array.isArray(path) && path.length > 0 ? ` at ${path.map(String).join('.')}` : ''
-  return `It does not take these arguments${place}: ${String(message).slice(0, 200)}`
+  return `It does not take these arguments${place}: ${wholeCharacters(String(message), 200)}`
 }
 
 /** Returns why a graph failed, for the caller. Other errors may contain anything, unless they have `expose: true`. */
