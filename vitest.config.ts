@@ -8,6 +8,7 @@ const SYSTEM = '{packages,apps}/*/{src,test}/**/*.system.test.ts'
 
 /** Other tests that change, or measure, what belongs to the whole process. They start first. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
+  'apps/probe/test/probe.test.ts', // collects garbage
   'packages/langchain-mcp/test/hidden-names.test.ts', // replaces a module
   'packages/langchain-mcp/test/tool-pins.test.ts', // loads modules again
   'packages/mcp-client/test/two-copies.test.ts', // loads modules again

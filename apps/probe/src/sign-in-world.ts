@@ -1,0 +1,150 @@
+// A gateway with sign-in, and what its clients, their browsers and the identity service do.
+import { createHash, randomBytes } from 'node:crypto'
+import { MemoryGatewayStore, type GatewayStore } from '@x/mcp-gateway'
+import { oauthFacade } from '@x/mcp-gateway-oauth'
+import { modern, textOf, toAnswer, type Answer, type Fields, type Json } from './client.ts'
+import { startTarget, type Target } from './target.ts'
+
+export const VERIFIER: string = 'v'.repeat(64)
+export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('base64url')
+export const CALLBACK = 'http://127.0.0.1:4444/callback'
+
+/** Header from which the gateway takes the address of a client. */
+export const ADDRESS = 'x-client'
+
+/** A gateway with sign-in, as browsers and clients see it. */
+export interface World {
+  readonly target: Target
+}
+
+/** Follows no redirect. The endpoints limit the requests of an address, so each request has another one. */
+export function request(
+  { target }: World,
+  path: string,
+  { headers, ...init }: Omit<RequestInit, 'headers'> & { readonly headers?: Fields } = {},
+): Promise<Response> {
+  const [, a, b] = /(.{4})(.{4})/.exec(randomBytes(4).toString('hex')) ?? []
+  const own = { [ADDRESS]: `2001:db8:${a}:${b}::1`, connection: 'close', ...headers }
+  return fetch(new URL(path, target.url), { redirect: 'manual', ...init, headers: own })
+}
+
+export async function register(world: World, body: unknown): Promise<Answer> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const headers = { 'content-type': 'application/json' }
+  return toAnswer(await request(world, '/oauth/register', { method: 'POST', headers, body: text }))
+}
+
+export async function clientOf(world: World): Promise<string> {
+  const { message } = await register(world, { redirect_uris: [CALLBACK] })
+  return String(message['client_id'])
+}
+
+export const authorizeQuery = (clientId: string, over: Json = {}): string => {
+  const all: Json = {
+    response_type: 'code',
+    client_id: clientId,
+    redirect_uri: CALLBACK,
+    code_challenge: CHALLENGE,
+    code_challenge_method: 'S256',
+    state: 'state-of-the-client',
+    ...over,
+  }
+  const entries = Object.entries(all).filter((entry) => entry[1] !== undefined)
+  const query = new URLSearchParams(
+    Object.fromEntries(entries.map(([name, value]) => [name, String(value)])),
+  )
+  return `/oauth/authorize?${String(query)}`
+}
+
+const locationOf = (response: Pick<Answer, 'headers'>): URL =>
+  new URL(response.headers.get('location') ?? 'about:blank')
+
+/**
+ * Brings a browser from the authorization endpoint to the sign-in page of the identity service. If a page in between asks
+ * the user, its form is sent as it is.
+ */
+export async function toSignIn(world: World, query: string): Promise<URL> {
+  const answer = await toAnswer(await request(world, query))
+  if (answer.status === 302) return locationOf(answer)
+  const form = /<form[^>]*action="([^"]*)"/.exec(answer.text)?.[1]
+  if (form === undefined) throw new Error(`No sign-in: ${answer.status} ${answer.text}`)
+  const fields = [...answer.text.matchAll(/<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"/g)]
+  const body = new URLSearchParams(
+    Object.fromEntries(fields.map(([, name = '', value = '']) => [name, value])),
+  )
+  const cookie = answer.headers.get('set-cookie')?.split(';')[0]
+  const headers = { ...(cookie !== undefined && { cookie }) }
+  return locationOf(
+    await request(world, form.replaceAll('&amp;', '&') || query, { method: 'POST', headers, body }),
+  )
+}
+
+/** Signs a user in. @returns the URL to which the client is sent, with the code */
+export async function codeFor(world: World, clientId: string, over: Json = {}): Promise<URL> {
+  const page = await toSignIn(world, authorizeQuery(clientId, over))
+  const state = page.searchParams.get('state') ?? ''
+  return locationOf(await request(world, `/oauth/callback?code=upstream&state=${state}`))
+}
+
+export async function token(world: World, form: Json): Promise<Answer> {
+  const entries = Object.entries(form).flatMap(([name, value]) =>
+    [value].flat().map((each): [string, string] => [name, String(each)]),
+  )
+  return toAnswer(
+    await request(world, '/oauth/token', { method: 'POST', body: new URLSearchParams(entries) }),
+  )
+}
+
+export const exchange = (clientId: string, code: string, over: Json = {}): Json => ({
+  grant_type: 'authorization_code',
+  client_id: clientId,
+  redirect_uri: CALLBACK,
+  code,
+  code_verifier: VERIFIER,
+  ...over,
+})
+
+export interface SignedIn {
+  readonly clientId: string
+  readonly code: string
+  readonly access: string
+  readonly refresh: string
+}
+
+export async function signedIn(world: World): Promise<SignedIn> {
+  const clientId = await clientOf(world)
+  const code = (await codeFor(world, clientId)).searchParams.get('code') ?? ''
+  const { message } = await token(world, exchange(clientId, code))
+  return {
+    clientId,
+    code,
+    access: String(message['access_token']),
+    refresh: String(message['refresh_token']),
+  }
+}
+
+export const mayCall = async ({ target }: World, access: string): Promise<boolean> =>
+  textOf(
+    await modern(target, 'tools/call', {
+      name: 'echo',
+      arguments: { message: 'Hi' },
+      token: access,
+    }),
+  ) === 'Hi'
+
+export async function startWorld(stack: AsyncDisposableStack, upstreamUrl: string): Promise<World> {
+  const store = new MemoryGatewayStore()
+  const rates: GatewayStore['rates'] = {
+    // All addresses together may register 120 clients in a minute, and the probes are more.
+    take: async (name, perMinute) =>
+      name === 'oauth:register' ? 0 : store.rates.take(name, perMinute),
+  }
+  const auth = oauthFacade({
+    store: { records: store.records, rates },
+    resource: 'https://gateway.example/mcp',
+    upstreamUrl,
+    redirectUris: ['https://app.example/callback'],
+  })
+  const http = { clientAddress: { header: ADDRESS } }
+  return { target: await startTarget(stack, { auth, store, http }) }
+}
