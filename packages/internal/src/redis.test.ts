@@ -68,12 +68,12 @@ test('tries each operation while Redis fails at once', async () => {
   await expect(send(server, 'GET')).resolves.toBe('OK')
 })
 
-test('pings also during the pause, and ends it when Redis answers', async () => {
+test('probes also during the pause, and ends it when Redis answers', async () => {
   const server = newServer()
   server.mood = 'hangs'
   await expect(send(server, 'GET')).rejects.toEqual(timeout)
   server.mood = 'answers'
-  await server.operations.ping()
+  await server.operations.probe(['PING'])
   await expect(send(server, 'GET')).resolves.toBe('OK')
 })
 

@@ -106,9 +106,9 @@ export class RedisOperations {
     return this.#operate(work)
   }
 
-  /** Resolves if Redis answers. Never rejects at once because another operation timed out. @throws RedisError */
-  async ping(): Promise<void> {
-    await this.#operate(({ send }) => send(['PING']))
+  /** Sends a command that checks the server. Never rejects at once because another operation timed out. @throws RedisError */
+  async probe(command: RedisCommand): Promise<void> {
+    await this.#operate(({ send }) => send(command))
   }
 
   #mayStart(): boolean {

@@ -23,14 +23,18 @@ export interface RedisConnection extends BasicClient {
   destroy(): void
 }
 
+/** Time for which the key of a readiness check stays. Milliseconds. */
+const PROBE_MS = '10000'
+
 /** After a command that timed out, others reject at once for this time. */
 const PAUSE_MS = 1000
 
 /**
  * `value`: a record. `names`, `ends`: sorted sets of the keys of all records. `events`: the entries of a log. `head`: name
- * and header of a log. `wake`: a stream that ends the blocking read of a process. `blob`: bytes. `rate`: a bucket.
+ * and header of a log. `wake`: a stream that ends the blocking read of a process. `blob`: bytes. `rate`: a bucket. `probe`:
+ * written by readiness checks.
  */
-type KeyKind = 'value' | 'names' | 'ends' | 'events' | 'head' | 'wake' | 'blob' | 'rate'
+type KeyKind = 'value' | 'names' | 'ends' | 'events' | 'head' | 'wake' | 'blob' | 'rate' | 'probe'
 
 /** Sends commands, each within the time limit, and converts their errors. */
 export class RedisCommands {
@@ -67,11 +71,10 @@ export class RedisCommands {
     return convertErrors(this.#operations.operate(({ run }) => run(script, keys, args)))
   }
 
-  async isReady(): Promise<boolean> {
-    return this.#operations.ping().then(
-      () => true,
-      () => false,
-    )
+  /** Writes a key. @throws GatewayError as `send` does: Redis is away, full, or a replica */
+  async checkWritable(): Promise<void> {
+    const command = ['SET', this.key('probe'), '', 'PX', PROBE_MS]
+    await convertErrors(this.#operations.probe(command))
   }
 
   /** Returns a connection for blocking reads. It is not connected yet, and does not connect again. */

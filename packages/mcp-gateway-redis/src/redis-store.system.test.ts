@@ -1,7 +1,7 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { askRedis, startOwnRedis, startRedisServer } from '@x/internal/testing'
+import { askRedis, startOwnRedis, startRedisServer, temporaryFolder } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -145,16 +145,34 @@ describe.runIf(redis)('the store in Redis', () => {
     await expect(writeNew(store.blobs, bytesOf(Buffer.from('x')), 1)).rejects.toMatchObject(
       unavailable,
     )
-    expect(await store.isReady()).toBe(false)
+    await expect(store.isReady()).rejects.toMatchObject(unavailable)
     await server.start()
     expect(await store.isReady()).toBe(true)
     expect(await store.records.put('key', 2, { ifVersion: null })).toBeDefined()
   })
 
+  test('is not ready while Redis answers but is full, or while the shared folder cannot be written', async () => {
+    await using server = await startOwnRedis()
+    await using folder = await temporaryFolder()
+    const blobFolder = join(folder.path, 'blobs')
+    await using store = redisStore({ url: server.url, timeoutMs, blobFolder })
+    expect(await store.isReady()).toBe(true)
+    await askRedis(server.url, 'CONFIG', 'SET', 'maxmemory', '1')
+    await expect(store.isReady()).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringMatching(/full|memory/),
+    })
+    await askRedis(server.url, 'CONFIG', 'SET', 'maxmemory', '0')
+    expect(await store.isReady()).toBe(true)
+    await rm(blobFolder, { recursive: true })
+    await writeFile(blobFolder, 'a file in place of the folder')
+    await expect(store.isReady()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+
   test('rejects within the limit while Redis does not answer, and works again after that', async () => {
     await using server = await startOwnRedis()
     await using store = redisStore({ url: server.url, timeoutMs: 200 })
-    while (!(await store.isReady()));
+    await expect.poll(() => store.isReady().catch(() => false)).toBe(true)
     server.pause()
     await expect(store.records.get('key')).rejects.toMatchObject({
       code: 'UNAVAILABLE',
@@ -162,7 +180,7 @@ describe.runIf(redis)('the store in Redis', () => {
     })
     await expect(store.logs.append('log', 1, APPEND)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     server.resume()
-    while (!(await store.isReady()));
+    await expect.poll(() => store.isReady().catch(() => false)).toBe(true)
     expect(await store.records.get('key')).toBeUndefined()
   })
 

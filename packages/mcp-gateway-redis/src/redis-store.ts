@@ -69,7 +69,16 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
   const commands = new RedisCommands(client, prefix, timeoutMs)
   const tails = new RedisTails(commands, onError)
   const logs = new RedisLogs(commands, tails)
+  const folder = blobFolder ? new FileBlobs(blobFolder, now) : undefined
+  let isClosed = false
+  const isReady = async (): Promise<boolean> => {
+    if (isClosed) return false
+    await commands.checkWritable()
+    await folder?.checkWritable()
+    return true
+  }
   const close = async (): Promise<void> => {
+    isClosed = true
     await tails.close()
     await commands.close()
   }
@@ -78,9 +87,9 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
     isDurable: true,
     records: new RedisRecords(commands, logs),
     logs,
-    blobs: blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands),
+    blobs: folder ?? new RedisBlobs(commands),
     rates: redisRates(commands, now, options.onWarning ?? warnAboutRates),
-    isReady: () => commands.isReady(),
+    isReady,
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 
 import { isRecord } from '@x/internal'
+import { toLine } from '@x/internal/command-line'
 import { stringify } from 'yaml'
 import type { z } from 'zod'
 
@@ -11,6 +12,7 @@ import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { isSecret, type SettingPath } from '../gateway/setting-paths.ts'
 import { redacted } from '../internal/redacted.ts'
+import { writeProbe } from '../store/blobs.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
 import { toOptions, type FileSettings } from './file-settings.ts'
@@ -41,7 +43,7 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
   }
   try {
     const folder = dirname(configFile.file)
-    const settings = await withoutFolder(config, folder)
+    const settings = await withoutFolder(config, folder, onWarning)
     await using configured = await toOptions(settings, { folder, onWarning, sections })
     checkServable(config, configured.options, { stdio, onWarning })
     await using store = new MemoryGatewayStore()
@@ -68,23 +70,39 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
 }
 
 /**
- * Does not open the folder of a store on disk: a running gateway may use it, or it will belong to another user.
+ * Does not open the store on disk: a running gateway may use it. Only writes a small file into its folder, or into the
+ * folder in which it will be made, and deletes it.
  *
- * @throws GatewayError `CONFIG` if the folder cannot exist
+ * @throws GatewayError `CONFIG` if the folder cannot exist, or cannot be written
  */
-async function withoutFolder(settings: FileSettings, folder: string): Promise<FileSettings> {
+async function withoutFolder(
+  settings: FileSettings,
+  folder: string,
+  onWarning: (message: string) => void,
+): Promise<FileSettings> {
   const { type, dir } = settings.store
   if (type !== 'disk' || dir === undefined) return settings
+  const refused = (problem: string, cause?: unknown) =>
+    new GatewayError('CONFIG', `${dir} ${problem}`, { path: 'store.dir', cause })
   for (let at = resolve(folder, dir); ; at = dirname(at)) {
     const found = await stat(at).catch(() => undefined)
-    if (found?.isDirectory() === false) {
-      throw new GatewayError('CONFIG', `${dir} can be no folder: ${at} is a file`, {
-        path: 'store.dir',
+    if (found?.isDirectory() === false) throw refused(`can be no folder: ${at} is a file`)
+    if (found) {
+      await writeProbe(at).catch((cause: unknown) => {
+        const problem = `cannot be written: ${toLine(cause)}`
+        // The gateway may run as the user that the folder belongs to.
+        if (!isDenied(cause) || found.uid === process.getuid?.()) throw refused(problem, cause)
+        onWarning(`${dir} ${problem}. Check as the user that the gateway will have`)
       })
     }
     if (found || at === dirname(at)) break
   }
   return { ...settings, store: { ...settings.store, type: 'memory' } }
+}
+
+function isDenied(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return code === 'EACCES' || code === 'EPERM'
 }
 
 /** Returns a copy that may be shown: secrets are left out, and passwords in URLs. */

@@ -230,6 +230,14 @@ describe('a store in a folder', () => {
     expect(existsSync(join(folder.path, 'new'))).toBe(false)
   })
 
+  // Not even root can write there.
+  test.runIf(process.platform === 'linux')('is refused if it cannot be written', async () => {
+    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: /proc/gateway }\n`)
+    const { code, err } = await run(['check', path])
+    expect(code).toBe(1)
+    expect(err).toMatch(/g\.yaml:4: \/proc\/gateway cannot be written: ENOENT: /)
+  })
+
   test('is refused if its path leads through a file', async () => {
     const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./graph.mjs/data }\n`)
     const { code, err } = await run(['check', path])

@@ -117,7 +117,7 @@ export function gatewayMetrics({
   })
   gauge('mcp_gateway_tools', 'Current tools.', () => registry().plan().tools.length)
   gauge('mcp_gateway_queued_tasks', 'Tasks that wait for a process.', countQueued)
-  gauge('mcp_gateway_store_ready', '1 if the store can be reached, else 0.', async () => {
+  gauge('mcp_gateway_store_ready', '1 if the store can be written, else 0.', async () => {
     return Number(await isStoreReady())
   })
 

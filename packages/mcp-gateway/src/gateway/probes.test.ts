@@ -2,8 +2,10 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
-import { ManualClock } from '../../test/manual-clock.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { GatewayError } from '../errors.ts'
 import { createGateway } from '../gateway.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 
 const HOST = { host: '10.1.2.3:8000' }
@@ -54,6 +56,64 @@ test('is not ready if the store does not answer within two seconds', async () =>
   const asking = gateway.fetch(get('/readyz'))
   await clock.advance(2000)
   expect(await (await asking).json()).toEqual({ status: 'unavailable', reasons: ['store'] })
+})
+
+test('is not ready while the store cannot be written, and names the reason in the log only', async () => {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore()
+  const full = new GatewayError(
+    'UNAVAILABLE',
+    '/var/lib/gateway.db cannot be written: disk is full',
+  )
+  store.isReady = () => Promise.reject(full)
+  const warnings: unknown[] = []
+  const observer: GatewayObserver = { warned: (_message, cause) => warnings.push(cause) }
+  const sources = [new AgentsAtHand()]
+  await using gateway = createGateway({ sources, store, clock, log: false, observer })
+  await gateway.registry.start()
+  for (let n = 0; n < 3; n++) {
+    const answer = await gateway.fetch(get('/readyz'))
+    expect(answer.status).toBe(503)
+    expect(await answer.json()).toEqual({ status: 'unavailable', reasons: ['store'] })
+    await clock.advance(5000)
+  }
+  expect(warnings).toEqual([full])
+  expect((await gateway.fetch(get('/healthz'))).status).toBe(200)
+})
+
+test('checks the store once for many probes, and again after five seconds', async () => {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore()
+  const asked: ReturnType<typeof deferred<boolean>>[] = []
+  store.isReady = () => {
+    const answer = deferred<boolean>()
+    asked.push(answer)
+    return answer.promise
+  }
+  await using gateway = createGateway({ sources: [new AgentsAtHand()], store, clock })
+  await gateway.registry.start()
+  const status = async (): Promise<number> => (await gateway.fetch(get('/readyz'))).status
+  const many = Array.from({ length: 50 }, status)
+  await settled()
+  expect(asked).toHaveLength(1)
+  asked[0]?.resolve(true)
+  expect(new Set(await Promise.all(many))).toEqual(new Set([200]))
+  await clock.advance(4999)
+  expect(await status()).toBe(200)
+  expect(asked).toHaveLength(1)
+  await clock.advance(1)
+  // A store that hangs is asked once, however often the check is late.
+  for (let n = 0; n < 3; n++) {
+    const late = status()
+    await settled()
+    await clock.advance(2000)
+    expect(await late).toBe(503)
+    await clock.advance(5000)
+  }
+  expect(asked).toHaveLength(2)
+  asked[1]?.resolve(true)
+  await settled()
+  expect(await status()).toBe(200)
 })
 
 test('serves metrics at http.metricsPath only', async () => {

@@ -18,6 +18,7 @@ import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../htt
 import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
 import { checkedOptions, listenChecks, stdioChecks } from './checked-options.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
+import { StoreReadiness } from './store-readiness.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 import { ChangeBatches, ChangeFeed } from '../mcp/change-feed.ts'
@@ -55,8 +56,6 @@ const LAST_RESPONSES_MS = 1000
 const STDIO_WAIT_MS = 5000
 /** 31 years. */
 const ENDLESS_MS = 1e12
-/** Orchestrators count a probe without an answer as failed soon after this time. */
-const STORE_MS = 2000
 /** Time within which Redis counts the queued tasks for the metrics. */
 const COUNT_MS = 1000
 
@@ -109,6 +108,7 @@ export class Runtime implements AsyncDisposable {
   readonly #maxBodyBytes: number
   readonly #clock: Clock
   readonly #store: GatewayStore
+  readonly #readiness: StoreReadiness
   readonly #key: Uint8Array
   readonly #anonymous: Principal
   readonly #metrics: GatewayMetrics | undefined
@@ -150,7 +150,7 @@ export class Runtime implements AsyncDisposable {
       this.#metrics = gatewayMetrics({
         registry: () => this.registry,
         countQueued: () => this.#countQueued(),
-        isStoreReady: () => this.#isStoreReady(),
+        isStoreReady: () => this.#readiness.isReady(),
       })
     }
     const { log = stderrLogger(), observer = {} } = options
@@ -158,6 +158,7 @@ export class Runtime implements AsyncDisposable {
     this.#observer = allObservers([this.#metrics?.observer ?? {}, observer, logObserver])
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
+    this.#readiness = new StoreReadiness({ store: this.#store, clock, onWarning })
     this.#key = stateKeyFrom({
       stateKey: options.stateKey,
       isShared: this.#store.isShared,
@@ -468,7 +469,7 @@ export class Runtime implements AsyncDisposable {
   #healthRoutes(): readonly HttpRoute[] {
     const readiness = async (): Promise<Document> => {
       if (this.#isUnready) return healthDocument(['draining'])
-      const isReady = await this.#isStoreReady()
+      const isReady = await this.#readiness.isReady()
       const isListable = this.registry.isListable
       return healthDocument([...(isReady ? [] : ['store']), ...(isListable ? [] : ['agents'])])
     }
@@ -499,12 +500,6 @@ export class Runtime implements AsyncDisposable {
     const links = new ArtifactLinks({ ...common, baseUrl })
     const resources = new ArtifactResources({ ...common, artifacts, links, pageSize })
     return { artifacts, changes, links, resources }
-  }
-
-  /** Never rejects. */
-  #isStoreReady(): Promise<boolean> {
-    const asked = this.#store.isReady().catch(() => false)
-    return inTime(asked, { clock: this.#clock, ms: STORE_MS, late: () => false })
   }
 
   /** Returns NaN if Redis is away: the other metrics are needed most then. */

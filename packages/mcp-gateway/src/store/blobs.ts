@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../errors.ts'
-import { isRandomId } from '../internal/random-hex.ts'
+import { isRandomId, randomId } from '../internal/random-hex.ts'
 import type { Blobs, WrittenBlob } from './gateway-store.ts'
 
 /** A partial file of this age was left by a process that ended. */
@@ -146,6 +146,16 @@ export class FileBlobs implements Blobs {
     })
   }
 
+  /** Writes a small file, and deletes it. @throws GatewayError `UNAVAILABLE` with the folder and the reason */
+  async checkWritable(): Promise<void> {
+    try {
+      await (this.#prepared ??= this.#prepare())
+      await writeProbe(join(this.#folder, 'partial'))
+    } catch (error) {
+      throw toFolderError(error, this.#folder)
+    }
+  }
+
   #pathOf(id: string): string {
     return join(this.#folder, id.slice(0, 2), id)
   }
@@ -163,6 +173,23 @@ export class FileBlobs implements Blobs {
       this.#prepared = undefined
       throw error
     }
+  }
+}
+
+/** Size of the file that a check writes: a disk without a free block has no room for it. */
+const PROBE_BYTES = 4096
+
+/**
+ * Writes a small file into a folder, as its writers do, and deletes it.
+ *
+ * @throws errors of the file system
+ */
+export async function writeProbe(folder: string): Promise<void> {
+  const path = join(folder, `probe-${randomId()}`)
+  try {
+    await writeFile(path, Buffer.alloc(PROBE_BYTES), { flag: 'wx', mode: 0o600, flush: true })
+  } finally {
+    await rm(path, { force: true }).catch(() => {}) // the first error says more
   }
 }
 
@@ -184,6 +211,13 @@ async function* readFilePieces(path: string, size: number): AsyncGenerator<Uint8
 
 function isAbsent(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}
+
+/** For the log: names the folder. */
+function toFolderError(cause: unknown, folder: string): GatewayError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown'
+  const message = `${folder} cannot be written (${code}): check the disk and its permissions`
+  return new GatewayError('UNAVAILABLE', message, { cause })
 }
 
 /** Converts an error of the file system. Errors of the source of the bytes stay as they are. */

@@ -17,7 +17,11 @@ export interface GatewayStore {
   readonly isShared: boolean
   /** True if the store keeps its records when the gateway restarts, so that sessions continue. */
   readonly isDurable: boolean
-  /** Returns true if the store can be used now, for readiness checks. Never rejects. */
+  /**
+   * Writes a little, and resolves to true if the store can be used now. False after `close()`. For readiness checks.
+   *
+   * @throws GatewayError `UNAVAILABLE` with the reason, such as a full disk. The gateway logs it
+   */
   isReady(): Promise<boolean>
   close(): Promise<void>
 }

@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, readdir, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { sourceNode, temporaryFolder } from '@x/internal/testing'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
 
@@ -38,6 +39,49 @@ test('refuses a folder that another process uses or another program owns', async
   expect(() => new DiskGatewayStore(join(foreign, 'gateway.db'))).toThrow(
     expect.objectContaining({ code: 'UNAVAILABLE' }),
   )
+})
+
+/** Opens a store, and returns a function that limits its pages. At the limit, SQLite fails as on a full disk. */
+function openWithLimit(folder: string) {
+  using exec = vi.spyOn(DatabaseSync.prototype, 'exec')
+  const store = new DiskGatewayStore(folder)
+  const database: unknown = exec.mock.contexts.at(-1)
+  if (!(database instanceof DatabaseSync)) throw new Error('The store opened no database')
+  const limit = (pages: number): void => database.exec(`PRAGMA max_page_count = ${pages}`)
+  return { store, limit }
+}
+
+test('reports a full disk as the reason of a failed write, and is not ready until there is room', async () => {
+  await using folder = await temporaryFolder()
+  const { store, limit } = openWithLimit(folder.path)
+  await using _ = store
+  limit(1) // the present size, which is larger
+  const full = {
+    code: 'UNAVAILABLE',
+    message: `${join(folder.path, 'gateway.db')} cannot be written: its disk is full`,
+  }
+  const long = 'x'.repeat(1_000_000)
+  const options = { limits: { maxEvents: 5, ttlMs: 3_600_000 }, isLast: false }
+  await expect(store.logs.append('log', long, options)).rejects.toMatchObject(full)
+  await expect(store.records.put('key', long)).rejects.toMatchObject(full)
+  await expect(store.isReady()).rejects.toMatchObject(full)
+  limit(1_000_000)
+  expect(await store.isReady()).toBe(true)
+  await store.logs.append('log', long, options) // the failed one left no transaction behind
+})
+
+test('is not ready while its files cannot be written', async () => {
+  await using folder = await temporaryFolder()
+  await using store = new DiskGatewayStore(folder.path)
+  await writeFile(join(folder.path, 'blobs'), 'a file in place of the folder')
+  await expect(store.isReady()).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: `${join(folder.path, 'blobs')} cannot be written (ENOTDIR): check the disk and its permissions`,
+  })
+  await rm(join(folder.path, 'blobs'))
+  expect(await store.isReady()).toBe(true)
+  expect(await readdir(join(folder.path, 'blobs', 'partial'))).toEqual([])
+  expect(await store.records.list('')).toEqual([])
 })
 
 test('creates files that other users cannot read', async () => {

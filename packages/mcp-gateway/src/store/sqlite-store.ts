@@ -24,6 +24,11 @@ const optionChecks: Checks<DiskGatewayStoreOptions & { folder: string }> = {
   onError: check.func,
 }
 
+/** Record that readiness checks write. */
+const PROBE_KEY = 'readiness'
+/** Larger than a page of SQLite, so that the record needs room of its own. */
+const PROBE_TEXT = ' '.repeat(4096)
+
 const SWEEP_EVERY_MS = 1000
 const SWEEP_ROWS = 500
 
@@ -67,12 +72,11 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   }
 
   async isReady(): Promise<boolean> {
-    try {
-      this.#database.prepare('SELECT 1').get()
-      return true
-    } catch {
-      return false
-    }
+    if (!this.#database.isOpen) return false
+    // A full or read-only disk fails writes only. The record has ended, so that no read finds it.
+    await this.records.put(PROBE_KEY, PROBE_TEXT, { ttlMs: 0 })
+    await this.blobs.checkWritable()
+    return true
   }
 
   async close(): Promise<void> {
@@ -247,7 +251,8 @@ class SqliteLogRows implements LogRows {
       trim.run(tag, now, tag, limits.maxEvents)
       this.#database.exec('COMMIT')
     } catch (error) {
-      this.#database.exec('ROLLBACK')
+      // After a full disk, among others, SQLite has rolled back by itself, and another ROLLBACK fails.
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
       throw error
     }
   }
