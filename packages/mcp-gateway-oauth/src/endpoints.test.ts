@@ -1,5 +1,6 @@
-import { startTestServer } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import type { Authenticator } from '@x/mcp-gateway'
+import { deferred, startTestServer } from '@x/mcp-testing'
+import { expect, test, vi } from 'vitest'
 import {
   ask,
   authorizeQuery,
@@ -21,6 +22,7 @@ import {
   tokensOf,
 } from '../test/oauth-world.ts'
 import type { Tokens, Upstream } from '../test/oauth-world.ts'
+import type { Identity, IdentityService } from './identity-service.ts'
 import { oauthFacade } from './oauth-facade.ts'
 
 test.each([
@@ -328,7 +330,7 @@ test('names the error for other grant types and malformed requests', async () =>
   expect((await ask(world.one, '/oauth/token')).status).toBe(405)
 })
 
-test('renews expired access, and accepts a refresh token once', async () => {
+test('renews expired access, for the client of the token only', async () => {
   await using world = await start()
   const clientId = await register(world.one)
   const before = await tokensOf(world.one, clientId)
@@ -344,7 +346,6 @@ test('renews expired access, and accepts a refresh token once', async () => {
   await expect(callerOf(world.one, after.access_token)).resolves.toMatchObject({
     id: `${ORIGIN}|ann`,
   })
-  await expectError(await post(world.one, refresh), 400, 'invalid_grant')
   const other = { ...refresh, refresh_token: after.refresh_token, client_id: 'somebody-else' }
   await expectError(await post(world.one, other), 400, 'invalid_grant')
 })
@@ -403,35 +404,124 @@ test('issues tokens for this gateway only', async () => {
   expect((await post(world.one, { ...form, resource: `${RESOURCE}/` })).status).toBe(200)
 })
 
-test('revokes all tokens of a sign-in when a refresh token is used twice', async () => {
+const renew = (auth: Authenticator, clientId: string, refresh_token: string): Promise<Response> =>
+  post(auth, { grant_type: 'refresh_token', client_id: clientId, refresh_token })
+
+test('revokes all tokens of a sign-in when a refresh token is used again after ten seconds', async () => {
   await using world = await start()
-  const clientId = await register(world.one)
-  const first = await tokensOf(world.one, clientId)
-  const renew = (refresh_token: string): Promise<Response> => {
-    return post(world.other, { grant_type: 'refresh_token', client_id: clientId, refresh_token })
-  }
-  const stranger = await tokensOf(world.one, clientId)
-  const second = (await (await renew(first.refresh_token)).json()) as Tokens
-  await expect(callerOf(world.one, second.access_token)).resolves.toHaveProperty('id')
-  await expectError(await renew(first.refresh_token), 400, 'invalid_grant')
+  const { one, other, time } = world
+  const clientId = await register(one)
+  const first = await tokensOf(one, clientId)
+  const stranger = await tokensOf(one, clientId)
+  const second = (await (await renew(other, clientId, first.refresh_token)).json()) as Tokens
+  await expect(callerOf(one, second.access_token)).resolves.toHaveProperty('id')
+  time.now += 10_000
+  await expectError(await renew(other, clientId, first.refresh_token), 400, 'invalid_grant')
   for (const { access_token } of [first, second]) {
-    await expect(callerOf(world.other, access_token)).resolves.toMatchObject({ status: 401 })
+    await expect(callerOf(other, access_token)).resolves.toMatchObject({ status: 401 })
   }
-  await expectError(await renew(second.refresh_token), 400, 'invalid_grant')
+  await expectError(await renew(other, clientId, second.refresh_token), 400, 'invalid_grant')
   // Another sign-in of the same user at the same client is another family.
-  await expect(callerOf(world.one, stranger.access_token)).resolves.toHaveProperty('id')
-  expect((await renew(stranger.refresh_token)).status).toBe(200)
+  await expect(callerOf(one, stranger.access_token)).resolves.toHaveProperty('id')
+  expect((await renew(other, clientId, stranger.refresh_token)).status).toBe(200)
 })
 
-test('leaves no valid token after two uses of a refresh token at once', async () => {
+test('gives the same tokens to a client that renews twice within ten seconds, at any process', async () => {
   await using world = await start()
-  const clientId = await register(world.one)
-  const { refresh_token } = await tokensOf(world.one, clientId)
-  const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
-  const answers = await Promise.all([post(world.one, refresh), post(world.other, refresh)])
-  for (const answer of answers) {
-    const { access_token } = (await answer.json()) as Partial<Tokens>
-    if (access_token === undefined) continue
-    await expect(callerOf(world.one, access_token)).resolves.toMatchObject({ status: 401 })
+  const { one, other, store, time } = world
+  const clientId = await register(one)
+  const { refresh_token } = await tokensOf(one, clientId)
+  const processes = [one, other, one, other]
+  const answers = await Promise.all(
+    processes.map(async (auth) => {
+      const answer = await renew(auth, clientId, refresh_token)
+      expect([answer.status, answer.headers.get('cache-control')]).toEqual([200, 'no-store'])
+      return (await answer.json()) as Tokens
+    }),
+  )
+  const [tokens] = answers
+  if (!tokens) throw new Error('No answer')
+  expect(answers).toEqual(processes.map(() => tokens))
+  time.now += 9999
+  expect(await (await renew(other, clientId, refresh_token)).json()).toEqual(tokens)
+  expect(world.upstream.asked.filter((each) => each === 'POST /refresh_token')).toHaveLength(1)
+  const kept = JSON.stringify(await store.records.list(''))
+  for (const secret of [tokens.access_token, tokens.refresh_token, refresh_token]) {
+    expect(kept).not.toContain(secret)
   }
+  await expect(callerOf(one, tokens.access_token)).resolves.toHaveProperty('id')
+  expect((await renew(one, clientId, tokens.refresh_token)).status).toBe(200)
+})
+
+test.each([
+  ['before', 0],
+  ['after', 1],
+])('revokes all tokens when another client has the refresh token, %s its use', async (_, uses) => {
+  await using world = await start()
+  const { one, other } = world
+  const clientId = await register(one)
+  const first = await tokensOf(one, clientId)
+  const tokens = [first]
+  for (let n = 0; n < uses; n++) {
+    tokens.push((await (await renew(one, clientId, first.refresh_token)).json()) as Tokens)
+  }
+  const thief = await register(one)
+  await expectError(await renew(other, thief, first.refresh_token), 400, 'invalid_grant')
+  for (const { access_token } of tokens) {
+    await expect(callerOf(one, access_token)).resolves.toMatchObject({ status: 401 })
+  }
+  // The stored answer has revoked tokens only.
+  await expectError(await renew(one, clientId, first.refresh_token), 400, 'invalid_grant')
+})
+
+test('asks to try again while the first use of a refresh token has no answer', async () => {
+  const asked = deferred()
+  const answer = deferred<Identity>()
+  const identity: IdentityService = {
+    loginUrl: ({ state }) =>
+      `https://login.example/login?state=${state}&gateway_uri=${ORIGIN}/oauth/callback`,
+    exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream' }),
+    refresh: () => {
+      asked.resolve()
+      return answer.promise
+    },
+  }
+  await using world = await start({ identity, upstreamUrl: undefined })
+  const { one, other } = world
+  const clientId = await register(one)
+  const { refresh_token } = await tokensOf(one, clientId)
+  const first = renew(one, clientId, refresh_token)
+  await asked.promise
+  const startedAt = performance.now()
+  const now = vi.spyOn(performance, 'now').mockReturnValueOnce(startedAt)
+  now.mockReturnValue(startedAt + 5000)
+  const second = await renew(other, clientId, refresh_token)
+  now.mockRestore()
+  await expectError(second, 503, 'temporarily_unavailable')
+  expect(second.headers.get('retry-after')).toBe('5')
+  answer.resolve({ claims: { sub: 'ann' }, refreshToken: 'upstream-2' })
+  const tokens: unknown = await (await first).json()
+  expect(await (await renew(other, clientId, refresh_token)).json()).toEqual(tokens)
+})
+
+test('does not accept tokens, codes and states of a gateway with another resource', async () => {
+  await using world = await start()
+  const { one, store, time, upstream } = world
+  const elsewhere = oauthFacade({
+    store,
+    resource: 'https://other.example/mcp',
+    upstreamUrl: upstream.url,
+    now: () => time.now,
+  })
+  const clientId = await register(one)
+  const tokens = await tokensOf(one, clientId)
+  await expect(callerOf(elsewhere, tokens.access_token)).resolves.toMatchObject({ status: 401 })
+  await expectError(await renew(elsewhere, clientId, tokens.refresh_token), 400, 'invalid_grant')
+  const code = await codeOf(one, clientId)
+  await expectError(await post(elsewhere, exchangeOf(clientId, code)), 400, 'invalid_grant')
+  await expectError(await comeBack(elsewhere, await begin(one, clientId)), 400, 'invalid_request')
+  // Nothing is revoked or used up by the attempts.
+  await expect(callerOf(one, tokens.access_token)).resolves.toHaveProperty('id')
+  expect((await renew(one, clientId, tokens.refresh_token)).status).toBe(200)
+  expect((await post(one, exchangeOf(clientId, code))).status).toBe(200)
 })

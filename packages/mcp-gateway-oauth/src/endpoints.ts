@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { readWebBody, valueFromJson } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import type { Clients } from './clients.ts'
-import type { Grant, Grants, IssuedTokens } from './grants.ts'
+import type { Grant, Grants, IssuedTokens, RefreshGrant, TokenBody } from './grants.ts'
 import { IdentityServiceError, type Identity, type IdentityService } from './identity-service.ts'
 
 /** Context of the four endpoints. */
@@ -142,48 +142,62 @@ async function exchangeCode(facade: Facade, form: Form, clientId: string): Promi
   }
   if (!matchesChallenge(verifier, grant.codeChallenge)) return oauthError('invalid_grant')
   const issued = await facade.grants.issue(grant, { clientId, code })
-  return issued ? tokenAnswer(grant, issued) : oauthError('invalid_grant')
+  return issued ? oauthAnswer(200, tokenBody(grant, issued)) : oauthError('invalid_grant')
 }
 
 async function refresh(facade: Facade, form: Form, clientId: string): Promise<Response> {
   const { refresh_token: refreshToken } = form
   if (!refreshToken) return oauthError('invalid_request')
-  const before = await facade.grants.takeRefresh(refreshToken)
-  if (!before) return oauthError('invalid_grant')
-  const { family } = before
-  if (before.clientId !== clientId) {
-    // Another client has the token: it was stolen.
-    await facade.grants.revoke(family)
-    return oauthError('invalid_grant')
-  }
-  let grant: Grant
+  const { grants } = facade
+  const use = await grants.useRefresh(refreshToken, clientId)
+  if (!use) return oauthError('invalid_grant')
+  if (use.kind === 'repeated') return oauthAnswer(200, use.answer)
+  if (use.kind === 'pending') return oauthError('temporarily_unavailable', 503)
+  const { grant: before } = use
+  let body: TokenBody | undefined
   try {
-    const identity = await facade.identity.refresh(before.refreshToken)
-    // Never more scopes than before. An empty list stays empty.
-    grant = grantFor(facade, identity, before.scopes.includes('*') ? 'all' : before.scopes)
+    body = await renewed(facade, before)
   } catch (cause) {
-    if (cause instanceof IdentityServiceError && cause.reason === 'refused') {
-      return oauthError('invalid_grant')
-    }
     // The token stays valid during an outage of the identity service, so that users need not sign in again.
-    await facade.grants.putBackRefresh(refreshToken, before)
+    await grants.putBackRefresh(refreshToken)
+    if (!(cause instanceof IdentityServiceError)) throw cause
     facade.onError(cause)
     return oauthError('server_error', statusFor(cause))
   }
-  if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
-  await facade.clients.keep(clientId)
-  const issued = await facade.grants.issue(grant, { clientId, family })
-  return issued ? tokenAnswer(grant, issued) : oauthError('invalid_grant')
+  await grants.answerRefresh(refreshToken, before, body)
+  return body ? oauthAnswer(200, body) : oauthError('invalid_grant')
 }
 
-function tokenAnswer(grant: Grant, { accessToken, refreshToken }: IssuedTokens): Response {
-  return oauthAnswer(200, {
+/**
+ * Asks the identity service about a user again, and issues tokens. `undefined`: the user may not go on.
+ *
+ * @throws IdentityServiceError if the service cannot tell now; errors of the store
+ */
+async function renewed(facade: Facade, before: RefreshGrant): Promise<TokenBody | undefined> {
+  const { family, clientId, principalId, scopes } = before
+  let identity: Identity
+  try {
+    identity = await facade.identity.refresh(before.refreshToken)
+  } catch (error) {
+    if (error instanceof IdentityServiceError && error.reason === 'refused') return undefined
+    throw error
+  }
+  // Never more scopes than before. An empty list stays empty.
+  const grant = grantFor(facade, identity, scopes.includes('*') ? 'all' : scopes)
+  if (grant.principalId !== principalId) return undefined
+  await facade.clients.keep(clientId)
+  const issued = await facade.grants.issue(grant, { clientId, family })
+  return issued && tokenBody(grant, issued)
+}
+
+function tokenBody(grant: Grant, { accessToken, refreshToken }: IssuedTokens): TokenBody {
+  return {
     access_token: accessToken,
     token_type: 'Bearer',
     expires_in: Math.floor(grant.accessTtlMs / 1000),
     scope: grant.scopes.join(' '),
     ...(refreshToken !== undefined && { refresh_token: refreshToken }),
-  })
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { GatewayStore, Principal } from '@x/mcp-gateway'
 import { z } from 'zod'
 
@@ -49,6 +50,18 @@ export interface RefreshGrant {
   readonly endsAt: number
 }
 
+/** Body of an answer with tokens (RFC 6749 section 5.1). */
+export type TokenBody = Readonly<Record<string, unknown>>
+
+/**
+ * A refresh token at hand. `first`: its first use, which must end with `answerRefresh` or `putBackRefresh`. `repeated`: the
+ * client gets the answer of the first use again. `pending`: the first use has no answer yet.
+ */
+export type RefreshUse =
+  | { readonly kind: 'first'; readonly grant: RefreshGrant }
+  | { readonly kind: 'repeated'; readonly answer: TokenBody }
+  | { readonly kind: 'pending' }
+
 /** Tokens of a family that are remembered: the current refresh token, and access tokens that may not have expired. */
 const MAX_KEYS = 64
 
@@ -60,6 +73,20 @@ const STATE_TTL_MS = 300_000
 
 /** Time for which access can be renewed: 30 days. */
 const REFRESH_TTL_MS = 2_592_000_000
+
+/**
+ * Time after the answer to a refresh token in which its client gets the same answer again. Honest clients send a token
+ * twice: from two windows, or because the first answer was lost. A thief who is that fast shares the tokens with the
+ * client, and the next renewal of one of them reveals the theft.
+ */
+const REPEAT_MS = 10_000
+
+/** Time in which the first use of a refresh token must have its answer. Longer than the identity service may take. */
+const PENDING_MS = 60_000
+
+/** Time that a second use waits for the answer to the first one, and between two looks at the store. */
+const WAIT_MS = 5000
+const LOOK_MS = 100
 
 const strings = z.array(z.string())
 /** Tokens of one sign-in that may be in use, by their keys in the store. */
@@ -87,17 +114,37 @@ const refreshShape = z.object({
   refreshToken: z.string(),
   endsAt: z.number(),
 })
+/** A refresh token that was used. `until`: a second use after this time is a theft. */
+const renewalShape = z.object({
+  family: z.string(),
+  clientId: z.string(),
+  isAnswered: z.boolean(),
+  until: z.number(),
+})
+type Renewal = z.infer<typeof renewalShape>
+const bodyShape = z.record(z.string(), z.unknown())
+
+export interface GrantsOptions {
+  readonly records: Records
+  /** URL of the MCP endpoint for which the tokens are valid. */
+  readonly resource: string
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
 
 /**
- * States, codes and tokens. They are in the store, for all processes. The key is the hash of the secret, and the value
- * is encrypted with the secret: a reader of the store cannot use them. Each but the access token can be used once.
+ * States, codes and tokens. They are in the store, for all processes. The key is the hash of the secret and of the
+ * resource, so a gateway with another resource does not know them. The value is encrypted with the secret: a reader of
+ * the store cannot use it. Each but the access token can be used once.
  */
 export class Grants {
   readonly #records: Records
+  readonly #resource: string
   readonly #now: () => number
 
-  constructor(records: Records, now: () => number) {
+  constructor({ records, resource, now }: GrantsOptions) {
     this.#records = records
+    this.#resource = resource
     this.#now = now
   }
 
@@ -143,10 +190,10 @@ export class Grants {
   ): Promise<IssuedTokens | undefined> {
     const { principalId, scopes, claims, accessTtlMs, refreshToken } = grant
     const issued = { accessToken: newSecret(), refreshToken: refreshToken && newSecret() }
-    const keys = [keyOf('access', issued.accessToken)]
-    if (issued.refreshToken) keys.push(keyOf('refresh', issued.refreshToken))
+    const keys = [this.#keyOf('access', issued.accessToken)]
+    if (issued.refreshToken) keys.push(this.#keyOf('refresh', issued.refreshToken))
     // Written before the tokens: a second use of the code finds them even while they are written.
-    if (code) await this.#records.put(keyOf('used', code), family, { ttlMs: CODE_TTL_MS })
+    if (code) await this.#records.put(this.#keyOf('used', code), family, { ttlMs: CODE_TTL_MS })
     if (!(await this.#join(family, keys))) return undefined
     const value = { principalId, scopes, claims }
     await this.#put('access', issued.accessToken, { value, ttlMs: accessTtlMs })
@@ -176,38 +223,82 @@ export class Grants {
 
   /** The caller with this access token. `undefined` if the token is unknown, expired or revoked. */
   async caller(token: string): Promise<Principal | undefined> {
-    const found = await this.#records.get(keyOf('access', token))
+    const found = await this.#records.get(this.#keyOf('access', token))
     const grant = found && opened(token, found.value, accessShape)
     if (!grant) return undefined
     const { principalId, scopes, claims } = grant
     return { id: principalId, scopes, claims, isAnonymous: false }
   }
 
-  /** Revokes the family of a token that is used twice: one of the two users stole it (RFC 9700 section 4.14.2). */
-  async takeRefresh(token: string): Promise<RefreshGrant | undefined> {
-    const found = await this.#records.get(keyOf('refresh', token))
-    const grant = found && opened(token, found.value, refreshShape)
-    if (grant) {
-      // Written before the token is taken: of two uses at once, the second one finds it.
-      const ttlMs = Math.max(1, grant.endsAt - this.#now())
-      await this.#records.put(keyOf('used', token), grant.family, { ttlMs })
-      const taken = await this.#take('refresh', token, refreshShape)
-      if (taken) return taken
+  /**
+   * Uses a refresh token. Revokes its family if it is used again later than `REPEAT_MS`, or by another client: one of the
+   * two users stole it (RFC 9700 section 4.14.2). `undefined`: the token gives nothing.
+   */
+  async useRefresh(token: string, clientId: string): Promise<RefreshUse | undefined> {
+    for (const end = performance.now() + WAIT_MS; ;) {
+      // In this order: the token is deleted after its use was noted.
+      const found = await this.#records.get(this.#keyOf('refresh', token))
+      const renewal = await this.#renewalOf(token)
+      const grant = found && opened(token, found.value, refreshShape)
+      const family = renewal?.family ?? grant?.family
+      if (family === undefined) return undefined
+      const isOwn = (renewal ?? grant)?.clientId === clientId
+      if (!isOwn || (renewal && this.#now() >= renewal.until)) {
+        await this.revoke(family)
+        return undefined
+      }
+      if (renewal?.isAnswered) return this.#repeated(token, family)
+      if (!renewal && grant) {
+        const until = this.#now() + PENDING_MS
+        const begun: Renewal = { family, clientId, isAnswered: false, until }
+        // Of two uses at once, one notes it. The other one looks again.
+        if (await this.#putRenewal(token, begun, { ifVersion: null, endsAt: grant.endsAt })) {
+          return { kind: 'first', grant }
+        }
+      }
+      if (performance.now() >= end) return { kind: 'pending' }
+      await sleep(LOOK_MS)
     }
-    await this.#revokeBy(token)
-    return undefined
   }
 
-  /** Undoes `takeRefresh` after a failed renewal. */
-  async putBackRefresh(token: string, grant: RefreshGrant): Promise<void> {
-    const ttlMs = grant.endsAt - this.#now()
-    await this.#records.delete(keyOf('used', token))
-    if (ttlMs > 0) await this.#put('refresh', token, { value: grant, ttlMs })
+  /** Ends the first use of a refresh token. @param answer `undefined`: the client got no tokens */
+  async answerRefresh(token: string, grant: RefreshGrant, answer?: TokenBody): Promise<void> {
+    const { family, clientId, endsAt } = grant
+    if (answer) await this.#put('answer', token, { value: answer, ttlMs: REPEAT_MS })
+    const ended: Renewal = { family, clientId, isAnswered: true, until: this.#now() + REPEAT_MS }
+    await this.#putRenewal(token, ended, { endsAt })
+    await this.#records.delete(this.#keyOf('refresh', token))
   }
 
-  /** Revokes the family that a used code or refresh token belongs to. */
-  async #revokeBy(secret: string): Promise<void> {
-    const used = await this.#records.get(keyOf('used', secret))
+  /** Undoes the first use of a refresh token after a failed renewal. */
+  async putBackRefresh(token: string): Promise<void> {
+    await this.#records.delete(this.#keyOf('renewal', token))
+  }
+
+  async #repeated(token: string, family: string): Promise<RefreshUse | undefined> {
+    const found = await this.#records.get(this.#keyOf('answer', token))
+    const answer = found && opened(token, found.value, bodyShape)
+    if (!answer || (await this.#familyOf(family)).isRevoked) return undefined
+    return { kind: 'repeated', answer }
+  }
+
+  async #renewalOf(token: string): Promise<Renewal | undefined> {
+    const found = await this.#records.get(this.#keyOf('renewal', token))
+    return renewalShape.safeParse(found?.value).data
+  }
+
+  async #putRenewal(
+    token: string,
+    renewal: Renewal,
+    { ifVersion, endsAt }: { ifVersion?: null; endsAt: number },
+  ): Promise<boolean> {
+    const options = { ttlMs: Math.max(1, endsAt - this.#now()), ifVersion }
+    return (await this.#records.put(this.#keyOf('renewal', token), renewal, options)) !== undefined
+  }
+
+  /** Revokes the family that a used code belongs to. */
+  async #revokeBy(code: string): Promise<void> {
+    const used = await this.#records.get(this.#keyOf('used', code))
     if (typeof used?.value === 'string') await this.revoke(used.value)
   }
 
@@ -237,7 +328,9 @@ export class Grants {
     secret: string,
     { value, ttlMs }: { value: object; ttlMs: number },
   ): Promise<void> {
-    await this.#records.put(keyOf(kind, secret), seal(secret, JSON.stringify(value)), { ttlMs })
+    await this.#records.put(this.#keyOf(kind, secret), seal(secret, JSON.stringify(value)), {
+      ttlMs,
+    })
   }
 
   async #take<Value>(
@@ -245,17 +338,17 @@ export class Grants {
     secret: string,
     shape: z.ZodType<Value>,
   ): Promise<Value | undefined> {
-    return opened(secret, await this.#records.take(keyOf(kind, secret)), shape)
+    return opened(secret, await this.#records.take(this.#keyOf(kind, secret)), shape)
+  }
+
+  #keyOf(kind: Kind, secret: string): string {
+    return `oauth:${kind}:${secretKey(`${this.#resource} ${secret}`)}`
   }
 }
 
 const FAMILY = 'oauth:family:'
 
-type Kind = 'state' | 'code' | 'used' | 'access' | 'refresh'
-
-function keyOf(kind: Kind, secret: string): string {
-  return `oauth:${kind}:${secretKey(secret)}`
-}
+type Kind = 'state' | 'code' | 'used' | 'access' | 'refresh' | 'renewal' | 'answer'
 
 function opened<Value>(
   secret: string,

@@ -199,7 +199,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     callback: `${issuer}/oauth/callback`,
     identity,
     clients: new Clients({ records, guardedFetch, redirectUris }),
-    grants: new Grants(records, now),
+    grants: new Grants({ records, resource, now }),
     principalClaim,
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,
