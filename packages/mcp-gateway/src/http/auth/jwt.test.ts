@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { startTestServer } from '@x/mcp-testing'
 import { SignJWT, exportJWK, generateKeyPair } from 'jose'
 import type { JWK, JWTPayload } from 'jose'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Authenticator } from './authenticator.ts'
 import { jwtAuth } from './jwt.ts'
 import type { JwtAuthOptions } from './jwt.ts'
@@ -183,10 +183,71 @@ test('finds a key that was added later, and refuses a key that was removed', asy
   const old = await issuer.tokenOf()
   await expect(answerOf(auth, old)).resolves.toHaveProperty('id')
   await issuer.rotate('k2')
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 30_000 })
-  onTestFinished(() => void vi.useRealTimers())
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
   await expect(answerOf(auth, old)).resolves.toBe(401)
+})
+
+const KEYS = '/realm/keys'
+
+test('finds a new key within seconds of a storm of tokens with made-up keys', async () => {
+  await using issuer = await startIssuer()
+  let ms = 0
+  const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, jwksUrl: `${issuer.issuer}/keys` }]
+  const auth = authOf(issuer, { issuers, now: () => Date.now() + ms })
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+  const storm = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n++) {
+      const madeUp = await issuer.tokenOf({}, { kid: `made-up-${Math.random()}` })
+      await expect(answerOf(auth, madeUp)).resolves.toBe(401)
+    }
+  }
+  await storm(50)
+  expect(issuer.asked.length).toBeLessThanOrEqual(14)
+  await issuer.rotate('k2')
+  ms += 5000
+  await storm(3)
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+  // The keys are read at a steady rate, however long the storm lasts.
+  for (let minute = 0; minute < 3; minute++) {
+    const before = issuer.asked.length
+    for (let n = 0; n < 12; n++) {
+      ms += 5000
+      await storm(3)
+    }
+    expect(issuer.asked.length - before).toBeLessThanOrEqual(13)
+  }
+})
+
+test('reads the keys once for many tokens with unknown keys at once', async () => {
+  await using issuer = await startIssuer()
+  const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, jwksUrl: `${issuer.issuer}/keys` }]
+  const auth = authOf(issuer, { issuers })
+  await answerOf(auth, await issuer.tokenOf())
+  await issuer.rotate('k2')
+  const tokens = await Promise.all([
+    ...Array.from({ length: 20 }, (_, n) => issuer.tokenOf({}, { kid: `made-up-${n}` })),
+    issuer.tokenOf(),
+  ])
+  const answers = await Promise.all(tokens.map((token) => answerOf(auth, token)))
+  expect(answers.slice(0, -1)).toEqual(Array.from({ length: 20 }, () => 401))
+  expect(answers.at(-1)).toHaveProperty('id')
+  expect(issuer.asked).toEqual([KEYS, KEYS])
+})
+
+test('does not read the keys for a client that repeats a token with an unknown key', async () => {
+  await using issuer = await startIssuer()
+  let ms = 0
+  const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, jwksUrl: `${issuer.issuer}/keys` }]
+  const auth = authOf(issuer, { issuers, now: () => Date.now() + ms })
+  const old = await issuer.tokenOf({}, { kid: 'k0' })
+  await answerOf(auth, await issuer.tokenOf())
+  for (let n = 0; n < 50; n++) await expect(answerOf(auth, old)).resolves.toBe(401)
+  expect(issuer.asked).toEqual([KEYS, KEYS])
+  // A key that an issuer publishes after it signed with it.
+  await issuer.rotate('k0')
+  ms += 10_000
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+  expect(issuer.asked).toEqual([KEYS, KEYS, KEYS])
 })
 
 test('answers 503 with Retry-After while the issuer is down, and works again after that', async () => {

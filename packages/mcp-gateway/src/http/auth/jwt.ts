@@ -1,5 +1,5 @@
 import { check, isRecord, type Checks } from '@x/internal'
-import { createRemoteJWKSet, customFetch, decodeJwt, errors, jwtVerify } from 'jose'
+import { decodeJwt, errors, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { GatewayError, assertGatewayOptions, type Complete } from '../../errors.ts'
 import { readBounded } from '../../internal/guarded-fetch.ts'
@@ -10,6 +10,7 @@ import {
   secureUrlFrom,
 } from './authenticator.ts'
 import type { Authenticator, Verdict } from './authenticator.ts'
+import { IssuerKeys, PAUSE_MS } from './issuer-keys.ts'
 
 /** An issuer whose tokens are accepted, and how they are checked. */
 export interface JwtIssuerOptions {
@@ -136,13 +137,7 @@ const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA']
 /** Algorithms with public keys. With shared secrets, a verifier could also create tokens. */
 const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
 
-const MAX_KEYS_BYTES = 1_048_576
 const MAX_DOCUMENT_BYTES = 262_144
-
-/** Shortest time between two reads of the keys because of unknown keys. */
-const COOLDOWN_MS = 30_000
-/** Pause after a failed read of metadata or keys, because any token that names the issuer causes a read. */
-const PAUSE_MS = 5000
 
 /** Metadata of an issuer. It names this issuer. */
 type IssuerDocument = Readonly<Record<string, unknown>>
@@ -258,24 +253,7 @@ class JwtIssuer {
   }
 
   #keysAt(url: URL): JWTVerifyGetKey {
-    const { fetch, now, timeoutMs } = this.#context
-    let askAgainAt = 0
-    return createRemoteJWKSet(url, {
-      timeoutDuration: timeoutMs,
-      cooldownDuration: COOLDOWN_MS,
-      [customFetch]: async (address, init) => {
-        if (now() < askAgainAt) throw new Error('The keys could not be read a moment ago')
-        try {
-          const response = await fetch(address, init)
-          const body = await readBounded(response, MAX_KEYS_BYTES)
-          if (response.status !== 200) askAgainAt = now() + PAUSE_MS
-          return new Response(Uint8Array.from(body), { status: response.status })
-        } catch (error) {
-          askAgainAt = now() + PAUSE_MS
-          throw error
-        }
-      },
-    })
+    return new IssuerKeys(url, this.#context).find
   }
 }
 
