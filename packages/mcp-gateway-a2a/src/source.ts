@@ -134,17 +134,18 @@ class A2aSource implements AgentSource {
   constructor(cards: A2aSourceOptions['cards'], settings: Settings) {
     this.#settings = settings
     const { trustedOrigins, timeoutMs, maxBytes } = settings
-    const fetchWithin = (ms: number, bytes: number): GuardedFetch =>
+    const fetchWithin = (ms: number, maxMs: number, bytes: number): GuardedFetch =>
       createGuardedFetch({
         trustedOrigins,
         maxBytes: bytes,
         headersTimeoutMs: ms,
         idleTimeoutMs: ms,
+        timeoutMs: maxMs,
       })
     const fetches = {
-      card: fetchWithin(timeoutMs, MAX_CARD_BYTES),
-      // Files arrive as base64, and a second time in the last snapshot.
-      call: fetchWithin(SILENCE_MS, 3 * maxBytes),
+      card: fetchWithin(timeoutMs, timeoutMs, MAX_CARD_BYTES),
+      // The signal of the run ends a stream. Files arrive as base64, and a second time in the last snapshot.
+      call: fetchWithin(SILENCE_MS, Infinity, 3 * maxBytes),
     }
     const agents = cards.map((card) => {
       return new RemoteAgent(typeof card === 'string' ? { url: card } : card, settings, fetches)

@@ -73,6 +73,9 @@ const optionChecks: Checks<OAuthFacadeOptions> = {
   now: check.func,
 }
 
+/** Time in which the metadata document of a client must arrive: a person waits for it. Milliseconds. */
+const DOCUMENT_MS = 10_000
+
 const AS_METADATA = '/.well-known/oauth-authorization-server'
 
 interface Endpoint {
@@ -188,7 +191,7 @@ function serverMetadata(issuer: string, scopesSupported: readonly string[]): obj
 function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { redirectUris = [], principalClaim = 'sub', scopes = ['*'] } = options
   const { onError = () => undefined, now = Date.now } = options
-  const { guardedFetch = createGuardedFetch() } = options
+  const { guardedFetch = createGuardedFetch({ timeoutMs: DOCUMENT_MS }) } = options
   const { identity = identityService(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
   const issuer = new URL(resource).origin

@@ -1,15 +1,17 @@
 import { createHash } from 'node:crypto'
 
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
-import { settled } from '../../test/manual-clock.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { inSession, openSession, post } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
 import type { Gateway } from '../gateway.ts'
 import { Runtime } from '../gateway/runtime.ts'
 import { gatewayLog, auditObserver } from '../gateway/logger.ts'
 import { allObservers, type FileTransfer } from '../internal/observer.ts'
+import type { GatewayOptions } from '../options.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const authorization = `Bearer ${TOKEN}`
@@ -25,7 +27,7 @@ interface World extends AsyncDisposable {
   ask(path: string, init?: RequestInit): Promise<Response>
 }
 
-async function world(): Promise<World> {
+async function world(options: Pick<GatewayOptions, 'clock'> = {}): Promise<World> {
   const reported: FileTransfer[] = []
   let log = ''
   const fileTransferred = (transfer: FileTransfer): void => void reported.push(transfer)
@@ -41,6 +43,7 @@ async function world(): Promise<World> {
         publicUrl: 'http://localhost',
       },
       artifacts: { maxBytes: 100 },
+      ...options,
     },
     { readMaxBytes: 1 },
   )
@@ -93,6 +96,35 @@ test('reports uploads and downloads that failed or were cut off', async () => {
     { direction: 'download', ...who, file: undefined, outcome: 'not_found', bytes: 0 },
     { direction: 'upload', ...who, file: undefined, outcome: 'too_large', bytes: 0 },
   ])
+})
+
+test('ends an upload that comes byte by byte after five minutes, and keeps nothing of it', async () => {
+  const clock = new ManualClock()
+  await using w = await world({ clock })
+  const begun = deferred()
+  const cancelled = deferred()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull: (controller) => {
+        controller.enqueue(Buffer.from('x'))
+        begun.resolve()
+        return new Promise((resolve) => {
+          clock.after(10_000, resolve)
+        })
+      },
+      cancel: () => cancelled.resolve(),
+    },
+    { highWaterMark: 0 },
+  )
+  const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, duplex: 'half' }
+  const answer = w.ask('/artifacts/slow.txt', init)
+  await begun.promise
+  await clock.advance(300_000)
+  expect((await answer).status).toBe(408)
+  expect(await (await answer).json()).toMatchObject({ error: 'TIMEOUT' })
+  expect(w.reported.at(-1)).toMatchObject({ direction: 'upload', outcome: 'too_slow', bytes: 0 })
+  await clock.advance(10_000)
+  await cancelled.promise
 })
 
 test('reports no caller for a download by a link', async () => {

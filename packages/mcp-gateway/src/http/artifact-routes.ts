@@ -10,6 +10,7 @@ import {
   type ArtifactAddress,
 } from '../files/uri.ts'
 import type { Clock } from '../internal/clock.ts'
+import { abortable } from '../internal/timers.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal } from '../internal/principal.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
@@ -43,6 +44,10 @@ interface Transfer {
 export const ARTIFACTS_PATH = '/artifacts'
 
 const NOT_FOUND = 'Artifact not found'
+
+/** Time that a whole upload may take, also where the server of an application has no limit. Milliseconds. */
+const UPLOAD_MS = 300_000
+const TOO_SLOW = `The file did not arrive within ${UPLOAD_MS / 1000} s. Send a smaller file, or use a faster connection`
 
 /** Number of hexadecimal digits of a hash that identify a file in a log. */
 const SHOWN_DIGITS = 12
@@ -141,9 +146,11 @@ export class ArtifactRoutes implements HttpRoute {
       return problem(413, 'LIMIT', `The file is larger than the limit of ${maxBytes} bytes`)
     }
     let isCutOff = false
+    const late = new AbortController()
+    const stopTimer = this.#options.clock.after(UPLOAD_MS, () => late.abort())
     const body = async function* (): AsyncGenerator<Uint8Array> {
       try {
-        if (request.body) yield* request.body
+        if (request.body) yield* abortable(request.body, late.signal)
       } catch (error) {
         isCutOff = true
         throw error
@@ -158,8 +165,11 @@ export class ArtifactRoutes implements HttpRoute {
       const headers = { 'cache-control': 'no-store' }
       return Response.json({ uri, version, size, sha256 }, { status: 201, headers })
     } catch (error) {
+      if (late.signal.aborted) return problem(408, 'TIMEOUT', TOO_SLOW)
       if (isCutOff) return problem(400, 'BROKEN_BODY', 'The body did not arrive')
       return toProblem(error)
+    } finally {
+      stopTimer()
     }
   }
 
@@ -294,6 +304,7 @@ function toProblem(error: unknown): Response {
 const OUTCOMES: Readonly<Record<number, string>> = {
   400: 'invalid',
   404: 'not_found',
+  408: 'too_slow',
   413: 'too_large',
   503: 'unavailable',
   507: 'no_room',

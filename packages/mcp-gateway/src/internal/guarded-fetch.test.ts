@@ -203,6 +203,33 @@ test('closes the connection of a response that stops halfway', async () => {
   await closed.promise
 })
 
+test('ends a response that comes byte by byte after timeoutMs', async () => {
+  const closed = deferred()
+  await using server = await startTestServer((_request, response) => {
+    const dripping = setInterval(() => response.write('x'), 5)
+    response.on('close', () => {
+      clearInterval(dripping)
+      closed.resolve()
+    })
+  })
+  const answer = await guardFor(server, { timeoutMs: 200 })(server.url)
+  await expect(answer.text()).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: 'The response was not complete within 200 ms',
+  })
+  await closed.promise
+})
+
+test('ends a response that is not read after timeoutMs', async () => {
+  const closed = deferred()
+  await using server = await startTestServer((_request, response) => {
+    response.on('close', () => closed.resolve())
+    response.write('first')
+  })
+  await guardFor(server, { timeoutMs: 50 })(server.url)
+  await expect(closed.promise).resolves.toBeUndefined()
+})
+
 test('rejects with the reason of the signal of the caller', async () => {
   const closed = deferred()
   const arrived = deferred()

@@ -11,6 +11,7 @@ import {
 } from '@x/internal'
 import type { Agent, Dispatcher, request as SendRequest } from 'undici'
 import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
+import { MAX_TIMER_MS } from './clock.ts'
 
 /** An IP address of a host name. */
 export interface ResolvedAddress {
@@ -27,6 +28,8 @@ export interface GuardedFetchOptions {
   readonly headersTimeoutMs?: number | undefined
   /** Time between two pieces of the body of a response. Milliseconds. @default 30_000 */
   readonly idleTimeoutMs?: number | undefined
+  /** Time until the last byte of the body was read. `Infinity` for streams that the caller ends. Milliseconds. @default 300_000 */
+  readonly timeoutMs?: number | undefined
   /** Looks up all addresses of a host name. @default dns.lookup() */
   readonly resolve?: ((hostname: string) => Promise<readonly ResolvedAddress[]>) | undefined
 }
@@ -41,6 +44,7 @@ const optionChecks: Checks<GuardedFetchOptions> = {
   maxBytes: check.number(1),
   headersTimeoutMs: check.number(1),
   idleTimeoutMs: check.number(1),
+  timeoutMs: check.number(1),
   resolve: check.func,
 }
 
@@ -65,9 +69,10 @@ const UNTRUSTED = ' (its origin is not in trustedOrigins)'
 export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
   assertGatewayOptions('createGuardedFetch()', options, optionChecks)
   const { trustedOrigins = [], maxBytes = 16_777_216 } = options
-  const { headersTimeoutMs = 10_000, idleTimeoutMs = 30_000, resolve = systemResolve } = options
+  const { headersTimeoutMs = 10_000, idleTimeoutMs = 30_000, timeoutMs = 300_000 } = options
+  const { resolve = systemResolve } = options
   const trusted = new Set(trustedOrigins.map((origin) => new URL(origin).origin))
-  const rules: Rules = { trusted, maxBytes, headersTimeoutMs, idleTimeoutMs, resolve }
+  const rules: Rules = { trusted, maxBytes, headersTimeoutMs, idleTimeoutMs, timeoutMs, resolve }
   return async (input, init) => {
     const body = init?.body ?? undefined
     const request = new Request(input, { ...init, ...(body !== undefined && { duplex: 'half' }) })
@@ -86,12 +91,21 @@ async function exchange(
   body: Buffer | undefined,
 ): Promise<Response> {
   request.signal.throwIfAborted()
-  const { headersTimeoutMs, idleTimeoutMs, maxBytes } = rules
+  const { headersTimeoutMs, idleTimeoutMs, maxBytes, timeoutMs } = rules
   const late = new AbortController()
-  const reason = new GatewayError('UNAVAILABLE', `No response within ${headersTimeoutMs} ms`)
-  const timer = setTimeout(() => late.abort(reason), headersTimeoutMs)
+  const endAfter = (ms: number, message: string): NodeJS.Timeout => {
+    const end = (): void => late.abort(new GatewayError('UNAVAILABLE', `${message} ${ms} ms`))
+    return setTimeout(end, Math.min(ms, MAX_TIMER_MS)).unref()
+  }
+  const head = endAfter(headersTimeoutMs, 'No response within')
+  // A body that comes byte by byte never ends by the time between two pieces.
+  const whole = endAfter(timeoutMs, 'The response was not complete within')
   const signal = AbortSignal.any([request.signal, late.signal])
   let agent: Agent | undefined
+  const end = (): void => {
+    clearTimeout(whole)
+    void agent?.destroy()
+  }
   try {
     const addresses = await untilAborted(addressesFor(new URL(request.url), rules), signal)
     const undici = await import('undici')
@@ -103,15 +117,16 @@ async function exchange(
       connect: { lookup: pinnedTo(addresses), timeout: headersTimeoutMs },
     })
     const follower = { send: undici.request, dispatcher: agent, signal }
-    return toResponse(await follow(follower, request, body), agent, {
+    return toResponse(await follow(follower, request, body), {
       maxBytes,
+      end,
       explain: (error) => toFetchError(error, request.signal, rules),
     })
   } catch (error) {
-    void agent?.destroy()
+    end()
     throw toFetchError(error, request.signal, rules)
   } finally {
-    clearTimeout(timer)
+    clearTimeout(head)
   }
 }
 
@@ -208,8 +223,11 @@ function pinnedTo(addresses: readonly ResolvedAddress[]): LookupFunction {
 
 function toResponse(
   answer: Dispatcher.ResponseData,
-  agent: Agent,
-  { maxBytes, explain }: { maxBytes: number; explain: (error: unknown) => unknown },
+  {
+    maxBytes,
+    end,
+    explain,
+  }: { maxBytes: number; end: () => void; explain: (error: unknown) => unknown },
 ): Response {
   const { statusCode: status } = answer
   const headers = new Headers()
@@ -217,7 +235,6 @@ function toResponse(
     for (const each of [value].flat()) headers.append(name, each)
   }
   if (Number(headers.get('content-length')) > maxBytes) throw tooLarge(maxBytes)
-  const end = (): void => void agent.destroy()
   if (status === 204 || status === 205 || status === 304) {
     end()
     return new Response(null, { status, headers })
