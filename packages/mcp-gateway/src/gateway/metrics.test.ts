@@ -12,6 +12,7 @@ const sourcesOf = (registry: AgentRegistry): MetricSources => ({
   registry: () => registry,
   countQueued: async () => 7,
   isStoreReady: async () => false,
+  unreadBytes: () => 4096,
 })
 
 test('counts labels beyond a thousand sets as other', () => {
@@ -22,14 +23,15 @@ test('counts labels beyond a thousand sets as other', () => {
 })
 
 test('documents each metric, and no other, on the page about operation', async () => {
-  const { text } = gatewayMetrics(sourcesOf(new AgentRegistry(registryOptions({}))))
+  const { text, close } = gatewayMetrics(sourcesOf(new AgentRegistry(registryOptions({}))))
   const readme = await readFile(
     new URL('../../../../docs/gateway-operation.md', import.meta.url),
     'utf8',
   )
-  const named = [...readme.matchAll(/(?<=`)mcp_gateway_\w+(?=`)/g)].join('\n')
+  const named = [...readme.matchAll(/(?<=`)(?:mcp_gateway|process|nodejs)_\w+(?=`)/g)].join('\n')
   const made = [...(await text()).matchAll(/(?<=^# TYPE )\S+/gm)].join('\n')
-  expect(made.split('\n')).toHaveLength(10)
+  close()
+  expect(made.split('\n')).toHaveLength(24)
   expect(named.split('\n').toSorted()).toEqual(made.split('\n').toSorted())
 })
 
@@ -39,7 +41,7 @@ test('counts the work of a gateway without principals and without names that cli
     new FakeSource([agentOf('a', { skills }), agentOf('b', { health: 'degraded' })]),
   ])
   await world.registry.start()
-  const { observer, text } = gatewayMetrics(sourcesOf(world.registry))
+  const { observer, text, close } = gatewayMetrics(sourcesOf(world.registry))
   const call: ObservedCall = {
     tool: 'support',
     isKnown: true,
@@ -60,6 +62,7 @@ test('counts the work of a gateway without principals and without names that cli
   observer.sessionOpened?.()
   observer.sessionClosed?.({ reason: 'idle', openMs: 1 })
   const written = await text()
+  close()
   expect(written.split('\n')).toEqual(
     expect.arrayContaining([
       'mcp_gateway_calls_total{tool="support",outcome="ok"} 1',
@@ -73,7 +76,35 @@ test('counts the work of a gateway without principals and without names that cli
       'mcp_gateway_tools 5',
       'mcp_gateway_queued_tasks 7',
       'mcp_gateway_store_ready 0',
+      'mcp_gateway_unread_bytes 4096',
     ]),
   )
   expect(written).not.toMatch(/somebody|made-up/)
+})
+
+/** Values by name, of metrics without labels. */
+function valuesIn(text: string): ReadonlyMap<string, number> {
+  const lines = text.matchAll(/^(\w+) (\S+)$/gm)
+  return new Map([...lines].map(([, name = '', value]) => [name, Number(value)]))
+}
+
+test('counts the CPU time since the start of the process, and measures its memory and its event loop', async () => {
+  const { text, close } = gatewayMetrics(sourcesOf(new AgentRegistry(registryOptions({}))))
+  const before = valuesIn(await text())
+  const { user, system } = process.cpuUsage()
+  expect(before.get('process_cpu_seconds_total')).toBeLessThanOrEqual((user + system) / 1e6)
+  expect(before.get('process_cpu_seconds_total')).toBeGreaterThan(0)
+  expect(before.get('process_start_time_seconds')).toBeCloseTo(performance.timeOrigin / 1000, 3)
+  expect(before.get('process_resident_memory_bytes')).toBeGreaterThan(1e7)
+  // Blocks the event loop for longer than anything else does.
+  const startedAt = performance.now()
+  while (performance.now() < startedAt + 200);
+  await expect
+    .poll(async () => valuesIn(await text()).get('nodejs_eventloop_lag_max_seconds'))
+    .toBeGreaterThan(0.1)
+  const after = valuesIn(await text())
+  for (const name of ['process_cpu_user_seconds_total', 'process_cpu_seconds_total']) {
+    expect(after.get(name)).toBeGreaterThan(before.get(name) ?? Infinity)
+  }
+  close()
 })

@@ -7,6 +7,7 @@ import type * as PromClient from 'prom-client'
 import { documentRoute, type HttpRoute } from '../http/router.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
+import { addProcessMetrics } from './process-metrics.ts'
 
 /** Bounds of durations, in seconds: agents take as long as people do. */
 const DURATIONS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
@@ -16,6 +17,8 @@ export interface GatewayMetrics {
   readonly observer: GatewayObserver
   /** Returns the metrics as text. */
   readonly text: () => Promise<string>
+  /** Ends the measurement of the process. */
+  readonly close: () => void
 }
 
 type Labels = Readonly<Record<string, string>>
@@ -46,6 +49,8 @@ export interface MetricSources {
   readonly countQueued: () => Promise<number>
   /** Must not reject. */
   readonly isStoreReady: () => Promise<boolean>
+  /** Number of bytes of answers that wait for their clients. */
+  readonly unreadBytes: () => number
 }
 
 /** Makes the metrics of one gateway. */
@@ -53,6 +58,7 @@ export function gatewayMetrics({
   registry,
   countQueued,
   isStoreReady,
+  unreadBytes,
 }: MetricSources): GatewayMetrics {
   const { Counter, Gauge, Histogram, Registry } = loadPromClient()
   const metrics = new Registry()
@@ -120,6 +126,8 @@ export function gatewayMetrics({
   gauge('mcp_gateway_store_ready', '1 if the store can be written, else 0.', async () => {
     return Number(await isStoreReady())
   })
+  gauge('mcp_gateway_unread_bytes', 'Bytes of answers that wait for their clients.', unreadBytes)
+  const close = addProcessMetrics({ Counter, Gauge }, metrics)
 
   const observer: GatewayObserver = {
     callEnded: ({ tool: name, isKnown }, { outcome, durationMs }) => {
@@ -136,7 +144,7 @@ export function gatewayMetrics({
     sessionOpened: () => void (sessions += 1),
     sessionClosed: () => void (sessions -= 1),
   }
-  return { observer, text: () => metrics.metrics() }
+  return { observer, text: () => metrics.metrics(), close }
 }
 
 /** Answers `GET` of a path, also for scrapers, which address the gateway by its IP address. */

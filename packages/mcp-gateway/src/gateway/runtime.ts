@@ -105,6 +105,7 @@ export class Runtime implements AsyncDisposable {
   readonly registry: AgentRegistry
   readonly #options: CheckedOptions
   readonly #limits: Limits
+  readonly #unread: UnreadBytes
   readonly #maxBodyBytes: number
   readonly #clock: Clock
   readonly #store: GatewayStore
@@ -142,6 +143,7 @@ export class Runtime implements AsyncDisposable {
   ) {
     const options = checkedOptions('createGateway()', given)
     this.#limits = { ...LIMITS, ...limits }
+    this.#unread = new UnreadBytes(this.#limits)
     const { agents, artifacts, clock = systemClock, http, sources = [], store } = options
     this.#options = options
     this.#clock = clock
@@ -151,6 +153,7 @@ export class Runtime implements AsyncDisposable {
         registry: () => this.registry,
         countQueued: () => this.#countQueued(),
         isStoreReady: () => this.#readiness.isReady(),
+        unreadBytes: () => this.#unread.total,
       })
     }
     const { log = stderrLogger(), observer = {} } = options
@@ -241,7 +244,7 @@ export class Runtime implements AsyncDisposable {
       maxBodyBytes: this.#maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoint: path }),
       isStreamed: (requestPath) => this.#router.isStreamed(requestPath),
-      unread: new UnreadBytes(this.#limits),
+      unread: this.#unread,
       writeTimeoutMs: this.#limits.writeTimeoutMs,
       onError: this.#onError,
     })
@@ -343,6 +346,7 @@ export class Runtime implements AsyncDisposable {
       )
     })
     await this.registry.close()
+    this.#metrics?.close()
     if (this.#options.store === undefined) await this.#store.close()
   }
 

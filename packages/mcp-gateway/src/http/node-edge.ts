@@ -66,10 +66,12 @@ async function serve(
     outgoing.writeHead(400).end() // no `Request` can have this method, target or host
     return
   }
-  const reply = await options.serve(exchange)
-  // The rest of a refused body must not be read as the next request.
-  const headers = incoming.complete ? undefined : { connection: 'close' }
-  await writeReply(outgoing, reply, { headers, owner: exchange.owner, unread: options.unread })
+  // A callback, because an `await` here would keep the text of the reply until the client has read its bytes.
+  return options.serve(exchange).then((reply) => {
+    // The rest of a refused body must not be read as the next request.
+    const headers = incoming.complete ? undefined : { connection: 'close' }
+    return writeReply(outgoing, reply, { headers, owner: exchange.owner, unread: options.unread })
+  })
 }
 
 /** Methods that no `Request` can have (Fetch standard, "forbidden method"). */

@@ -145,7 +145,10 @@ class NodeWriter {
     for (let bytes = this.#queue.shift(); bytes; bytes = this.#queue.shift()) {
       for (let at = 0; at < bytes.byteLength; at += SLICE_BYTES) {
         if (outgoing.writableNeedDrain) await drained(outgoing)
-        if (outgoing.destroyed) return unread.release(reply)
+        if (outgoing.destroyed) {
+          this.#queue.length = 0
+          return unread.release(reply)
+        }
         outgoing.write(bytes.subarray(at, at + SLICE_BYTES))
         reply.takenAt = performance.now()
       }

@@ -27,8 +27,10 @@ export interface UnreadReply {
 }
 
 /**
- * Memory of replies that wait for their clients. When it is full, replies are dropped: first those that stalled, then
- * those of the owner that holds the most. So one caller cannot take the memory of all.
+ * Memory of replies that wait for their clients. When it is full, no more requests are executed, and replies that stalled
+ * are dropped. Replies of requests in flight and events still come. When they need as much more as one connection may
+ * hold, replies are dropped: first those that stalled, then those of the owner that holds the most. So one caller cannot
+ * take the memory of all.
  */
 export class UnreadBytes {
   readonly #max: number
@@ -53,8 +55,7 @@ export class UnreadBytes {
     while (this.#total >= this.#max) {
       const greediest = this.#greediest()
       if (greediest === undefined || greediest === owner) return false
-      const oldest = this.#oldestFirst().find((reply) => reply.owner === greediest)
-      if (oldest) this.#drop(oldest)
+      this.#dropOldestOf(greediest)
     }
     return true
   }
@@ -70,7 +71,10 @@ export class UnreadBytes {
     reply.held += bytes
     this.#total += bytes
     if (this.#total > this.#max) this.#dropStalled()
-    return true
+    while (this.#total > this.#max + this.#maxPerConnection && this.#replies.size > 1) {
+      this.#dropOldestOf(this.#greediest())
+    }
+    return this.#replies.has(reply)
   }
 
   /** Notes that bytes wait no longer. */
@@ -84,6 +88,11 @@ export class UnreadBytes {
   #drop(reply: UnreadReply): void {
     this.release(reply)
     reply.end()
+  }
+
+  #dropOldestOf(owner: string | undefined): void {
+    const oldest = this.#oldestFirst().find((reply) => reply.owner === owner)
+    if (oldest) this.#drop(oldest)
   }
 
   #dropStalled(): void {
