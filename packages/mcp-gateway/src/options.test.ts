@@ -46,7 +46,7 @@ test.each([
   [{ tools: { overrides: { 'a/b': { hiden: true } } } }, '"tools.overrides["a/b"].hiden"'],
   [
     { tools: { overrides: { 'a/b': { timeoutMs: 0 } } } },
-    '"tools.overrides["a/b"].timeoutMs" must be a whole number from 1 to 2147483647, not 0',
+    '"tools.overrides["a/b"].timeoutMs" must be a whole number of milliseconds from 1 to 2147483647, not 0',
   ],
   [
     { tools: { overrides: { a: { annotations: { readOnly: true } } } } },
@@ -55,11 +55,11 @@ test.each([
   [{ runs: { mode: 'threads' } }, `Did you mean 'thread'?`],
   [
     { runs: { timeoutMs: '5000' } },
-    '"runs.timeoutMs" must be a whole number from 1 to 2147483647, not a string',
+    '"runs.timeoutMs" must be a whole number of milliseconds from 1 to 2147483647, not a string',
   ],
   [
     { runs: { timeoutMs: 0 } },
-    '"runs.timeoutMs" must be a whole number from 1 to 2147483647, not 0',
+    '"runs.timeoutMs" must be a whole number of milliseconds from 1 to 2147483647, not 0',
   ],
   [
     { runs: { maxConcurrent: 0 } },
@@ -68,7 +68,7 @@ test.each([
   [{ runs: { maxConcurrentPerPrincipal: 0 } }, 'must be a whole number of 1 or more, not 0'],
   [
     { streaming: { heartbeatMs: -1 } },
-    '"streaming.heartbeatMs" must be a whole number from 0 to 2147483647, not -1',
+    '"streaming.heartbeatMs" must be a whole number of milliseconds from 0 to 2147483647, not -1',
   ],
   [{ streaming: { channel: 'logs' } }, `Did you mean 'log'?`],
   [{ inline: { imageMaxByte: 5 } }, 'Did you mean "inline.imageMaxBytes"?'],

@@ -17,8 +17,10 @@ import {
   oneOf,
   secret,
   section,
+  size,
   text,
   texts,
+  ttl,
   unset,
   url,
   whole,
@@ -222,8 +224,8 @@ export interface SessionSettings {
 }
 
 const sessions: Shape<SessionSettings> = {
-  idleTtlMs: whole(1).default(1_800_000),
-  absoluteTtlMs: whole(1).default(43_200_000),
+  idleTtlMs: ttl.default(1_800_000),
+  absoluteTtlMs: ttl.default(43_200_000),
   max: whole(1).default(10_000),
   maxPerPrincipal: whole(1).default(100),
 }
@@ -276,7 +278,7 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
   examples: texts.optional(),
   timeoutMs: ms(1).optional(),
   scopes: texts.optional(),
-  cache: z.strictObject({ ttlMs: whole(1), anonymous: flag.optional() }).optional(),
+  cache: z.strictObject({ ttlMs: ttl, anonymous: flag.optional() }).optional(),
   hidden: flag.optional(),
   tasks: taskPolicy.optional(),
   annotations: z
@@ -348,8 +350,8 @@ const runs: Shape<RunSettings> = {
   timeoutMs: ms(1).default(300_000),
   maxConcurrent: whole(1).default(64),
   maxConcurrentPerPrincipal: whole(1).default(8),
-  needsInputTtlMs: whole(1).default(3_600_000),
-  repeatTtlMs: whole(1).default(86_400_000),
+  needsInputTtlMs: ttl.default(3_600_000),
+  repeatTtlMs: ttl.default(86_400_000),
 }
 
 export interface TaskSettings {
@@ -396,11 +398,11 @@ export interface InlineSettings {
 }
 
 const inline: Shape<InlineSettings> = {
-  imageMaxBytes: whole(0).default(5_242_880),
-  audioMaxBytes: whole(0).default(10_485_760),
-  textMaxBytes: whole(0).default(1_048_576),
-  binaryMaxBytes: whole(0).default(524_288),
-  resultMaxBytes: whole(16_384).default(1_000_000),
+  imageMaxBytes: size(0).default(5_242_880),
+  audioMaxBytes: size(0).default(10_485_760),
+  textMaxBytes: size(0).default(1_048_576),
+  binaryMaxBytes: size(0).default(524_288),
+  resultMaxBytes: size(16_384).default(1_000_000),
 }
 
 export interface ArtifactSettings {
@@ -421,7 +423,7 @@ export interface ArtifactSettings {
 const artifacts: Shape<ArtifactSettings> = {
   enabled: flag.default(true),
   uriScheme: matching(/^[a-z][a-z0-9+.-]*$/, 'a URI scheme such as artifact').default('artifact'),
-  ttlMs: whole(1).default(86_400_000),
+  ttlMs: ttl.default(86_400_000),
   maxBytes: bytes.default(104_857_600),
   quota: bytes.default(1_073_741_824),
   upload: flag.default(true),

@@ -1,10 +1,10 @@
-// The command `check`: says what a file means, without serving it.
+// The command `check`: says what a file means, and what is wrong with it, without serving it.
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 
 import { isRecord } from '@x/internal'
-import { toLine } from '@x/internal/command-line'
+import { CommandError, toLine } from '@x/internal/command-line'
 import { stringify } from 'yaml'
 import type { z } from 'zod'
 
@@ -14,9 +14,11 @@ import { isSecret, type SettingPath } from '../gateway/setting-paths.ts'
 import { redacted } from '../internal/redacted.ts'
 import { writeProbe } from '../store/blobs.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { readConfigFile, type ConfigFile } from './config-file.ts'
-import { toOptions, type FileSettings } from './file-settings.ts'
-import { checkServable, checkSources, withPlace } from './serve.ts'
+import { patternDefects } from '../tools/filter.ts'
+import { overrideDefects, unusedText } from '../tools/plan.ts'
+import { tryConfigFile, type ConfigFile, type ReadConfig, type TriedConfig } from './config-file.ts'
+import { toOptions, type Attempt, type FileSettings } from './file-settings.ts'
+import { failedSources, servingMistakes, withPlace } from './serve.ts'
 
 export interface CheckOptions {
   readonly configFile: ConfigFile
@@ -29,43 +31,145 @@ export interface CheckOptions {
 
 /**
  * Makes the gateway of a file, asks its sources for agents once, and prints the settings and the tools. It serves no
- * client, and leaves the store of the file alone.
+ * client, and leaves the store of the file alone. A mistake does not end the check: it goes on with the valid parts, so
+ * that one run finds all mistakes.
  *
- * @throws CommandError, GatewayError `CONFIG`, with the line of the mistake
+ * @throws CommandError with a line for each mistake
  */
 export async function checkFile({ configFile, stdio, json, stdout }: CheckOptions): Promise<void> {
-  const read = await readConfigFile(configFile)
-  const { config, schema, sections } = read
+  const tried = await tryConfigFile(configFile)
+  const mistakes = [...tried.mistakes]
+  if (tried.read) {
+    const { report, found } = await checkParts(tried.read, {
+      folder: dirname(configFile.file),
+      isUnknown: tried.isUnknown,
+      stdio,
+    })
+    mistakes.push(...found)
+    if (report && tried.mistakes.length === 0) {
+      const shown = withoutSecrets(tried.read.config, tried.read.schema)
+      stdout.write(
+        json
+          ? `${JSON.stringify({ ...report, settings: shown })}\n`
+          : [failuresText(report), stringify(shown), reportText(report)].filter(Boolean).join('\n'),
+      )
+    }
+  }
+  if (mistakes.length > 0) throw new CommandError([...new Set(mistakes)].join('\n'))
+}
+
+interface CheckedParts {
+  /** `undefined`: a part could not be made, so the tools are not those of the file. */
+  readonly report: Report | undefined
+  /** A line for each mistake. */
+  readonly found: readonly string[]
+}
+
+interface PartsOptions {
+  /** Folder of the file. */
+  readonly folder: string
+  readonly isUnknown: TriedConfig['isUnknown']
+  readonly stdio: boolean
+}
+
+async function checkParts(
+  read: ReadConfig,
+  { folder, isUnknown, stdio }: PartsOptions,
+): Promise<CheckedParts> {
+  const { sections } = read
+  const found: string[] = []
   const warnings: string[] = []
   const onWarning = (message: string, cause?: unknown): void => {
     const isComplete = !(cause instanceof Error) || message.includes(cause.message)
     warnings.push(isComplete ? message : `${message}: ${cause.message}`)
   }
-  try {
-    const folder = dirname(configFile.file)
-    const settings = await withoutFolder(config, folder, onWarning)
-    await using configured = await toOptions(settings, { folder, onWarning, sections })
-    checkServable(config, configured.options, { stdio, onWarning })
-    await using store = new MemoryGatewayStore()
-    const options = {
+  const note = (error: GatewayError): void => {
+    const placed = withPlace(error, read)
+    found.push(placed instanceof Error ? placed.message : String(placed))
+  }
+  const attempt: Attempt = async (make) => {
+    try {
+      return await make()
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error
+      note(error)
+      return undefined
+    }
+  }
+  const config = judgeable(read.config, isUnknown)
+  const settings = (await attempt(() => withoutFolder(config, folder, onWarning))) ?? {
+    ...config,
+    store: { type: 'memory', dir: undefined },
+  }
+  await using configured = await toOptions(settings, { folder, onWarning, sections, attempt })
+  for (const mistake of servingMistakes(config, configured.options, { stdio, onWarning })) {
+    const isJudged =
+      mistake.path === 'stateKey'
+        ? !isUnknown('stateKey', 'store')
+        : !isUnknown('auth', 'http.host', 'http.insecure')
+    if (isJudged) note(mistake)
+  }
+  const defects = [...patternDefects(config.tools), ...overrideDefects(config.tools)]
+  for (const defect of defects) note(defect)
+  const isWhole = found.length === 0
+  await using store = new MemoryGatewayStore()
+  const gateway = await attempt(() =>
+    createGateway({
       ...configured.options,
+      tools: withoutDefects(config.tools, defects),
       engine: undefined,
-      log: false as const,
+      log: false,
       observer: { warned: onWarning },
       store,
-    }
-    await using gateway = createGateway(options)
-    await gateway.registry.start()
-    const report = reportOf(gateway, warnings)
-    const shown = withoutSecrets(config, schema)
-    stdout.write(
-      json
-        ? `${JSON.stringify({ ...report, settings: shown })}\n`
-        : [failuresText(report), stringify(shown), reportText(report)].filter(Boolean).join('\n'),
-    )
-    checkSources(gateway, options.sources, read)
-  } catch (error) {
-    throw withPlace(error, read)
+    }),
+  )
+  if (!gateway) return { report: undefined, found }
+  await using _ = gateway
+  const warnedBefore = warnings.length
+  await gateway.registry.start()
+  found.push(...failedSources(gateway, configured, read))
+  const { sources } = gateway.registry.status()
+  const { unusedOverrides, warnings: ofPlan } = gateway.registry.plan()
+  // While an agent is away, an override may be meant for it. Sources warn of agents that they cannot reach.
+  const isAway =
+    configured.options.sources.some(({ isLocal }) => isLocal !== true) &&
+    warnings.slice(warnedBefore).some((each) => !ofPlan.includes(each))
+  const isComplete =
+    !isUnknown('sources', 'tools.overrides') &&
+    sources.length === config.sources.length &&
+    sources.every(({ state }) => state === 'started')
+  const unused = isComplete && !isAway ? unusedOverrides : []
+  for (const key of unused) {
+    const path = `tools.overrides["${key}"]`
+    note(new GatewayError('CONFIG', unusedText(key), { path }))
+  }
+  return { report: isWhole ? reportOf(gateway, warnings, unused) : undefined, found }
+}
+
+/** Leaves out sections that lost a part: their other mistakes may only follow from that. */
+function judgeable(config: FileSettings, isUnknown: TriedConfig['isUnknown']): FileSettings {
+  return {
+    ...config,
+    ...(isUnknown('auth', 'http.publicUrl', 'http.path') && {
+      auth: { ...config.auth, mode: 'none' },
+    }),
+    ...(isUnknown('store') && { store: { type: 'memory', dir: undefined } }),
+  }
+}
+
+/** Returns the settings of the tools without those that have a defect: the gateway would refuse them. */
+function withoutDefects(
+  tools: FileSettings['tools'],
+  defects: readonly GatewayError[],
+): FileSettings['tools'] {
+  const isGood = (path: string): boolean => !defects.some((defect) => defect.path?.startsWith(path))
+  return {
+    ...tools,
+    include: tools.include.filter((_, index) => isGood(`tools.include[${index}]`)),
+    exclude: tools.exclude.filter((_, index) => isGood(`tools.exclude[${index}]`)),
+    overrides: Object.fromEntries(
+      Object.entries(tools.overrides).filter(([key]) => isGood(`tools.overrides["${key}"]`)),
+    ),
   }
 }
 
@@ -122,11 +226,12 @@ export function withoutSecrets(value: unknown, schema: z.ZodType, path: SettingP
 type Report = ReturnType<typeof reportOf>
 
 /** The tools that a configuration gives, and what is wrong with the others. */
-function reportOf({ registry }: Gateway, warnings: readonly string[]) {
+function reportOf({ registry }: Gateway, warnings: readonly string[], unused: readonly string[]) {
   const { tools, collisions, dropped, warnings: ofPlan } = registry.plan()
   const { sources } = registry.status()
-  const isOfSource = (warning: string): boolean =>
-    sources.some(({ name }) => warning.startsWith(`${name} could not be started`))
+  const isMistake = (warning: string): boolean =>
+    sources.some(({ name }) => warning.startsWith(`${name} could not be started`)) ||
+    unused.some((key) => warning === unusedText(key))
   return {
     tools: tools.map(({ name, agent, skill, definition: { title } }) => {
       return { name, agent: agent.id, skill: skill.id, title }
@@ -136,7 +241,7 @@ function reportOf({ registry }: Gateway, warnings: readonly string[]) {
       return { agent, skill, why, reason }
     }),
     sources,
-    warnings: [...new Set([...ofPlan, ...warnings])].filter((each) => !isOfSource(each)),
+    warnings: [...new Set([...ofPlan, ...warnings])].filter((each) => !isMistake(each)),
   }
 }
 

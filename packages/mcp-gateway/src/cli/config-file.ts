@@ -17,9 +17,11 @@ import {
   shapesAt,
   valueAt,
   type SettingPath,
+  type SettingProblem,
 } from '../gateway/setting-paths.ts'
 import { importSection, PACKAGES, type FileSections } from './file-sections.ts'
 import { toFileSchema, type FileSettings } from './file-settings.ts'
+import { validPartsOf } from './valid-parts.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -50,19 +52,40 @@ export interface ReadConfig {
   readonly placeOf: (path: string) => string
 }
 
+/** What could be read of a configuration. */
+export interface TriedConfig {
+  /** A line for each mistake, with its place. */
+  readonly mistakes: readonly string[]
+  /** Place of the first mistake. */
+  readonly firstPath: string | undefined
+  /** The configuration, or its valid parts. `undefined`: no part of it can be read. */
+  readonly read: ReadConfig | undefined
+  /** Returns true if a mistake was at or around these settings, or within them: what depends on them cannot be judged. */
+  readonly isUnknown: (...settings: readonly string[]) => boolean
+}
+
 /**
  * Reads a file and flags.
  *
  * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG`
  */
-export async function readConfigFile({ file, env, flags }: ConfigFile): Promise<ReadConfig> {
+export async function readConfigFile(file: ConfigFile): Promise<ReadConfig> {
+  return wholeOf(await tryConfigFile(file))
+}
+
+/**
+ * Reads what can be read of a file.
+ *
+ * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG` for text that is no YAML
+ */
+export async function tryConfigFile({ file, env, flags }: ConfigFile): Promise<TriedConfig> {
   try {
     await readConfig({}, { flags })
   } catch (error) {
     if (!GatewayError.is(error)) throw error
     throw new UsageError(error.message, { cause: error })
   }
-  return readConfig(await readText(file), { file, env, flags })
+  return tryConfig(await readText(file), { file, env, flags })
 }
 
 /**
@@ -74,8 +97,21 @@ export async function readConfigFile({ file, env, flags }: ConfigFile): Promise<
  */
 export async function readConfig(
   content: string | object,
-  { file = 'configuration', env = {}, flags = [] }: Partial<ConfigFile> = {},
+  options: Partial<ConfigFile> = {},
 ): Promise<ReadConfig> {
+  return wholeOf(await tryConfig(content, options))
+}
+
+/** @throws GatewayError `CONFIG` if there are mistakes */
+function wholeOf({ mistakes, firstPath, read }: TriedConfig): ReadConfig {
+  if (read && mistakes.length === 0) return read
+  throw new GatewayError('CONFIG', mistakes.join('\n'), { path: firstPath })
+}
+
+async function tryConfig(
+  content: string | object,
+  { file = 'configuration', env = {}, flags = [] }: Partial<ConfigFile>,
+): Promise<TriedConfig> {
   const yaml = typeof content === 'string' ? parseYaml(content, file) : undefined
   const given = fromLangGraph((yaml ? yaml.value : content) ?? {}, file)
   // The first reading finds the packages, and their sections complete the schema for the second one.
@@ -94,20 +130,50 @@ export async function readConfig(
   }
   mistakes.push(...missing)
   const result = schema.safeParse(value, { jitless: true }) // parses once, as completeSettings() does
+  const common = { schema, sections: found }
   if (result.success && mistakes.length === 0) {
-    const config = result.data
-    return { config, schema, sections: found, placeOf: (path) => placeOf(parsePath(path)) }
+    const read = {
+      config: result.data,
+      ...common,
+      placeOf: (path: string) => placeOf(parsePath(path)),
+    }
+    return { mistakes: [], firstPath: undefined, read, isUnknown: () => false }
   }
   const problems = result.error?.issues.flatMap((issue) => problemsOf(schema, issue, value))
   const causes = mistakes.map(({ section }) => section)
   for (const problem of problems ?? []) {
     // A variable that is not set, or a package that is not installed, explains what is wrong there.
     if (causes.some((cause) => isWithin(problem.path, cause))) continue
-    const { path } = problem
-    mistakes.push({ path, text: problemText(problem, 'setting'), section: path })
+    mistakes.push(mistakeOf(problem))
   }
-  const lines = mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`)
-  throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(mistakes[0]?.path ?? []) })
+  const parts = validPartsOf(
+    value,
+    schema,
+    mistakes.map(({ section }) => section),
+  )
+  for (const problem of parts?.more ?? []) mistakes.push(mistakeOf(problem))
+  const read = parts && {
+    config: parts.config,
+    ...common,
+    placeOf: (path: string) => placeOf(parts.originalOf(parsePath(path))),
+  }
+  return {
+    mistakes: mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`),
+    firstPath: pathText(mistakes[0]?.path ?? []),
+    read,
+    isUnknown: (...settings) =>
+      settings
+        .map(parsePath)
+        .some((path) =>
+          parts?.removed.some((each) => isWithin(each, path) || isWithin(path, each)),
+        ),
+  }
+}
+
+function mistakeOf(problem: SettingProblem): Mistake {
+  const { path, type } = problem
+  const section = type === 'missing' ? path.slice(0, -1) : path
+  return { path, text: problemText(problem, 'setting'), section }
 }
 
 /** A `langgraph.json` in the place of a configuration stands for one with its graphs and all defaults. */

@@ -136,7 +136,7 @@ const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
   jwksUrl: url.optional(),
   audience: z.union([text, texts.min(1)], { error: 'an audience, or a list of them' }),
   algorithms: texts.optional(),
-  clockToleranceSec: whole(0, 3600).optional(),
+  clockToleranceSec: whole(0, 3600, 'seconds').optional(),
 })
 
 /** Returns the schema of files that use these sections. It checks a file, and fills in the defaults. */
@@ -228,26 +228,35 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
   }
 }
 
+/** Makes a part of the options. Returns `undefined` if it cannot be made and the other parts are to be made. */
+export type Attempt = <T>(make: () => T | Promise<T>) => Promise<T | undefined>
+
 /** Context in which sources and stores are made. */
 export interface FileContext extends SectionContext {
   readonly sections: FileSections
+  /** @default the first failure ends it */
+  readonly attempt?: Attempt
 }
 
 /** Options of a gateway. Dispose of them after the gateway is closed: that closes the engine and the store. */
 export interface FileOptions extends AsyncDisposable {
   readonly options: GatewayOptions & { readonly sources: readonly AgentSource[] }
+  /** Place of each of `options.sources`. */
+  readonly sourcePaths: readonly string[]
 }
 
 /**
  * Turns a configuration into options of `createGateway`. Loads only the code that it needs.
  *
- * @throws GatewayError `CONFIG` with the path of the wrong setting
+ * @throws GatewayError `CONFIG` with the path of the wrong setting, unless `attempt` catches it
  */
 export async function toOptions(
   settings: FileSettings,
   context: FileContext,
 ): Promise<FileOptions> {
-  const store = await makeStore(settings.store, context)
+  const { attempt = async (make) => make() } = context
+  const store =
+    (await attempt(() => makeStore(settings.store, context))) ?? (await memoryStore(context))
   let engine: (RunEngine & AsyncDisposable) | undefined
   const close = async (): Promise<void> => {
     await engine?.[Symbol.asyncDispose]()
@@ -256,23 +265,31 @@ export async function toOptions(
   try {
     const { folder, onWarning, sections } = context
     const { type: kind, dir: _, ...ofPackage } = settings.store
-    engine = sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
+    engine = await attempt(() => {
+      return sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
+    })
     const made = { folder, isShared: store.isShared }
+    const kinds = { ...OWN_SOURCES, ...sections.sources }
     const sources = await Promise.all(
-      settings.sources.map(({ type, ...own }, index) =>
-        withPath(`sources[${index}]`, async () => {
-          return sectionOf({ ...OWN_SOURCES, ...sections.sources }, type).create(own, made)
-        }),
-      ),
+      settings.sources.map(({ type, ...own }, index) => {
+        const path = `sources[${index}]`
+        return attempt(() =>
+          withPath(path, async () => {
+            return { path, source: await sectionOf(kinds, type).create(own, made) }
+          }),
+        )
+      }),
     )
+    const present = sources.filter((each) => each !== undefined)
     const options = {
       ...toSettings(settings),
-      sources,
-      auth: await makeAuth(settings, store, context),
+      sources: present.map(({ source }) => source),
+      auth: await makeAuth(settings, store, { ...context, attempt }),
       store,
       engine,
     }
-    return { options, [Symbol.asyncDispose]: close }
+    const sourcePaths = present.map(({ path }) => path)
+    return { options, sourcePaths, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
     throw error
@@ -284,50 +301,69 @@ function toSettings(settings: FileSettings): GatewaySettings {
   return same
 }
 
+async function memoryStore({ onWarning }: FileContext): Promise<GatewayStore> {
+  const { MemoryGatewayStore } = await import('../store/memory-store.ts')
+  return new MemoryGatewayStore({ onError: onStoreError(onWarning) })
+}
+
+function onStoreError(onWarning: SectionContext['onWarning']) {
+  return (error: unknown): void => onWarning('A listener of the store failed', error)
+}
+
 /** @throws GatewayError `CONFIG` with the path of the missing setting */
 async function makeStore(
   { type, dir, ...own }: StoreSettings,
-  { folder, onWarning, sections }: FileContext,
+  context: FileContext,
 ): Promise<GatewayStore> {
-  const onError = (error: unknown): void => onWarning('A listener of the store failed', error)
-  if (type === 'memory') {
-    const { MemoryGatewayStore } = await import('../store/memory-store.ts')
-    return new MemoryGatewayStore({ onError })
-  }
+  const { folder, onWarning, sections } = context
+  if (type === 'memory') return memoryStore(context)
   if (type === 'disk') {
     if (dir === undefined) throw missing('store.dir', 'A store on disk needs a folder: store.dir')
     const { DiskGatewayStore } = await import('../store/sqlite-store.ts')
-    return new DiskGatewayStore(resolve(folder, dir), { onError })
+    return new DiskGatewayStore(resolve(folder, dir), { onError: onStoreError(onWarning) })
   }
   return withPath('store', async () => {
     return sectionOf(sections.store, type).create(own, { folder, onWarning })
   })
 }
 
+/** Makes each part alone first, so that `attempt` sees the mistakes of all of them. */
 async function makeAuth(
   { auth, http }: FileSettings,
   store: GatewayStore,
-  { folder, onWarning, sections }: FileContext,
+  { folder, onWarning, sections, attempt }: FileContext & { readonly attempt: Attempt },
 ): Promise<Authenticator | undefined> {
   const { mode, issuers, principalClaim, scopesSupported, tokens } = auth
   const endpoint = http.publicUrl && new URL(http.path, http.publicUrl).href
   const resource = auth.resource ?? endpoint
   if (mode === 'none') return undefined
-  const { bearerAuth } = await import('../http/auth/bearer.ts')
-  if (mode === 'bearer') return bearerAuth(tokens)
-  let people: Authenticator
-  if (mode === 'jwt') {
-    const { jwtAuth } = await import('../http/auth/jwt.ts')
-    people = jwtAuth({ issuers, principalClaim, scopesSupported, resource })
-  } else {
+  const { bearerAuth, hashedTokenFrom } = await import('../http/auth/bearer.ts')
+  const isWrong: boolean[] = []
+  for (const [name, each] of Object.entries(tokens)) {
+    isWrong.push((await attempt(() => hashedTokenFrom(name, each))) === undefined)
+  }
+  const people = await attempt(async () => {
+    if (mode === 'bearer') return isWrong.includes(true) ? undefined : bearerAuth(tokens)
+    if (mode === 'jwt') {
+      const { jwtAuth } = await import('../http/auth/jwt.ts')
+      const all = { principalClaim, scopesSupported, resource }
+      for (const [index, each] of issuers.entries()) {
+        const path = `auth.issuers[${index}]`
+        const alone = (): Promise<Authenticator> =>
+          withPath(path, async () => jwtAuth({ ...all, issuers: [each] }))
+        isWrong.push((await attempt(alone)) === undefined)
+      }
+      return isWrong.includes(true) ? undefined : jwtAuth({ ...all, issuers })
+    }
     if (resource === undefined) {
       throw missing('http.publicUrl', `auth.mode ${mode} needs http.publicUrl, or auth.resource`)
     }
     const context = { folder, onWarning, store, resource, principalClaim, scopesSupported }
-    people = await sectionOf(sections.auth, mode).create(auth.facade, context)
-  }
+    return sectionOf(sections.auth, mode).create(auth.facade, context)
+  })
   // Tokens are for machines, besides the sign-in of people.
-  if (Object.keys(tokens).length === 0) return people
+  if (!people || isWrong.includes(true)) return undefined
+  if (mode === 'bearer' || Object.keys(tokens).length === 0) return people
   const { anyAuth } = await import('../http/auth/combine.ts')
   return anyAuth(bearerAuth(tokens), people)
 }

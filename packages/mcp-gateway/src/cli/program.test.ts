@@ -178,6 +178,90 @@ describe('check', () => {
     ])
   })
 
+  test('finds all mistakes in one run: of shape, of parts, and of what they say together', async () => {
+    const lines = [
+      'sources:', // 1
+      '  - { type: a2a, cards: ["https://user:hunter2@agent.example"] }', // 2
+      '  - { type: smtp }', // 3
+      '  - { type: langgraph, config: ./nowhere.json }', // 4
+      'http:', // 5
+      '  prot: 1', // 6
+      '  host: 0.0.0.0', // 7
+      'runs: { timeoutMs: 5m }', // 8
+      'tools:', // 9
+      '  include: [5, "^support$"]', // 10
+      '  exclude: [".*"]', // 11
+      '  overrides:', // 12
+      '    one: { name: "a b" }', // 13
+      '    two: { name: same }', // 14
+      '    three: { name: same }', // 15
+      'store: { type: disk, dir: ./graph.mjs/data }', // 16
+    ]
+    const path = await file('g.yaml', `${lines.join('\n')}\n`)
+    const { code, out, err } = await run(['check', path])
+    expect([code, out]).toEqual([1, ''])
+    const places = [...err.matchAll(/^mcp-gateway: \S+g\.yaml:(\d+): /gm)].map(([, at]) => at)
+    expect(places.toSorted((a, b) => Number(a) - Number(b))).toEqual([
+      '2',
+      '3',
+      '4',
+      '6',
+      '7',
+      '8',
+      '10',
+      '10',
+      '11',
+      '13',
+      '15',
+      '16',
+    ])
+    expect(err.trim().split('\n')).toHaveLength(places.length)
+    expect(err).toMatch(/:8: setting "runs\.timeoutMs" .* milliseconds .* Write 300000\n/)
+    expect(err).toMatch(/:10: tools\.include\[\d\] is a regular expression \(\^support\$\)/)
+    expect(err).toMatch(/:4: langgraph: \S+nowhere\.json does not exist\n/)
+    expect(err).not.toContain('hunter2')
+  })
+
+  test('names each wrong token and each wrong issuer', async () => {
+    const auth = [
+      'auth:',
+      '  mode: jwt',
+      '  tokens:',
+      '    one: { token: short }',
+      '    two: { token: a-token-of-some-length, expiresAt: never }',
+      '  issuers:',
+      '    - { issuer: "http://login.example", audience: a }',
+      '    - { issuer: "https://login.example", audience: a, algorithms: [HS256] }',
+    ]
+    const { code, err } = await run(['check', await file('g.yaml', `${YAML}${auth.join('\n')}\n`)])
+    expect(code).toBe(1)
+    const places = [...err.matchAll(/g\.yaml:(\d+): /g)].map(([, at]) => at)
+    expect(places).toEqual(['7', '8', '10', '11'])
+  })
+
+  test('does not report what only follows from another mistake', async () => {
+    const auth = 'auth:\n  mode: bearrer\n  tokens: { ci: { token: a-token-of-some-length } }\n'
+    const http = 'http: { host: 0.0.0.0 }\n'
+    const { err } = await run(['check', await file('g.yaml', `${YAML}${auth}${http}`)])
+    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:5: setting "auth\.mode" must be .*\n$/)
+  })
+
+  test('refuses an override that fits no skill, unless an agent is away', async () => {
+    const tools = 'tools:\n  overrides:\n    suport: { title: Help }\n'
+    const path = await file('g.yaml', `${YAML}${tools}`)
+    const { code, out, err } = await run(['check', path])
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /^mcp-gateway: \S+g\.yaml:6: tools\.overrides\["suport"\] matches no skill now\n$/,
+    )
+    expect(out).toMatch(/1 tool\n/)
+    expect(out).not.toContain('matches no skill')
+    const away = '  - { type: langgraph-server, url: "http://127.0.0.1:9" }\n'
+    const later = await run(['check', await file('l.yaml', `${YAML}${away}${tools}`)])
+    expect(later).toMatchObject({ code: 0, err: '' })
+    expect(later.out).toContain('tools.overrides["suport"] matches no skill now')
+  })
+
   test('names the line of a setting that only an authenticator refuses', async () => {
     const path = await file('g.yaml', `${YAML}auth:\n  mode: bearer\n  tokens: {}\n`)
     const { code, err } = await run(['check', path])

@@ -4,7 +4,6 @@ import { dirname } from 'node:path'
 import { isLoopback } from '@x/internal'
 import { CommandError, listenToStopSignals, toLine } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
-import type { AgentSource } from '../agents/agent.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
@@ -15,7 +14,7 @@ import { registeredSpans } from '../gateway/call-spans.ts'
 import type { GatewayOptions } from '../options.ts'
 import { stateKeyFrom } from '../internal/signing.ts'
 import { readConfigFile, type ConfigFile, type ReadConfig } from './config-file.ts'
-import { toOptions, type FileSettings } from './file-settings.ts'
+import { toOptions, type FileOptions, type FileSettings } from './file-settings.ts'
 
 export interface ServingOptions {
   readonly context: CommandContext
@@ -54,7 +53,8 @@ async function serveConfig(
   await using configured = await toOptions(config, { folder, onWarning, sections })
   if (serves) {
     const stdio = serves === 'stdio'
-    checkServable(config, configured.options, { stdio, onWarning })
+    const [mistake] = servingMistakes(config, configured.options, { stdio, onWarning })
+    if (mistake) throw mistake
   }
   if (!serves && !configured.options.engine) {
     const text =
@@ -75,7 +75,8 @@ async function serveConfig(
   }
   const begin = async (): Promise<void> => {
     await gateway.registry.start()
-    checkSources(gateway, options.sources, read)
+    const failed = failedSources(gateway, configured, read)
+    if (failed.length > 0) throw new CommandError(failed.join('\n'))
     if (!works || !options.engine) return
     await gateway.work()
     const tools = gateway.registry.plan().tools.length
@@ -90,21 +91,20 @@ async function serveConfig(
 }
 
 /**
- * Checks sources that were asked once. A source that cannot be reached now may come later.
- *
- * @throws CommandError with a line for each source that can never work
+ * Returns a line for each source that can never work, after all were asked once. A source that cannot be reached now may
+ * come later.
  */
-export function checkSources(
+export function failedSources(
   gateway: Gateway,
-  sources: readonly AgentSource[],
+  { options, sourcePaths }: FileOptions,
   read: ReadConfig,
-): void {
-  const failed = gateway.registry.status().sources.flatMap(({ name, state, reason }) => {
+): readonly string[] {
+  return gateway.registry.status().sources.flatMap(({ name, state, reason }) => {
     if (state !== 'failed') return []
-    const place = read.placeOf(`sources[${sources.findIndex((source) => source.name === name)}]`)
+    const index = options.sources.findIndex((source) => source.name === name)
+    const place = read.placeOf(sourcePaths[index] ?? 'sources')
     return [toLine(`${place}: ${name}: ${reason ?? 'it gave no reason'}`)]
   })
-  if (failed.length > 0) throw new CommandError(failed.join('\n'))
 }
 
 /** Adds the line of a wrong setting to an error. */
@@ -121,23 +121,34 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
  * Finds mistakes that only matter when clients are served: auth on stdio, a public address without auth, processes
  * that cannot verify each other's signatures. An address at which requests would be refused is only a warning: it may
  * be the address of a container.
- *
- * @throws GatewayError `CONFIG`, as the start would
  */
-export function checkServable(
-  { http, sources }: FileSettings,
+export function servingMistakes(
+  { auth: { mode }, http, sources }: FileSettings,
   { auth, stateKey, store }: GatewayOptions,
   { stdio, onWarning }: { stdio: boolean; onWarning: (message: string) => void },
-): void {
-  checkAuthFits(auth, stdio ? 'stdio' : http)
+): readonly GatewayError[] {
   if (sources.length === 0) onWarning('There are no tools: sources is empty')
   const { host, publicUrl, allowedHosts } = http
   const isNamed = publicUrl !== undefined || allowedHosts.length > 0
-  if (!stdio && auth === undefined && !isLoopback(host) && !isNamed) {
+  if (!stdio && mode === 'none' && !isLoopback(host) && !isNamed) {
     onWarning(
       `Without auth, only requests for localhost are answered at ${host}: set http.publicUrl, or name hosts in http.allowedHosts`,
     )
   }
   const isShared = store?.isShared ?? false
-  stateKeyFrom({ stateKey, isShared, isLasting: false, onWarning: () => undefined })
+  return [
+    // Nothing can be said about an authenticator that could not be made.
+    ...(mode === 'none' || auth ? errorOf(() => checkAuthFits(auth, stdio ? 'stdio' : http)) : []),
+    ...errorOf(() => stateKeyFrom({ stateKey, isShared, isLasting: false, onWarning: () => {} })),
+  ]
+}
+
+function errorOf(check: () => unknown): readonly GatewayError[] {
+  try {
+    check()
+    return []
+  } catch (error) {
+    if (GatewayError.is(error)) return [error]
+    throw error
+  }
 }

@@ -3,6 +3,8 @@
 import { isRecord, nearestWord, shown } from '@x/internal'
 import { z } from 'zod'
 
+import { SETTING_UNITS, type SettingUnit } from '../internal/setting-kinds.ts'
+
 /** A place in settings. */
 export type SettingPath = readonly (string | number)[]
 
@@ -137,10 +139,33 @@ export function problemText(problem: SettingProblem, noun: 'option' | 'setting')
   }
   const expected = words ? orList(words.map((each) => `'${each}'`)) : problem.expected
   if (type === 'missing') return `${place} is missing: it must be ${expected}`
-  const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
+  const amount = amountIn(found, problem.expected)
+  const advice =
+    nearest !== undefined
+      ? `. Did you mean '${nearest}'?`
+      : amount !== undefined
+        ? `. Write ${amount}`
+        : ''
   // A number in the place of a text may be a secret.
   const isHidden = typeof found === 'number' && !problem.expected.includes('number')
   return `${place} must be ${expected}, not ${isHidden ? 'a number' : shown(found, words)}${advice}`
+}
+
+const [KIB, MIB, GIB] = [1024, 1_048_576, 1_073_741_824]
+
+/** Units that people write behind a number, by the unit that a setting has. */
+const UNITS: Readonly<Record<SettingUnit, Readonly<Record<string, number>>>> = {
+  milliseconds: { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 },
+  seconds: { s: 1, sec: 1, m: 60, min: 60, h: 3600 },
+  bytes: { b: 1, k: KIB, kb: KIB, kib: KIB, m: MIB, mb: MIB, mib: MIB, g: GIB, gb: GIB, gib: GIB },
+}
+
+/** Returns the number that a text such as `5m` means in the unit of the setting. */
+function amountIn(found: unknown, expected: string): number | undefined {
+  const [, number, name = ''] = /^(\d{1,9})\s*([a-z]{1,3})$/i.exec(String(found)) ?? []
+  const unit = SETTING_UNITS.find((each) => expected.includes(each))
+  const factor = unit && UNITS[unit][name.toLowerCase()]
+  return factor && Number(number) * factor
 }
 
 function orList(words: readonly string[]): string {

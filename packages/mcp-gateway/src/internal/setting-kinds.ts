@@ -3,18 +3,33 @@ import { z } from 'zod'
 
 import { MAX_TIMER_MS } from './clock.ts'
 
-/** A whole number from `min` to `max`. `Infinity` stands for `max`. */
-export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+/** A whole number from `min` to `max`, of a unit if it has one. `Infinity` stands for `max`. */
+export function whole(
+  min: number,
+  max: number = Number.MAX_SAFE_INTEGER,
+  unit?: SettingUnit,
+): z.ZodType<number> {
   const isOpen = max === Number.MAX_SAFE_INTEGER
-  const error = isOpen ? `a whole number of ${min} or more` : `a whole number from ${min} to ${max}`
+  const what = unit === undefined ? 'a whole number' : `a whole number of ${unit}`
+  const error = isOpen
+    ? `${what}${unit ? ',' : ' of'} ${min} or more`
+    : `${what} from ${min} to ${max}`
   const number = z.int({ error }).min(min, { error }).max(max, { error })
   return z.preprocess((value) => (value === Infinity ? max : value), number)
 }
 
+/** Units of numbers. Errors name them. */
+export const SETTING_UNITS = ['milliseconds', 'seconds', 'bytes'] as const
+export type SettingUnit = (typeof SETTING_UNITS)[number]
+
 /** Milliseconds that a timer waits. */
-export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS)
+export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS, 'milliseconds')
+/** Milliseconds for which something is kept. */
+export const ttl: z.ZodType<number> = whole(1, undefined, 'milliseconds')
+/** A number of bytes. */
+export const size = (min: number): z.ZodType<number> => whole(min, undefined, 'bytes')
 /** A number of bytes, at least 1. */
-export const bytes: z.ZodType<number> = whole(1)
+export const bytes: z.ZodType<number> = size(1)
 /** `true` or `false`. */
 export const flag: z.ZodType<boolean> = z.boolean({ error: 'true or false' })
 /** Text that is not empty. */

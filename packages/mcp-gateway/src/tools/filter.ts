@@ -17,12 +17,12 @@ const EXPRESSION = /^\^|\$$|\.[*+]|\\/
  *
  * @throws GatewayError `CONFIG` if a pattern is too long, or a regular expression
  */
-export function createToolFilter({
-  include,
-  exclude,
-}: Pick<ToolSettings, 'include' | 'exclude'>): ToolFilter {
-  const inside = patternsFrom('include', include)
-  const outside = patternsFrom('exclude', exclude)
+export function createToolFilter(settings: FilterSettings): ToolFilter {
+  const [defect] = patternDefects(settings)
+  if (defect) throw defect
+  const { include, exclude } = settings
+  const inside = patternsFrom(include)
+  const outside = patternsFrom(exclude)
   return {
     allows(names) {
       const isMatched = (glob: Glob): boolean => names.some((name) => matches(glob, name))
@@ -34,26 +34,36 @@ export function createToolFilter({
   }
 }
 
+type FilterSettings = Pick<ToolSettings, 'include' | 'exclude'>
+
+/** Returns an error with its path for each pattern that cannot be used. */
+export function patternDefects({ include, exclude }: FilterSettings): readonly GatewayError[] {
+  const all = Object.entries({ include, exclude })
+  return all.flatMap(([option, patterns]) =>
+    patterns.flatMap((pattern, index) => {
+      const path = `tools.${option}[${index}]`
+      const reason = patternDefect(pattern)
+      return reason === undefined ? [] : [new GatewayError('CONFIG', `${path} ${reason}`, { path })]
+    }),
+  )
+}
+
+function patternDefect(pattern: string): string | undefined {
+  if (pattern.length > MAX_PATTERN) return `has more than ${MAX_PATTERN} characters`
+  if (!EXPRESSION.test(pattern)) return undefined
+  const example = 'write "weather_*" for all names that begin with "weather_"'
+  return `is a regular expression (${pattern}), but only * has a meaning: ${example}`
+}
+
 /** The texts around the stars of a pattern: at least two. */
 type Glob = readonly string[]
 
-function patternsFrom(option: string, patterns: readonly string[]) {
-  const texts = new Set<string>()
-  const globs: Glob[] = []
-  for (const [index, pattern] of patterns.entries()) {
-    const path = `tools.${option}[${index}]`
-    const refused = (reason: string) => new GatewayError('CONFIG', `${path} ${reason}`, { path })
-    if (pattern.length > MAX_PATTERN) {
-      throw refused(`has more than ${MAX_PATTERN} characters`)
-    }
-    if (EXPRESSION.test(pattern)) {
-      const example = 'write "weather_*" for all names that begin with "weather_"'
-      throw refused(`is a regular expression (${pattern}), but only * has a meaning: ${example}`)
-    }
-    if (pattern.includes('*')) globs.push(pattern.split('*'))
-    else texts.add(pattern)
+function patternsFrom(patterns: readonly string[]) {
+  const globs = patterns.filter((pattern) => pattern.includes('*'))
+  return {
+    texts: new Set(patterns.filter((pattern) => !pattern.includes('*'))),
+    globs: globs.map((pattern): Glob => pattern.split('*')),
   }
-  return { texts, globs }
 }
 
 function matches(glob: Glob, name: string): boolean {

@@ -36,6 +36,8 @@ export interface ToolPlan {
   readonly dropped: readonly DroppedTool[]
   /** Problems of the configuration with these agents, such as an override that fits no skill. */
   readonly warnings: readonly string[]
+  /** Keys of `tools.overrides` that fit no skill of these agents. Each is also a warning. */
+  readonly unusedOverrides: readonly string[]
 }
 
 /** One skill of one agent, as a tool. */
@@ -123,14 +125,18 @@ export class ToolPlanner {
   constructor(options: PlanOptions) {
     this.#options = options
     this.#filter = createToolFilter(options)
-    checkOverrides(options)
+    const [defect] = overrideDefects(options)
+    if (defect) throw defect
   }
 
   plan(agents: readonly Agent[]): ToolPlan {
     const dropped: DroppedTool[] = []
     const warnings: string[] = []
     const sorted = agents.toSorted((a, b) => compareText(a.id, b.id))
-    const { names, collisions } = this.#named(this.#drafts(sorted, dropped, warnings), dropped)
+    const unused = new Set(Object.keys(this.#options.overrides))
+    const drafts = this.#drafts(sorted, dropped, unused)
+    for (const key of unused) warnings.push(unusedText(key))
+    const { names, collisions } = this.#named(drafts, dropped)
     const tools = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
     const prompts = this.#options.prompts ? tools.flatMap(promptsOf).toSorted(byName) : []
     const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
@@ -148,12 +154,13 @@ export class ToolPlanner {
       collisions,
       dropped,
       warnings,
+      unusedOverrides: [...unused],
     }
   }
 
-  #drafts(agents: readonly Agent[], dropped: DroppedTool[], warnings: string[]): readonly Draft[] {
+  /** @param unused keys of overrides. Those that fit a skill are deleted */
+  #drafts(agents: readonly Agent[], dropped: DroppedTool[], unused: Set<string>): readonly Draft[] {
     const { overrides, schemaFromExamples } = this.#options
-    const unused = new Set(Object.keys(overrides))
     const drafts: Draft[] = []
     for (const agent of agents) {
       for (const declared of skillsOf(agent)) {
@@ -183,7 +190,6 @@ export class ToolPlanner {
         }
       }
     }
-    for (const key of unused) warnings.push(`tools.overrides["${key}"] matches no skill now`)
     return drafts
   }
 
@@ -253,6 +259,11 @@ export class ToolPlanner {
   }
 }
 
+/** Warning about an override that fits no skill. */
+export function unusedText(key: string): string {
+  return `tools.overrides["${key}"] matches no skill now`
+}
+
 function byName(one: { readonly name: string }, other: { readonly name: string }): number {
   return compareText(one.name, other.name)
 }
@@ -295,25 +306,27 @@ function overrideFor(
 }
 
 /**
- * Checks what can be checked without agents.
- *
- * @throws GatewayError `CONFIG` if MCP does not allow a name, if two overrides give the same name, or if an example has
- *   words in braces that are not the name of an argument
+ * Returns an error with its path for each override that is wrong without regard to the agents: MCP does not allow its
+ * name, another override gives the same name, or an example has words in braces that are not the name of an argument.
  */
-function checkOverrides(options: ToolSettings): void {
+export function overrideDefects({
+  overrides,
+}: Pick<ToolSettings, 'overrides'>): readonly GatewayError[] {
+  const defects: GatewayError[] = []
   const owners = new Map<string, string>()
-  for (const [key, { name, examples = [] }] of Object.entries(options.overrides)) {
+  for (const [key, { name, examples = [] }] of Object.entries(overrides)) {
     const path = `tools.overrides["${key}"]`
     for (const [index, example] of examples.entries()) {
       const defect = exampleDefect(example)
-      if (defect !== undefined) throw wrong(`${path}.examples[${index}]`, `: ${defect}`)
+      if (defect !== undefined) defects.push(wrong(`${path}.examples[${index}]`, `: ${defect}`))
     }
     if (name === undefined) continue
     const other = owners.get(name)
     const defect = nameDefect(name) ?? (other && `tools.overrides["${other}"] gives the same name`)
-    if (defect !== undefined) throw wrong(`${path}.name`, ` is "${name}": ${defect}`)
+    if (defect !== undefined) defects.push(wrong(`${path}.name`, ` is "${name}": ${defect}`))
     owners.set(name, key)
   }
+  return defects
 }
 
 function wrong(path: string, problem: string): GatewayError {
