@@ -18,13 +18,23 @@ export {
   SchemaDocument,
 } from './json-schema.ts'
 export { legible, legibleSchema, mapSchemas } from './legible.ts'
+export { LineBuffer } from './line-buffer.ts'
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
 export { nearestWord } from './nearest-word.ts'
+export { objectShapeOf } from './object-shape.ts'
 export { readPackageVersion } from './package-version.ts'
 export { isPublicAddress } from './public-address.ts'
 export { removeFrom } from './remove-from.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
+export {
+  FILLED_FORMATS,
+  fittedValue,
+  jsonTypeOf,
+  stepOf,
+  takesText,
+  typesOf,
+} from './schema-fitting.ts'
 export { sharedStorage } from './shared-storage.ts'
 export {
   columnNumber,
@@ -34,4 +44,5 @@ export {
   toSqliteFileError,
 } from './sqlite-file.ts'
 export type { Check, Checks } from './check.ts'
+export type { JsonType, PartSchema, Reading } from './schema-fitting.ts'
 export type { SqliteFileErrorCode, SqliteFileFormat, SqliteFileUse } from './sqlite-file.ts'

@@ -4,11 +4,11 @@ import {
   documentOf,
   isPattern,
   isRecord,
+  objectShapeOf,
   pointerOf,
   type SchemaDocument,
 } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { objectShapeOf } from './json-schema.ts'
 
 /**
  * Limits of the result, because inlined references multiply. Deeper parts become objects without fields. The depth

@@ -5,12 +5,13 @@ import {
   isPattern,
   isRecord,
   mapSubschemas,
+  objectShapeOf,
   pointerOf,
   type SchemaDocument,
 } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { googleProjection } from './google-projection.ts'
-import { objectShapeOf, without } from './json-schema.ts'
+import { without } from './json-schema.ts'
 
 /**
  * The part of a tool's schema that the model sees. Arguments are always checked against the whole schema.

@@ -1,7 +1,7 @@
 import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { isRecord } from '@x/internal'
+import { isRecord, LineBuffer } from '@x/internal'
 import { repairMessage } from '@x/internal/mcp-answers'
 
 /**
@@ -23,39 +23,13 @@ export class UnreadableAnswer extends Error {
 }
 
 /** The buffer of the SDK's transport, with repaired messages. */
-class MessageLines {
-  readonly #maxBytes: number
-  #chunks: Buffer[] = []
-  #bytes = 0
-  #lines: string[] = []
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
-  }
-
-  /** @throws Error for a line that is too long */
-  append(chunk: Buffer): void {
-    let rest = chunk
-    for (let end = rest.indexOf('\n'); end !== -1; end = rest.indexOf('\n')) {
-      this.#chunks.push(rest.subarray(0, end))
-      this.#lines.push(Buffer.concat(this.#chunks).toString().replace(/\r$/, ''))
-      this.#chunks = []
-      this.#bytes = 0
-      rest = rest.subarray(end + 1)
-    }
-    this.#chunks.push(rest)
-    this.#bytes += rest.length
-    if (this.#bytes <= this.#maxBytes) return
-    this.clear()
-    throw new Error(`A line is longer than ${this.#maxBytes} bytes`)
-  }
-
+class MessageLines extends LineBuffer {
   /**
    * @throws SyntaxError for a line that is not JSON; UnreadableAnswer for one that answers a request, but not as JSON-RPC
    * says; ZodError for any other
    */
   readMessage(): JSONRPCMessage | null {
-    const line = this.#lines.shift()
+    const line = this.next()
     if (line === undefined) return null
     const value: unknown = JSON.parse(line)
     repairMessage(value)
@@ -64,11 +38,5 @@ class MessageLines {
     const id = isRecord(value) && !('method' in value) ? value['id'] : undefined
     const isAnswer = typeof id === 'string' || typeof id === 'number'
     throw isAnswer ? new UnreadableAnswer(id, parsed.error) : parsed.error
-  }
-
-  clear(): void {
-    this.#chunks = []
-    this.#bytes = 0
-    this.#lines = []
   }
 }
