@@ -310,6 +310,39 @@ describe('the parameters of', () => {
       },
       { message: 'a', requestedSchema: { type: 'object', properties: { a: { type: 'string' } } } },
     ],
+    // Of clients.
+    ['tools/list', null, undefined],
+    ['tools/list', { cursor: null, _meta: null }, {}],
+    ['resources/list', { cursor: '', _meta: [] }, { _meta: {} }],
+    ['ping', { _meta: { progressToken: null, other: null } }, { _meta: { other: null } }],
+    [
+      'initialize',
+      { capabilities: [], clientInfo: { name: 'a', version: '1', title: null } },
+      { capabilities: {}, clientInfo: { name: 'a', version: '1' } },
+    ],
+    [
+      'initialize',
+      { capabilities: { roots: { listChanged: null }, sampling: null, elicitation: { form: [] } } },
+      { capabilities: { roots: {}, elicitation: { form: {} } } },
+    ],
+    [
+      'tools/call',
+      {
+        _meta: {
+          'io.modelcontextprotocol/clientCapabilities': { extensions: { a: [], b: null } },
+        },
+      },
+      { _meta: { 'io.modelcontextprotocol/clientCapabilities': { extensions: { a: {} } } } },
+    ],
+    [
+      'tools/call',
+      { name: 'a', arguments: null, requestState: null, inputResponses: null },
+      { name: 'a' },
+    ],
+    ['tools/call', { arguments: { a: null, b: [] } }, { arguments: { a: null, b: [] } }],
+    ['prompts/get', { name: 'a', arguments: [] }, { name: 'a', arguments: {} }],
+    ['completion/complete', { context: null }, {}],
+    ['completion/complete', { context: { arguments: [] } }, { context: { arguments: {} } }],
   ])('%s are read: %j', (method, params, wanted) => {
     const message: Record<string, unknown> = { jsonrpc: '2.0', method, params }
     repairMessage(message)

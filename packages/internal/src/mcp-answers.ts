@@ -1,4 +1,4 @@
-// Repairs messages of MCP servers before a schema sees them, in the forms that servers are known to send.
+// Repairs messages of MCP servers and clients before a schema sees them, in the forms that they are known to send.
 // PHP sends `[]` for an empty object, and objects with numbered keys for lists; Kotlin, Go, Python and C# send `null` for
 // what is absent. Reported for example in kotlin-sdk#581, Wazuh-MCP-Server#59, data-api-builder#3599, novamira#82.
 import { isRecord } from './is-record.ts'
@@ -55,8 +55,6 @@ function isNumbered(value: Fields): boolean {
 
 const nullable: Repair = (value) => value ?? undefined
 const open: Repair = fields({})
-/** Fields that all results and parameters share. */
-const bare: Repair = fields({ _meta: open })
 /** Fields that only inform, and are dropped if their type is wrong. */
 const text: Repair = (value) => (typeof value === 'string' ? value : undefined)
 const number: Repair = (value) => {
@@ -70,6 +68,30 @@ const failure: Repair = (value) =>
   value === undefined || value === null
     ? undefined
     : value !== false && value !== 'false' && value !== 0 && value !== ''
+/** Objects by names that no shape knows. */
+const byName: Repair = (value) => {
+  const named = open(value)
+  if (!isObject(named)) return named
+  return fields(Object.fromEntries(Object.keys(named).map((name) => [name, open])))(named)
+}
+
+const clientCapabilities: Repair = (value) =>
+  fields({
+    roots: fields({ listChanged: nullable }),
+    sampling: fields({ context: open, tools: open }),
+    elicitation: fields({ form: open, url: open }),
+    tasks: fields({ list: open, cancel: open, requests: open }),
+    experimental: byName,
+    extensions: byName,
+  })(value) ?? {}
+
+const meta = fields({
+  progressToken: nullable,
+  'io.modelcontextprotocol/clientCapabilities': clientCapabilities,
+})
+/** Fields that all results and parameters share. */
+const bare: Repair = fields({ _meta: meta })
+
 const oneOf =
   (...values: readonly string[]): Repair =>
   (value) =>
@@ -293,10 +315,8 @@ const inputRequests: Repair = (value) => {
   return requests
 }
 
-const PAGE: Shape = {
-  _meta: open,
-  nextCursor: (value) => (value === '' ? undefined : nullable(value)),
-}
+const cursor: Repair = (value) => (value === '' ? undefined : nullable(value))
+const PAGE: Shape = { _meta: open, nextCursor: cursor }
 
 const callResult = fields({
   _meta: open,
@@ -351,8 +371,25 @@ const RESULTS: Readonly<Record<string, Repair>> = {
   'tasks/list': fields({ ...PAGE, tasks: list(fields(TASK)) }),
 }
 
-/** Repairs of the parameters of a server's requests and notifications. */
+/** Parameters of requests for a part of a list. */
+const part = fields({ _meta: meta, cursor })
+/** Parameters of requests that may continue an earlier one (2026-07-28). */
+const CONTINUED: Shape = { _meta: meta, requestState: nullable, inputResponses: open }
+
+/** Repairs of the parameters of requests and notifications, of servers and of clients. */
 const PARAMS: Readonly<Record<string, Repair>> = {
+  initialize: fields({ _meta: meta, capabilities: clientCapabilities, clientInfo: server }),
+  'tools/list': part,
+  'prompts/list': part,
+  'resources/list': part,
+  'resources/templates/list': part,
+  // The schema of the tool says what its arguments mean.
+  'tools/call': fields({ ...CONTINUED, arguments: nullable }),
+  'prompts/get': fields({ ...CONTINUED, arguments: open }),
+  'resources/read': fields(CONTINUED),
+  'completion/complete': fields({ _meta: meta, context: fields({ arguments: open }) }),
+  'tasks/update': fields({ _meta: meta, inputResponses: open }),
+  'subscriptions/listen': fields({ _meta: meta, notifications: open }),
   'notifications/progress': fields({
     _meta: open,
     progress: (value) => number(value) ?? 0,

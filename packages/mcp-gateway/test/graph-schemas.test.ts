@@ -166,3 +166,33 @@ test('offers a message if no schema can be read', async () => {
   expect(world.schema).toMatchObject({ properties: { message: { type: 'string' } } })
   expect(world.warnings[0]).toContain('so its tool takes a message')
 })
+
+test.each<readonly [kind: string, field: z.ZodType, value: unknown, answer: string]>([
+  ['a number of any text', z.coerce.number().optional(), '', 'undefined undefined'],
+  ['a number of any text', z.coerce.number().optional(), null, 'undefined undefined'],
+  ['a number of any text', z.coerce.number().optional(), '[]', 'undefined undefined'],
+  ['a number of any text', z.coerce.number().optional(), '5', 'number 5'],
+  ['a boolean of any text', z.coerce.boolean().optional(), '', 'undefined undefined'],
+  ['a date', z.date().optional(), '', 'undefined undefined'],
+  ['a URL', z.url().optional(), '', 'undefined undefined'],
+  ['a mail address', z.email().optional(), '', 'undefined undefined'],
+  ['a day', z.iso.date().optional(), '', 'undefined undefined'],
+  ['a choice', z.enum(['a', 'b']).optional(), '', 'undefined undefined'],
+  ['a number with a default', z.number().default(3), null, 'number 3'],
+  ['a list', z.array(z.string()).optional(), '["a"]', 'object ["a"]'],
+  ['a list', z.array(z.string()).optional(), '[]', 'undefined undefined'],
+  [
+    'a list of objects',
+    z.array(z.object({ n: z.number().optional() })),
+    [{ n: null }],
+    'object [{}]',
+  ],
+  ['an object', z.object({ n: z.number() }).optional(), '{"n":1}', 'object {"n":1}'],
+  ['a text', z.string().optional(), '', 'string ""'],
+  ['a text or null', z.string().nullish(), null, 'object null'],
+  ['a union', z.union([z.number(), z.array(z.string())]).optional(), '["a"]', 'object ["a"]'],
+  ['a field without a schema', z.custom<string>((v) => v === '').optional(), '', 'string ""'],
+])('reads what clients write for %s (%#)', async (...[, field, value, answer]) => {
+  await using world = await served(showing(field, { city: z.string() }))
+  expect(await world.call({ it: value, city: 'Oslo' })).toBe(answer)
+})

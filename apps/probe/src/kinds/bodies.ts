@@ -68,7 +68,7 @@ const BAD_BODIES: Readonly<Record<string, string>> = {
   'an unknown member': `{"jsonrpc":"2.0","id":1,"method":"initialize","params":${shake},"extra":1}`,
   'both a request and a response': `{"jsonrpc":"2.0","id":1,"method":"initialize","result":{}}`,
   'a protocol version that is a number': rpc(shake.replace(quoted(HANDSHAKE.protocolVersion), '1')),
-  'capabilities that are a list': rpc(shake.replace('"capabilities":{}', '"capabilities":[]')),
+  'capabilities that are a list': rpc(shake.replace('"capabilities":{}', '"capabilities":[1]')),
   'no client info': rpc('{"protocolVersion":"2025-11-25","capabilities":{}}'),
   'a handshake of 40,000 characters': rpc(
     shake.replace(
@@ -184,7 +184,7 @@ const BAD_HEADERS: Readonly<Record<string, Fields>> = {
 
 /** Envelopes of a call of 2026-07-28 that are no envelope. */
 const BAD_ENVELOPES: Readonly<Record<string, unknown>> = {
-  'capabilities that are a list': { 'io.modelcontextprotocol/clientCapabilities': [] },
+  'capabilities that are a list': { 'io.modelcontextprotocol/clientCapabilities': [1] },
   'capabilities that are a text': { 'io.modelcontextprotocol/clientCapabilities': 'all' },
   'client info that is a number': { 'io.modelcontextprotocol/clientInfo': 7 },
   'another version than the header': { 'io.modelcontextprotocol/protocolVersion': '2025-11-25' },

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import {
+  FILLED_FORMATS,
   isPattern,
   isRecord,
   legibleSchema,
@@ -19,8 +20,22 @@ export type Validator = (value: unknown) => string | undefined
 
 type Compiled = ValidateFunction | { readonly defect: string }
 
+/** A place in a value that a schema refuses. */
+export interface Refusal {
+  /** JSON pointer. `''` is the whole value. */
+  readonly place: string
+  /** Field of the object at this place that the schema does not allow. */
+  readonly unknownField?: string | undefined
+  /** The text is empty, and has a format that is never empty. Other checks accept it. @default false */
+  readonly isUnfilled?: boolean | undefined
+  /** Returns the place and the reason, for the caller. */
+  readonly text: () => string
+}
+
 /** A plan is made again with each change of an agent, but a schema is compiled once. */
 const compiledSchemas = new WeakMap<JsonSchema, Compiled>()
+/** The same schemas, for checks that do not end at the first error. Few calls need one. */
+const thoroughSchemas = new WeakMap<JsonSchema, Compiled>()
 
 /** Returns a check by a schema, which is compiled with the first value. A schema that cannot be compiled accepts no value. */
 export function validatorFor(schema: JsonSchema): Validator {
@@ -36,11 +51,23 @@ export function schemaMismatch(schema: JsonSchema, value: unknown): string | und
   return typeof compiled === 'function' ? mismatch(compiled, value) : undefined
 }
 
-function compiledFor(schema: JsonSchema): Compiled {
-  const known = compiledSchemas.get(schema)
+/** Returns all places of a value that a schema refuses. Empty for a schema that cannot be compiled. */
+export function refusalsOf(schema: JsonSchema, value: unknown): readonly Refusal[] {
+  const compiled = compiledFor(schema, thoroughSchemas)
+  if (typeof compiled !== 'function' || compiled(value)) return []
+  return (compiled.errors ?? []).map((error) => ({
+    place: error.instancePath,
+    unknownField: unknownFieldIn(error.params),
+    isUnfilled: error.keyword === 'format',
+    text: () => showError(error),
+  }))
+}
+
+function compiledFor(schema: JsonSchema, cache = compiledSchemas): Compiled {
+  const known = cache.get(schema)
   if (known !== undefined) return known
-  const compiled = compile(schema)
-  compiledSchemas.set(schema, compiled)
+  const compiled = compile(schema, cache === thoroughSchemas ? THOROUGH : OPTIONS)
+  cache.set(schema, compiled)
   return compiled
 }
 
@@ -71,23 +98,30 @@ const OPTIONS: Options = {
   code: { regExp: boundedRegExp },
 }
 
+const THOROUGH: Options = {
+  ...OPTIONS,
+  allErrors: true,
+  validateFormats: true,
+  formats: Object.fromEntries(FILLED_FORMATS.map((name) => [name, (text: string) => text !== ''])),
+}
+
 /** Loads the library with the first schema, because tools that take a message do not need its 86 modules. */
 const require = createRequire(import.meta.url)
 
-function compilerFor(dialect: unknown): Draft7.Ajv | Draft2020.Ajv2020 {
+function compilerFor(dialect: unknown, options: Options): Draft7.Ajv | Draft2020.Ajv2020 {
   if (/draft-0[4-7]/.test(String(dialect))) {
     const { Ajv }: typeof Draft7 = require('ajv')
-    return new Ajv(OPTIONS)
+    return new Ajv(options)
   }
   const { Ajv2020 }: typeof Draft2020 = require('ajv/dist/2020.js')
-  return new Ajv2020(OPTIONS)
+  return new Ajv2020(options)
 }
 
-function compile(schema: JsonSchema): Compiled {
+function compile(schema: JsonSchema, options: Options): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
     // A new instance for each schema, because two schemas may have the same ids and anchors.
-    return compilerFor(dialect).compile(rest)
+    return compilerFor(dialect, options).compile(rest)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { defect: `the schema of this tool cannot be used: ${wholeCharacters(message, 200)}` }
@@ -103,10 +137,16 @@ function showError(error: ErrorObject | undefined): string {
 
 /** Returns the name or the allowed values that the message of ajv does not contain. Never the value itself. */
 function detailOf(params: Readonly<Record<string, unknown>>): string {
-  const { additionalProperty, unevaluatedProperty, allowedValues } = params
-  const name = additionalProperty ?? unevaluatedProperty
-  if (typeof name === 'string') return `: "${wholeCharacters(name, 100)}"`
+  const { allowedValues } = params
+  const name = unknownFieldIn(params)
+  if (name !== undefined) return `: "${wholeCharacters(name, 100)}"`
   return Array.isArray(allowedValues) ? `: ${JSON.stringify(allowedValues)}` : ''
+}
+
+function unknownFieldIn(params: Readonly<Record<string, unknown>>): string | undefined {
+  const { additionalProperty, unevaluatedProperty } = params
+  const name = additionalProperty ?? unevaluatedProperty
+  return typeof name === 'string' ? name : undefined
 }
 
 const LIMITS = { depth: 64, nodes: 20_000 }

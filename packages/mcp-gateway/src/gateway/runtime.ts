@@ -389,6 +389,7 @@ export class Runtime implements AsyncDisposable {
       observer: observer || this.#metrics ? this.#observer : undefined,
       clock: this.#clock,
       onError: this.#onError,
+      onWarning: this.#observer.warned,
     }
   }
 

@@ -1,6 +1,7 @@
 import { isJsonContentType } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
+import { repairMessage } from '@x/internal/mcp-answers'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal, mayUse, slotOwnerOf } from '../internal/principal.ts'
 import { excessOf } from '../internal/text.ts'
@@ -180,6 +181,7 @@ export class Router {
       const text = 'Parse error: the request body is not valid JSON'
       return refused(400, RPC_ERROR.parseError, text)
     }
+    repairMessage(body)
     return this.#refuse(body, caller) ?? this.#dispatch(exchange, body, caller)
   }
 

@@ -68,6 +68,8 @@ export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instruct
   readonly clock: Clock
   /** Is called for errors that no response contains. */
   readonly onError: (error: Error) => void
+  /** Writes a warning to the log. */
+  readonly onWarning: (message: string) => void
 }
 
 /** Entries on one page of a list. Many clients read the first page only. */

@@ -54,3 +54,38 @@ test('refuses a request with a malformed envelope, and names it', async () => {
   const list = request(1, 'tools/list', { _meta: { ...MODERN_META, ...WRONG } })
   expect((await answersTo([list])).get(1)).toMatchObject({ error: { code: -32_602 } })
 })
+
+test('answers messages in the forms that clients are known to send', async () => {
+  const answers = await answersTo([
+    { jsonrpc: '2.0', id: 1, method: 'tools/list', params: null },
+    { jsonrpc: '2.0', id: 2, method: 'ping', params: [] },
+    request(3, 'tools/list', { cursor: null, _meta: null }),
+    { jsonrpc: '2.0', id: null, method: 'notifications/cancelled', params: { requestId: 9 } },
+    request(4, 'tools/call', { name: 'echo', arguments: '{"message":"Hi","toolCallId":"c"}' }),
+  ])
+  expect(answers.get(1)).toMatchObject({ result: { tools: [{ name: 'echo' }] } })
+  expect(answers.get(2)).toMatchObject({ result: {} })
+  expect(answers.get(3)).toMatchObject({ result: { tools: [{ name: 'echo' }] } })
+  expect(answers.get(4)).toMatchObject({ result: { content: [{ text: 'Hi' }] } })
+  expect(answers.size).toBe(4)
+})
+
+test.each([
+  ['parameters that are text', { params: 'text' }],
+  ['a field that JSON-RPC does not have', { params: {}, extra: 1 }],
+  ['deep parameters', { params: JSON.parse(`${'[['.repeat(500)}${']]'.repeat(500)}`) }],
+  [
+    '2,000 objects in each other',
+    { params: JSON.parse(`${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`) },
+  ],
+  [
+    '100,000 keys',
+    { params: Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [at, 1])) },
+  ],
+])('answers a request that has %s, and the next one', async (_, fields) => {
+  const wrong = { jsonrpc: '2.0', id: 1, method: 'tools/list', ...fields }
+  const answers = await answersTo([wrong, request(2, 'ping')])
+  expect(answers.get(1)).toMatchObject({ error: { message: expect.stringMatching(/^\S+ \S+: /) } })
+  expect(JSON.stringify(answers.get(1))).not.toContain(' at ')
+  expect(answers.get(2)).toMatchObject({ result: {} })
+})

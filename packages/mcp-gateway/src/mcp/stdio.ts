@@ -1,15 +1,20 @@
 import type { Readable, Writable } from 'node:stream'
 
-import {
-  PROTOCOL_VERSION_META_KEY,
-  ReadBuffer,
-  type JSONRPCMessage,
-  type RequestId,
-} from '@modelcontextprotocol/server'
-import { isRecord } from '@x/internal'
+import { PROTOCOL_VERSION_META_KEY, type RequestId } from '@modelcontextprotocol/server'
+import { isRecord, LineBuffer } from '@x/internal'
+import { repairMessage } from '@x/internal/mcp-answers'
 
+import { excessOf, valueFromJson } from '../internal/text.ts'
 import { EventStream } from './event-stream.ts'
-import { cancelledId, methodOf, paramsOf, toErrorResponse } from './json-rpc.ts'
+import {
+  cancelledId,
+  isRequestId,
+  methodOf,
+  paramsOf,
+  RPC_ERROR,
+  toErrorResponse,
+  type Params,
+} from './json-rpc.ts'
 import type { Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
 import { DEFAULT_REVISION } from './revisions.ts'
@@ -43,11 +48,16 @@ export interface StdioServing extends StdioOptions {
   readonly onError: (error: Error) => void
 }
 
+const NOT_RPC = 'A message on the pipe is not JSON-RPC'
+
 /** Clients of the SDK kill a process 2 s after they closed its input. */
 const LAST_ANSWERS_MS = 1500
 
+/** Bytes of a message: as many as the SDK reads. */
+const MAX_MESSAGE_BYTES = 10 * 1024 * 1024
+
 /** Opens the session of a client that sends no `initialize`. */
-const INITIALIZE: JSONRPCMessage = {
+const INITIALIZE: Params = {
   jsonrpc: '2.0',
   id: 0,
   method: 'initialize',
@@ -71,7 +81,7 @@ export class StdioPipe implements StdioConnection {
   readonly #output: Writable
   readonly #write: Writable['write']
   readonly #undoDiversion: (() => void) | undefined
-  readonly #buffer = new ReadBuffer()
+  readonly #buffer = new LineBuffer(MAX_MESSAGE_BYTES)
   /** Requests without an answer, and streams of changes, by their ids. */
   readonly #open = new Map<RequestId, AbortController>()
   readonly #unanswered = new Set<RequestId>()
@@ -132,16 +142,29 @@ export class StdioPipe implements StdioConnection {
       onError(new Error('A message on the pipe is too long', { cause }))
       void this.close()
     }
-    for (;;) {
-      try {
-        const message = this.#buffer.readMessage()
-        if (message === null) return
-        this.#received(message)
-      } catch {
-        // The error of the SDK describes each form that a message can have, over pages.
-        onError(new Error('A message on the pipe is not JSON-RPC'))
-      }
+    for (let line = this.#buffer.next(); line !== undefined; line = this.#buffer.next()) {
+      if (line.trim() !== '') this.#readLine(line)
     }
+  }
+
+  #readLine(line: string): void {
+    const message = valueFromJson(line)
+    if (!isRecord(message)) {
+      this.#options.onError(new Error(NOT_RPC))
+      return
+    }
+    const excess = excessOf(line)
+    if (excess === undefined) {
+      repairMessage(message)
+      this.#received(message)
+      return
+    }
+    const text = `Invalid Request: the message ${excess}`
+    const { id } = message
+    if ('method' in message && isRequestId(id)) {
+      const error = { code: RPC_ERROR.invalidRequest, message: text }
+      this.#send({ jsonrpc: '2.0', id, error })
+    } else this.#options.onError(new Error(text))
   }
 
   readonly #ended = async (): Promise<void> => {
@@ -155,12 +178,12 @@ export class StdioPipe implements StdioConnection {
     await this.close()
   }
 
-  #received(message: JSONRPCMessage): void {
+  #received(message: Params): void {
     this.#ready = this.#begin(message, this.#ready ?? this.#options.whenListable())
   }
 
   /** Never rejects. Resolves when the session of the message is open. */
-  async #begin(message: JSONRPCMessage, before: Promise<void>): Promise<void> {
+  async #begin(message: Params, before: Promise<void>): Promise<void> {
     await before
     const isInitialize = methodOf(message) === 'initialize'
     const needsSession = this.#sessionId === undefined && 'id' in message && 'method' in message
@@ -171,8 +194,8 @@ export class StdioPipe implements StdioConnection {
   }
 
   /** Never rejects. */
-  async #serve(message: JSONRPCMessage, isAnswered = true): Promise<void> {
-    const id = isAnswered && 'method' in message && 'id' in message ? message.id : undefined
+  async #serve(message: Params, isAnswered = true): Promise<void> {
+    const id = isAnswered && 'method' in message ? requestIdOf(message) : undefined
     const cancelled = cancelledId(message)
     if (cancelled !== undefined) this.#open.get(cancelled)?.abort(new Error('Cancelled'))
     const request = new AbortController()
@@ -183,7 +206,8 @@ export class StdioPipe implements StdioConnection {
     try {
       const { signal } = request
       const isModern = revisionOf(message) !== undefined
-      const { body } = await (isModern ? this.#call(message, signal) : this.#post(message))
+      const { body, status } = await (isModern ? this.#call(message, signal) : this.#post(message))
+      if (id === undefined && status >= 400) this.#options.onError(new Error(NOT_RPC))
       if (body instanceof EventStream) await this.#sendEvents(body, signal)
       else if (body !== undefined && id !== undefined) {
         const text = typeof body === 'string' ? body : await body.text()
@@ -201,7 +225,7 @@ export class StdioPipe implements StdioConnection {
     if (this.#unanswered.size === 0) this.#onAnswered()
   }
 
-  async #call(message: JSONRPCMessage, signal: AbortSignal): Promise<Reply> {
+  async #call(message: Params, signal: AbortSignal): Promise<Reply> {
     const { caller, modern } = this.#options
     const [revision, method] = [revisionOf(message), methodOf(message)]
     const name = method === undefined ? undefined : nameIn(method, paramsOf(message))
@@ -213,7 +237,7 @@ export class StdioPipe implements StdioConnection {
     return modern.serve({ headers, signal }, { body: message, route }, caller)
   }
 
-  async #post(message: JSONRPCMessage): Promise<Reply> {
+  async #post(message: Params): Promise<Reply> {
     const { caller, legacy } = this.#options
     const isInitialize = methodOf(message) === 'initialize'
     const headers = headersOf(isInitialize ? undefined : this.#sessionId)
@@ -279,8 +303,12 @@ function headersOf(sessionId: string | undefined): Headers {
   return headers
 }
 
+function requestIdOf({ id }: Params): RequestId | undefined {
+  return isRequestId(id) ? id : undefined
+}
+
 /** Returns the revision that a request of 2026-07-28 names. Earlier requests name none. Nothing in it was checked. */
-function revisionOf(message: JSONRPCMessage): unknown {
+function revisionOf(message: Params): unknown {
   const { _meta: meta } = paramsOf(message)
   return isRecord(meta) ? meta[PROTOCOL_VERSION_META_KEY] : undefined
 }

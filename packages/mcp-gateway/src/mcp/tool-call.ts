@@ -33,6 +33,7 @@ import { isTerminal, TASKS_EXTENSION, toTaskFields, type Task } from '../tasks/t
 import type { CallOutcome } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
 import { resultOf, type BegunTask } from '../tasks/tasks.ts'
+import { argumentsFrom } from '../tools/fitted-arguments.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
@@ -50,6 +51,8 @@ interface ToolCall {
   readonly context: RequestContext
   readonly name: string
   readonly args: Params
+  /** The log has a line about its arguments. Each round checks them again. */
+  isReported: boolean
 }
 
 /** A call whose tool and arguments are known to be right. */
@@ -86,12 +89,13 @@ export async function callTool(
   context: RequestContext,
   parts: HandlerParts,
 ): Promise<ToolCallResult> {
-  const { name, arguments: args = {} } = params
+  const { name } = params
+  const args = argumentsFrom(params['arguments'])
   if (typeof name !== 'string' || !isRecord(args)) {
     const text = 'tools/call needs "name", which is text, and "arguments", which is an object'
     throw invalidParams(text)
   }
-  const call: ToolCall = { parts, context, name, args }
+  const call: ToolCall = { parts, context, name, args, isReported: false }
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
     const outcome = await beginCall(call, resume)
@@ -260,18 +264,18 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   }
   const check = tool.check(args)
   if (!check.ok) return toolError('invalid_arguments', check.complaint)
-  const checked = check.arguments
+  reportLeftOut(call, check.leftOut)
+  const { arguments: checked, meant } = check
   if (tool.tasks === 'required') assertDeclared(context.client)
   const { context: given, files, input, resume: own } = checked
   const { address, scope } = context.caller
   const caller = { principal, scope }
   const key = readKey(context.meta, caller)
   if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
-  const { resume: _, ...others } = args
   const order: RunOrder = {
     runId: newRunId(),
     // A continued run compares them.
-    arguments: own === undefined ? args : input && others,
+    arguments: input && meant,
     input,
     context: given,
     files,
@@ -284,6 +288,20 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
     trace,
   }
   return { tool, checked, order }
+}
+
+const MAX_NAMES = 5
+
+/** Names the fields, but not their values. A name that is no identifier may be a text of a user, too. */
+function reportLeftOut(call: ToolCall, leftOut: readonly string[]): void {
+  if (leftOut.length === 0 || call.isReported) return
+  call.isReported = true
+  const names = leftOut.filter((name) => /^[\w.$-]{1,64}$/.test(name)).slice(0, MAX_NAMES)
+  const more = leftOut.length - names.length
+  const listed = [...names.map((name) => `"${name}"`), ...(more > 0 ? [`${more} more`] : [])]
+  call.parts.onWarning(
+    `A client sent fields that the tool ${call.name} does not have, so they were left out: ${listed.join(', ')}`,
+  )
 }
 
 interface StoredExecution extends Pick<Execution, 'order' | 'sink'> {

@@ -47,8 +47,8 @@ export interface RunStorage extends RunSettings {
 export interface RunOrder {
   readonly runId: string
   /**
-   * Arguments as the client sent them, without `resume`. A continued run must have the same. `undefined` if the client sent
-   * a `resume` argument alone.
+   * Arguments as the client meant them (see `fittedArguments()`), without `resume`. A continued run must have the same.
+   * `undefined` if the client sent a `resume` argument alone.
    */
   readonly arguments: JsonObject | undefined
   /** Input of the agent, without files. `undefined` if the client sent a `resume` argument alone. */

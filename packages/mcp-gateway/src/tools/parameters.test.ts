@@ -43,6 +43,8 @@ describe('a message', () => {
     expect(check({ message: 'Hi' })).toEqual({
       ok: true,
       arguments: { files: [], input: { kind: 'message', text: 'Hi' } },
+      meant: { message: 'Hi' },
+      leftOut: [],
     })
   })
 
@@ -65,6 +67,8 @@ describe('the schema of a skill', () => {
     expect(check({ city: 'Paris' })).toEqual({
       ok: true,
       arguments: { files: [], input: { kind: 'arguments', value: { city: 'Paris' } } },
+      meant: { city: 'Paris' },
+      leftOut: [],
     })
     expect(parametersWith(undefined, { parameters: 'schema' }).kind).toBe('message')
   })
@@ -73,7 +77,11 @@ describe('the schema of a skill', () => {
     [{}, "/ must have required property 'city'"],
     [{ city: 'P' }, '/city must NOT have fewer than 2 characters'],
     [{ city: 'Paris', days: 1.5 }, '/days must be integer'],
-    [{ city: 'Paris', town: 1 }, '/ must NOT have additional properties: "town"'],
+    [{ city: 'Paris', day: 1 }, '/ must NOT have additional properties: "day"'],
+    [{ city: 'Paris', days: '1' }, '/days must be integer'],
+    [{ city: null, days: null }, '/city must be string'],
+    [{ days: '', toolCallId: 'c' }, "/ must have required property 'city'"],
+    [{ toolCallId: 'c', city: '' }, '/city must NOT have fewer than 2 characters'],
   ])('names the wrong part of %j', (args, complaint) => {
     expect(complaintOf(check(args))).toBe(`Bad arguments: ${complaint}`)
   })
@@ -160,6 +168,99 @@ describe('the schema of a skill', () => {
   })
 })
 
+describe('an agent that makes other types of texts', () => {
+  const numbers = {
+    type: 'object',
+    properties: { n: { type: 'number' }, m: { type: 'number' }, list: { type: 'array' } },
+    required: ['m'],
+    additionalProperties: false,
+  }
+  const takes = (_: string, value: unknown): boolean => !Number.isNaN(Number(value))
+  const skill: Skill = { id: 's', name: '', description: '', inputSchema: numbers, takes }
+  const parameters = parametersOf(agent, skill, planOptions({ parameters: 'schema' }))
+  if ('defect' in parameters) throw new Error(parameters.defect)
+  const { check } = parameters
+
+  test.each([
+    [{ m: '5' }, { m: '5' }],
+    [
+      { m: 1, n: '5' },
+      { m: 1, n: '5' },
+    ],
+    [{ m: 1, n: '' }, { m: 1 }],
+    [{ m: 1, n: null, toolCallId: 'c' }, { m: 1 }],
+    [
+      { m: '5', list: '["x"]' },
+      { m: '5', list: ['x'] },
+    ],
+  ])('gets texts as they are, and nothing for no value: %j', (args, meant) => {
+    expect(check(args)).toMatchObject({ ok: true, meant, arguments: { input: { value: meant } } })
+  })
+
+  test('gets no text that it cannot read', () => {
+    expect(complaintOf(check({ m: 'five', n: '' }))).toBe('Bad arguments: /m must be number')
+    expect(complaintOf(check({ n: '5' }))).toContain("must have required property 'm'")
+  })
+})
+
+test('an empty text is no value of a format, and is left to the agent if it is required', () => {
+  const day = { type: 'string', format: 'date' }
+  const orNull = { anyOf: [day, { type: 'null' }] }
+  const schema = {
+    type: 'object',
+    properties: {
+      from: day,
+      to: day,
+      until: orNull,
+      since: orNull,
+      link: { format: 'uri-reference' },
+    },
+    required: ['from', 'since'],
+  }
+  const { check } = parametersWith(schema, { parameters: 'schema' })
+  const given = { from: '', to: '', until: '', since: '', link: '' }
+  expect(check(given)).toMatchObject({ ok: true, leftOut: [] })
+  expect(check(given)).toHaveProperty('meant', { from: '', since: '', link: '' })
+})
+
+describe('the context of a call', () => {
+  const contextSchema = {
+    type: 'object',
+    properties: { userId: { type: 'string' }, limit: { type: 'integer' } },
+    additionalProperties: false,
+  }
+  const skill: Skill = { id: 's', name: '', description: '', contextSchema }
+  const parameters = parametersOf({ ...agent, canAsk: false }, skill, planOptions())
+  if ('defect' in parameters) throw new Error(parameters.defect)
+  const { check } = parameters
+
+  test.each([
+    [{ userId: 'u', limit: null }, { userId: 'u' }],
+    ['{"userId":"u","limit":""}', { userId: 'u' }],
+    [{ userId: 'u' }, { userId: 'u' }],
+  ])('is read as it was meant: %j', (given, context) => {
+    const meant = { message: 'Hi', context }
+    expect(check({ message: 'Hi', context: given })).toMatchObject({
+      arguments: { context },
+      meant,
+    })
+  })
+
+  test.each([null, '', '[]', []])('is empty if there is none: %j', (given) => {
+    const read = check({ message: 'Hi', context: given })
+    expect(read).toMatchObject({ ok: true, arguments: { context: {} } })
+    expect(read).toHaveProperty('meant', { message: 'Hi' })
+  })
+
+  test.each([
+    ['no', '/context must be an object'],
+    [{ userId: 7 }, '/context/userId must be string'],
+    [{ userId: 'u', toolCallId: 'c' }, '/context must NOT have additional properties'],
+  ])('is refused with its place: %j', (given, complaint) => {
+    expect(complaintOf(check({ message: 'Hi', context: given }))).toContain(complaint)
+  })
+})
+
 test.each([
   ['plain fields', city, 'schema'],
   [
@@ -195,6 +296,8 @@ describe('the parameters that the gateway adds', () => {
     expect(check({ ...value, files: ['artifact://s/a'] })).toEqual({
       ok: true,
       arguments: { files: ['artifact://s/a'], input: { kind: 'arguments', value } },
+      meant: { city: 'Paris', files: ['artifact://s/a'] },
+      leftOut: [],
     })
   })
 
@@ -211,17 +314,56 @@ describe('the parameters that the gateway adds', () => {
   test('answer a run without the other arguments', () => {
     const { check } = parametersWith(undefined, options, asking)
     const resume = { run: 'run_1', answers: { i0: 'yes' } }
-    expect(check({ resume })).toEqual({ ok: true, arguments: { files: [], resume } })
+    const alone = { ok: true, arguments: { files: [], resume }, meant: {} }
+    expect(check({ resume })).toEqual({ ...alone, leftOut: [] })
+    expect(check({ resume, message: '', files: null })).toEqual({ ...alone, leftOut: [] })
+    expect(check({ resume, message: null, toolCallId: 'c' })).toEqual({
+      ...alone,
+      leftOut: ['toolCallId'],
+    })
     expect(check({ resume, message: 'Hi' })).toMatchObject({
       arguments: { resume, input: { text: 'Hi' } },
+      meant: { message: 'Hi' },
     })
+    const own = parametersWith(city, { ...options, parameters: 'schema' }, asking)
+    expect(own.check({ resume, city: null, days: '' })).toEqual({ ...alone, leftOut: [] })
+  })
+
+  test.each([
+    [{ files: null, resume: null }, []],
+    [{ files: '', resume: '' }, []],
+    [{ files: '[]', resume: '[]' }, []],
+    [{ files: ' [ ] ', resume: [] }, []],
+    [{ files: 'null' }, []],
+    [{ files: '["artifact://s/a"]' }, ['artifact://s/a']],
+    [{ files: ['artifact://s/a'], sessionId: 's' }, ['artifact://s/a']],
+  ])('are read as they were meant: %j', (args, files) => {
+    const { check } = parametersWith(undefined, options, asking)
+    expect(check({ message: 'Hi', ...args })).toMatchObject({
+      arguments: { files, resume: undefined, input: { text: 'Hi' } },
+      meant: { message: 'Hi', ...(files.length > 0 && { files }) },
+      leftOut: 'sessionId' in args ? ['sessionId'] : [],
+    })
+  })
+
+  test.each([
+    [{ run: 'r', answers: [] }, {}],
+    [{ run: 'r', answers: '{"i0":"yes"}' }, { i0: 'yes' }],
+    ['{"run":"r","answers":{"i0":null}}', { i0: null }],
+  ])('take answers in the forms of clients: %j', (resume, answers) => {
+    const { check } = parametersWith(undefined, options, asking)
+    expect(check({ resume })).toMatchObject({ arguments: { resume: { run: 'r', answers } } })
   })
 
   test.each([
     [{ files: 'artifact://a' }, '/files must be'],
     [{ files: Array.from({ length: 65 }, () => 'a') }, '/files must be'],
     [{ resume: { run: 'r' } }, '/resume must have'],
-    [{ resume: null }, '/resume must have'],
+    [{ files: 'null, null' }, '/files must be'],
+    [{ files: [null] }, '/files must be'],
+    [{ files: '['.repeat(100_000) }, '/files must be'],
+    [{ resume: '{"run":"r"}' }, '/resume must have'],
+    [{ resume: {} }, '/resume must have'],
   ])('are checked: %j', (args, complaint) => {
     const { check } = parametersWith(undefined, options, asking)
     expect(complaintOf(check({ message: 'Hi', ...args }))).toContain(complaint)

@@ -1,9 +1,17 @@
-import { isRecord } from '@x/internal'
+import { isRecord, stepOf } from '@x/internal'
 import { z } from 'zod'
 import { messageFieldOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
-import { schemaDefectOf, validatorFor, shownSchema } from '../agents/schemas.ts'
+import {
+  refusalsOf,
+  schemaDefectOf,
+  shownSchema,
+  validatorFor,
+  type Refusal,
+} from '../agents/schemas.ts'
 import { valueFromJson } from '../internal/text.ts'
+import { argumentsFrom, fittedArguments, isBlank } from './fitted-arguments.ts'
+import type { Arguments, FittedArguments } from './fitted-arguments.ts'
 import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
 
 /** An object schema, as `tools/list` needs it. */
@@ -48,7 +56,7 @@ export function parametersOf(
     return {
       kind: 'message',
       inputSchema: withExtras(MESSAGE, added, contextSchema),
-      check: (args) => checked(args, added, { read: messageFrom, readContext }),
+      check: (args) => checked(args, added, { read: readMessage, readContext }),
     }
   }
 
@@ -62,17 +70,23 @@ export function parametersOf(
       check: (args) => checked(args, extras, { read: readArguments, readContext }),
     }
 
-    function readArguments(value: Arguments): ReturnType<ReadInput> {
-      const complaint = fits(value) && complaintOf(skill, schema, value)
-      return complaint === undefined ? { kind: 'arguments', value } : { complaint }
+    function readArguments(given: Arguments): ReadArguments {
+      if (fits(given) !== undefined || hasEmptyText(given)) return readRefused(given, schema, skill)
+      return { own: given, leftOut: [], input: { kind: 'arguments', value: given } }
     }
   }
 
-  function readContext(value: unknown): Arguments | { readonly complaint: string } {
-    const context = value ?? {}
+  function readContext(given: unknown): Arguments | { readonly complaint: string } {
+    const context = argumentsFrom(given)
+    if (!isRecord(context)) return { complaint: '/context must be an object' }
     const complaint = contextSchema && validatorFor(contextSchema)(context)
-    if (complaint === undefined && isRecord(context)) return { context }
-    return { complaint: `/context${complaint?.replace(/^\/ /, ' ') ?? ' must be an object'}` }
+    if (contextSchema === undefined || complaint === undefined) return { context }
+    // No client adds fields here: an unknown one is a mistake.
+    const { value } = fittedArguments(context, contextSchema, (each) =>
+      refusalsOf(contextSchema, each).map(({ place, text }) => ({ place, text })),
+    )
+    if (validatorFor(contextSchema)(value) === undefined) return { context: value }
+    return { complaint: `/context${complaint.replace(/^\/ /, ' ')}` }
   }
 }
 
@@ -81,13 +95,48 @@ function usableContext(schema: JsonSchema): JsonSchema {
   return schemaDefectOf(schema) === undefined ? shownSchema(schema) : { type: 'object' }
 }
 
-/** Returns why the schema refuses arguments, apart from properties that the agent takes although the schema refuses them. */
-function complaintOf({ takes }: Skill, schema: JsonSchema, value: Arguments): string | undefined {
-  const { properties } = schema
-  const own = isRecord(properties) ? properties : {}
-  const names = Object.keys(value).filter((name) => name in own && takes?.(name, value[name]))
-  const open = Object.fromEntries(names.map((name) => [name, {}]))
-  return validatorFor({ ...schema, properties: { ...own, ...open } })(value)
+/** Reads arguments that the schema of a skill refuses, as they were meant. The agent may take some as they are. */
+function readRefused(given: Arguments, schema: JsonSchema, { takes }: Skill): ReadArguments {
+  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
+  const answers = new Map<string, { readonly value: unknown; readonly isTaken: boolean }>()
+  const isTaken = (name: string, value: unknown): boolean => {
+    const last = answers.get(name)
+    if (last && last.value === value) return last.isTaken
+    const next = { value, isTaken: takes?.(name, value) === true }
+    answers.set(name, next)
+    return next.isTaken
+  }
+  const refusedBy = (value: Arguments, isAsked: (field: unknown) => boolean): readonly Refusal[] =>
+    refusalsOf(schema, value).filter(({ place }) => {
+      const name = fieldAt(place)
+      if (name === undefined || !(name in properties) || !isAsked(value[name])) return true
+      return !isTaken(name, value[name])
+    })
+  // An agent that makes numbers of texts would make 0 of an empty one.
+  const fitted = fittedArguments(given, schema, (each) => refusedBy(each, (one) => !isBlank(one)))
+  const { leftOut, value: own } = fitted
+  const accepts = fitted.refusals.length === 0 || validatorFor(schema)(own) === undefined
+  const left = accepts ? [] : refusedBy(own, () => true)
+  const first = left.find(({ isUnfilled }) => isUnfilled !== true)
+  if (first === undefined) return { own, leftOut, input: { kind: 'arguments', value: own } }
+  // The caller knows only what it has sent.
+  const sent = refusalsOf(schema, given).filter(({ place, unknownField }) => {
+    const isLeftOut = unknownField !== undefined && leftOut.includes(unknownField)
+    return !isLeftOut && (first.place === place || first.place.startsWith(`${place}/`))
+  })
+  const [nearest = first] = sent.toSorted((a, b) => b.place.length - a.place.length)
+  return { own, leftOut, input: { complaint: nearest.text() } }
+}
+
+function hasEmptyText(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return value === ''
+  return Object.values(value).some(hasEmptyText)
+}
+
+/** Returns the name of the field in which a place is. */
+function fieldAt(place: string): string | undefined {
+  const [, step] = place.split('/', 2)
+  return step?.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
 /** Skills with inferred schemas. A plan is made again with each change, but a schema is compiled once. */
@@ -145,11 +194,15 @@ function commonType(one: string, other: string): string | undefined {
   return areNumbers ? 'number' : undefined
 }
 
-type Arguments = Readonly<Record<string, unknown>>
-type ReadInput = (args: Arguments) => CheckedInput | { readonly complaint: string }
+/** The arguments of a skill, without the parameters that the gateway adds. */
+interface ReadArguments extends Pick<FittedArguments, 'leftOut'> {
+  /** As they were meant. */
+  readonly own: Arguments
+  readonly input: CheckedInput | { readonly complaint: string }
+}
 
 interface Readers {
-  readonly read: ReadInput
+  readonly read: (own: Arguments) => ReadArguments
   /** Reads the parameter `context`. */
   readonly readContext: (value: unknown) => Arguments | { readonly complaint: string }
 }
@@ -157,6 +210,18 @@ interface Readers {
 const MESSAGE: JsonSchema = {
   properties: { message: { type: 'string', description: 'What to ask the agent, in full.' } },
   required: ['message'],
+}
+
+function readMessage(given: Arguments): ReadArguments {
+  const { leftOut, value: own } = fittedArguments(given, MESSAGE, otherFields)
+  return { own, leftOut, input: messageFrom(own) }
+}
+
+/** The agent would not see them. */
+function otherFields(value: Arguments): readonly Refusal[] {
+  const names = Object.keys(value).filter((name) => name !== 'message')
+  const text = (): string => '/ takes a message only'
+  return names.map((unknownField) => ({ place: '', unknownField, text }))
 }
 
 function messageFrom({ message }: Arguments): CheckedInput | { readonly complaint: string } {
@@ -173,22 +238,31 @@ function checked(
   if (args !== undefined && !isRecord(args)) return refused('/ must be an object')
   const given = args ?? {}
   const hasExtras = extras.some((name) => name in given)
-  const rest = hasExtras ? readExtras(given, extras) : NO_EXTRAS
+  const { fields = {}, ...rest } = hasExtras ? readExtras(given, extras) : NO_EXTRAS
   if ('complaint' in rest) return refused(rest.complaint)
   const isOwn = ([name]: [string, unknown]): boolean => !extras.some((extra) => extra === name)
   const own = hasExtras ? Object.fromEntries(Object.entries(given).filter(isOwn)) : given
+  const { input, leftOut, own: meant } = read(own)
   // An answer to a question needs no other arguments.
-  if (rest.resume !== undefined && Object.keys(own).length === 0) {
-    return { ok: true, arguments: { ...rest, input: undefined } }
+  if (rest.resume !== undefined && Object.values(meant).every(isBlank)) {
+    return { ok: true, arguments: { ...rest, input: undefined }, meant: {}, leftOut }
   }
-  const input = read(own)
   if ('complaint' in input) return refused(input.complaint)
+  const hasContext = extras.includes('context') && !isBlank(given['context'] ?? null)
   const context = extras.includes('context') ? readContext(given['context']) : undefined
   if (context && 'complaint' in context) return refused(String(context['complaint']))
-  return { ok: true, arguments: { ...rest, ...context, input } }
+  return {
+    ok: true,
+    arguments: { ...rest, ...context, input },
+    meant: hasExtras ? { ...meant, ...fields, ...(hasContext && context) } : meant,
+    leftOut,
+  }
 }
 
-type Extras = Omit<CheckedArguments, 'input'>
+interface Extras extends Omit<CheckedArguments, 'input'> {
+  /** The added parameters as they were meant, without `resume` and `context`. */
+  readonly fields?: Arguments
+}
 
 const NO_EXTRAS: Extras = { files: [], resume: undefined }
 
@@ -289,10 +363,26 @@ const EXTRA_RULES: Readonly<Record<keyof typeof EXTRA_SCHEMAS, string>> = {
 function readExtras(
   args: Arguments,
   names: readonly ExtraName[],
-): Extras | { readonly complaint: string } {
-  const common = names.filter((name) => name !== 'context')
-  const read = extrasShape.safeParse(Object.fromEntries(common.map((name) => [name, args[name]])))
-  if (read.success) return { resume: undefined, ...read.data }
-  const wrong = common.find((name) => read.error.issues.some(({ path }) => path[0] === name))
+): Extras | { readonly complaint: string; readonly fields?: never } {
+  const common = names.filter((name) => name !== 'context' && name in args)
+  const given = Object.fromEntries(common.map((name) => [name, args[name]]))
+  const { value } = fittedArguments(given, EXTRAS_SCHEMA, extrasRefused)
+  const read = extrasShape.safeParse(value)
+  if (read.success) {
+    const { resume: _, ...fields } = value
+    return { resume: undefined, ...read.data, fields }
+  }
+  const wrong = EXTRA_NAMES.find((name) => read.error.issues.some(({ path }) => path[0] === name))
   return { complaint: wrong ? `/${wrong} ${EXTRA_RULES[wrong]}` : read.error.message }
+}
+
+const EXTRAS_SCHEMA: JsonSchema = { type: 'object', properties: EXTRA_SCHEMAS }
+const EXTRA_NAMES = ['files', 'resume'] as const
+
+function extrasRefused(value: Arguments): readonly Refusal[] {
+  const { error } = extrasShape.safeParse(value)
+  return (error?.issues ?? []).map(({ message, path }) => ({
+    place: path.map((step) => `/${stepOf(String(step))}`).join(''),
+    text: () => message,
+  }))
 }

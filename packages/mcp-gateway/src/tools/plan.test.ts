@@ -216,6 +216,8 @@ describe('a schema from examples', () => {
     expect(tool?.check(input)).toEqual({
       ok: true,
       arguments: { files: [], input: { kind: 'arguments', value: input } },
+      meant: input,
+      leftOut: [],
     })
     expect(tool?.check({ city: 'Bern' }).ok).toBe(false)
     expect(tool?.check({ city: 7, days: 3 }).ok).toBe(false)

@@ -76,7 +76,14 @@ export interface ToolDefinition {
 
 /** Result of the check of the arguments of a call. */
 export type ArgumentCheck =
-  | { readonly ok: true; readonly arguments: CheckedArguments }
+  | {
+      readonly ok: true
+      readonly arguments: CheckedArguments
+      /** All arguments as they were meant, without `resume`. Equal for calls that mean the same. */
+      readonly meant: Readonly<Record<string, unknown>>
+      /** Names of fields that the tool does not have, and that were left out. They are those of the client. */
+      readonly leftOut: readonly string[]
+    }
   /** Tells the model which argument is wrong, and why. It becomes a tool error, not a protocol error. */
   | { readonly ok: false; readonly complaint: string }
 
