@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
-import { OPENING } from './rpc-requests.ts'
+import { modern, MODERN_META, OPENING, post } from './rpc-requests.ts'
 
 const handshake = JSON.stringify(OPENING[0])
 
@@ -266,10 +266,79 @@ describe('bodies', () => {
     expect(await statusOf(port, { headers, body: '\u001f\u008bno JSON' })).toBe(400)
   })
 
-  test('fails only the request with a million brackets', async () => {
-    const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`
-    const body = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":${deep}}`
-    expect(await statusOf(port, { body })).toBeGreaterThanOrEqual(400)
-    expect(await statusOf(port, {})).toBe(200)
+  const nested = (open: string, close: string, times: number): string =>
+    open.repeat(times) + close.repeat(times)
+  const request = (method: string, params: string): string =>
+    `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
+  const meta = JSON.stringify(MODERN_META).slice(0, -1)
+  const keys = Array.from({ length: 100_000 }, (_, at) => `"${at}":1`).join()
+
+  let open: number
+  const roomy = gatewayOf({ http: { maxBodyBytes: 4_000_000 } })
+  beforeAll(async () => {
+    open = (await roomy.listen({ port: 0 })).port
+  })
+  afterAll(() => roomy.close())
+
+  test.each([
+    ['2 MB of nested lists', request('initialize', nested('[', ']', 1_000_000)), 'levels'],
+    [
+      '2 MB of lists beside each other',
+      request('initialize', `[${'[],'.repeat(700_000)}1]`),
+      'values',
+    ],
+    [
+      '2,000 objects in each other',
+      request('initialize', nested('{"a":', '}', 2000).replace(':}', ':1}')),
+      'levels',
+    ],
+    ['100,000 keys', request('initialize', `{${keys}}`), 'values'],
+    [
+      '100,000 keys in the arguments',
+      request('tools/call', `{"name":"echo","arguments":{${keys}}}`),
+      'values',
+    ],
+    ['a deep _meta', request('tools/list', `{"_meta":{"a":${nested('[', ']', 1000)}}}`), 'levels'],
+    [
+      'a deep _meta of 2026-07-28',
+      request('tools/list', `{"_meta":${meta},"a":${nested('[', ']', 1000)}}}`),
+      'levels',
+    ],
+    [
+      'deep arguments',
+      request('tools/call', `{"name":"echo","arguments":${nested('{"a":[', ']}', 500)}}`),
+      'levels',
+    ],
+    [
+      'a deep response',
+      `{"jsonrpc":"2.0","id":1,"result":{"a":${nested('[', ']', 1000)}}}`,
+      'levels',
+    ],
+    ['a deep batch', nested('[', ']', 100_000), 'levels'],
+    ['brackets without an end', '['.repeat(1_000_000), 'levels'],
+    ['2 MB of nested brackets in text without an end', `["${'\\"['.repeat(600_000)}`, 'JSON'],
+  ])('refuses %s with a sentence, and serves the next request', async (_, body, why) => {
+    const answer = await answerOf(open, { body })
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+    const [, json = ''] = answer.split('\r\n\r\n')
+    expect(json.length).toBeLessThan(500)
+    expect(json).toMatch(new RegExp(`"message":"[A-Z][^"]* [^"]*${why}`))
+    expect(json).not.toContain('    at ')
+    expect(await statusOf(open, {})).toBe(200)
+  })
+
+  test.each([
+    ['near the limit of levels', `{"a":${nested('[', ']', 120)}}`],
+    ['near the limit of values', `{${keys.slice(0, keys.lastIndexOf(',', 200_000))}}`],
+  ])('says which argument is wrong in arguments %s', async (_, args) => {
+    const sources = [new AgentsAtHand({ echo })]
+    await using gateway = gatewayOf({ sources })
+    const params = `{"name":"echo","arguments":${args},"_meta":${JSON.stringify(MODERN_META)}}`
+    const { headers } = modern('tools/call', { name: 'echo' })
+    const response = await gateway.fetch(
+      post(request('tools/call', params), Object.fromEntries(headers)),
+    )
+    expect(response.status).toBe(200)
+    expect(JSON.stringify(await response.json())).toContain('/message must be a text')
   })
 })
