@@ -24,6 +24,8 @@ interface GraphServer extends AsyncDisposable {
   readonly url: string
   /** Bodies of the runs that were started. */
   readonly runs: readonly Json[]
+  /** Ids of the threads that were created. */
+  readonly threads: readonly string[]
 }
 
 interface GraphServerOptions {
@@ -39,6 +41,7 @@ export async function startGraphServer(
   { contextSchema, isPython = false }: GraphServerOptions = {},
 ): Promise<GraphServer> {
   const runs: Json[] = []
+  const threads: string[] = []
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = JSON.parse((await text(request)) || '{}') as Json
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://langgraph.test')
@@ -52,8 +55,11 @@ export async function startGraphServer(
     else if (pathname === '/assistants/search') json([ASSISTANT])
     else if (pathname.endsWith('/schemas')) {
       json({ input_schema: INPUT_SCHEMA, ...(contextSchema && { context_schema: contextSchema }) })
-    } else if (pathname === '/threads') json({ thread_id: randomUUID() })
-    else if (pathname.endsWith('/state')) {
+    } else if (pathname === '/threads') {
+      const id = randomUUID()
+      threads.push(id)
+      json({ thread_id: id })
+    } else if (pathname.endsWith('/state')) {
       const subgraphs = searchParams.get('subgraphs') === 'true'
       const state = await graph.getState?.({ configurable }, { subgraphs })
       json({ ...(isRecord(state) && state), checkpoint: checkpointOf(state) })
@@ -84,6 +90,7 @@ export async function startGraphServer(
   return {
     url: server.url,
     runs,
+    threads,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }

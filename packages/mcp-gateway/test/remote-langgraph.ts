@@ -24,6 +24,12 @@ export interface RemoteLangGraph extends AsyncDisposable {
   cut(): void
   /** Forgets all runs, as a server does that keeps them in memory and starts again. */
   forget(): void
+  /** Somebody else changes all threads, for example in Studio. `undefined` deletes them. */
+  change(state: Json | undefined): void
+  /** Status of the response to each new run. `undefined`: the run is started. */
+  refusal: number | undefined
+  /** Number of requests for a state that fail from now on. */
+  failures: number
 }
 
 /** The text of the assistant, as the state of its thread. */
@@ -41,6 +47,7 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
   const runs: RemoteRun[] = []
   const states = new Map<string, Json>()
   const lines: string[] = []
+  const faults: Pick<RemoteLangGraph, 'failures' | 'refusal'> = { failures: 0, refusal: undefined }
   let threads = 0
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = JSON.parse((await text(request)) || '{}') as Json
@@ -71,6 +78,8 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
     else if (request.method === 'DELETE') {
       states.delete(thread)
       response.writeHead(204).end()
+    } else if (id === 'stream' && faults.refusal !== undefined) {
+      response.writeHead(faults.refusal).end('{"detail":"Thread is already running a task."}')
     } else if (id === 'stream') {
       const streams = new Set<ServerResponse>()
       const created = {
@@ -82,8 +91,12 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
       } as const
       runs.push(created)
       stream(created)
-    } else if (pathname.endsWith('/state')) json(states.get(thread))
-    else if (pathname.endsWith('/runs')) {
+    } else if (pathname.endsWith('/state')) {
+      if (faults.failures > 0) {
+        faults.failures -= 1
+        response.writeHead(503).end()
+      } else json(states.get(thread))
+    } else if (pathname.endsWith('/runs')) {
       const own = runs.filter((each) => each.thread === thread)
       json(own.map((each) => ({ run_id: each.id, metadata: each.body['metadata'] })))
     } else if (run === undefined) response.writeHead(404).end()
@@ -95,11 +108,11 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
     } else json({ run_id: run.id, status: run.status })
   }
   const server = await startTestServer((request, response) => void answer(request, response), '')
-  return {
+  return Object.assign(faults, {
     url: server.url,
     runs,
     lines,
-    end(status, state) {
+    end(status: RemoteRun['status'], state: Json) {
       const run = runs.findLast((each) => each.status === 'running')
       if (run === undefined) return
       states.set(run.thread, state)
@@ -110,8 +123,14 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
       for (const { streams } of runs) for (const open of streams) open.destroy()
     },
     forget: () => void runs.splice(0),
+    change: (state: Json | undefined) => {
+      for (const thread of states.keys()) {
+        if (state === undefined) states.delete(thread)
+        else states.set(thread, state)
+      }
+    },
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  }
+  })
 }
 
 /** An assistant, as a LangGraph server describes it. */

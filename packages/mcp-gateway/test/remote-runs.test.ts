@@ -138,6 +138,45 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     ])
   })
 
+  const moved: readonly (readonly [what: string, change: (server: World['server']) => void])[] = [
+    ['was answered elsewhere', ({ change }) => change(answered('Size M'))],
+    ['asks something else now', ({ change }) => change(asking('Which colour?'))],
+    ['is gone', ({ change }) => change(undefined)],
+    ['works', (server) => (server.refusal = 409)],
+    ['works, of a server for JavaScript', (server) => (server.refusal = 422)],
+  ]
+
+  test.each(moved)('ends as unknown if its thread %s before the answer', async (_, change) => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    world.server.end('interrupted', asking('Which size?'))
+    const b = world.startProcess()
+    expect(await settledTask(b, taskId)).toMatchObject({ status: 'input_required' })
+    change(world.server)
+    await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'L' } } })
+    expect(JSON.stringify(await settledTask(b, taskId))).toContain('"outcome_unknown"')
+    expect(world.server.runs).toHaveLength(1)
+    expect(world.server.lines.filter((line) => line.startsWith('DELETE'))).toEqual([])
+  })
+
+  test('goes on with its answer when the state of its thread can be read again', async () => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    world.server.end('interrupted', asking('Which size?'))
+    const b = world.startProcess()
+    expect(await settledTask(b, taskId)).toMatchObject({ status: 'input_required' })
+    world.server.failures = 2
+    await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'L' } } })
+    await until(() => world.server.runs.length === 2)
+    await b.kill()
+    world.server.end('success', answered('Size L'))
+    expect(await settledTask(world.startProcess(), taskId)).toMatchObject(text('Size L'))
+  })
+
   test('is cancelled at the server by another process, also after its process died', async () => {
     await using world = await newWorld()
     const [a, b] = [world.startProcess(), world.startProcess()]

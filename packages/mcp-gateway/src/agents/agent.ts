@@ -282,20 +282,25 @@ export interface RunnableAgents {
   degrade(agentId: string, reason: string): void
 }
 
+interface RunFailureOptions extends ErrorOptions {
+  readonly retryAfterMs?: number | undefined
+  /** @default true */
+  readonly isStarted?: boolean | undefined
+}
+
 /** A run that ended without an answer. The caller sees the message, so it contains no internal detail. */
 export class RunFailure extends Error {
   override readonly name = 'RunFailure'
   readonly reason: RunFailureReason
   readonly retryAfterMs: number | undefined
+  /** `false`: the agent did not get the call, so the same call or answer can be given again. */
+  readonly isStarted: boolean
 
-  constructor(
-    reason: RunFailureReason,
-    message: string,
-    options: ErrorOptions & { readonly retryAfterMs?: number | undefined } = {},
-  ) {
+  constructor(reason: RunFailureReason, message: string, options: RunFailureOptions = {}) {
     super(message, options)
     this.reason = reason
     this.retryAfterMs = options.retryAfterMs
+    this.isStarted = options.isStarted ?? true
   }
 }
 

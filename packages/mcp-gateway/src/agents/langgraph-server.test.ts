@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { deferred, startTestServer } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { support } from '../../test/remote-langgraph.ts'
 import { agentCallOf, principalNamed } from '../../test/scripted-source.ts'
@@ -98,6 +98,7 @@ async function all(updates: AsyncIterable<AgentUpdate>): Promise<readonly AgentU
 }
 
 const STREAM = 'POST /threads/t1/runs/stream'
+const STATE = 'GET /threads/t1/state'
 const hello = {
   messages: [
     { type: 'human', content: 'Hi' },
@@ -287,6 +288,7 @@ test('keeps the thread of a run that asks, and continues it with the answer', as
   expect(world.lines()).not.toContain('DELETE /threads/t1')
   if (asked?.type !== 'asked') return
   world.routes[STREAM] = events(['values', hello])
+  world.routes[STATE] = json({ values: {}, next: ['ask'], tasks: [{ interrupts }] })
   const answers = { 0: { action: 'accept', content: { answer: 'L' } } } as const
   const end = await all(
     at.source.run(callOf(at.agentId, { resume: { state: asked.state, answers } })),
@@ -314,11 +316,152 @@ test.each([
   expect(asked).toMatchObject({ type: 'asked', questions: [{ message }] })
   if (asked?.type !== 'asked') return
   world.routes[STREAM] = events(['values', hello])
+  world.routes[STATE] = json(state ?? { next: ['tools'], tasks: [] })
   const answers = { 0: { action: 'accept', content: { answer: true } } } as const
   await all(at.source.run(callOf(at.agentId, { resume: { state: asked.state, answers } })))
   const { body } = world.received.findLast(({ line }) => line === STREAM) ?? {}
   expect(body).toMatchObject({ input: null })
   expect(body).not.toHaveProperty('command')
+})
+
+describe('an answer', () => {
+  const ID = 'f3fc6cde1fe7734b6705036f31d3bd04'
+  const asked = [{ id: ID, value: 'Which size?' }]
+  const answers = { 0: { action: 'accept', content: { answer: 'L' } } } as const
+  const fails = (status: number, detail = ''): Answer => {
+    return (_, response) => void response.writeHead(status).end(JSON.stringify({ detail }))
+  }
+  const BUSY = 'Thread is already running a task. Wait for it to finish or choose another strategy.'
+  /** State of a thread that waits for the answer. */
+  const waiting = { values: {}, next: ['ask'], tasks: [{ id: 'k', interrupts: asked }] }
+
+  async function answered(
+    routes: Readonly<Record<string, Answer>>,
+    interrupts: readonly object[] = asked,
+    over: Partial<AgentCall> = {},
+  ) {
+    await using world = await startLangGraphServer(routes)
+    const clock = new ManualClock()
+    await using at = await started(world.url, { clock })
+    const resume = { state: { thread: 't1', interrupts }, answers }
+    const ended = all(at.source.run(callOf(at.agentId, { resume, ...over }))).then(
+      (updates) => ({ updates, error: undefined }),
+      (error: unknown) => ({ updates: [], error }),
+    )
+    let hasEnded = false
+    void ended.finally(() => (hasEnded = true))
+    while (!hasEnded) {
+      await settled()
+      if (clock.pending > 1) await clock.advance(8000) // the search for assistants, and a pause
+    }
+    return { ...(await ended), lines: world.lines(), received: world.received }
+  }
+
+  const refused = { name: 'RunFailure', reason: 'outcome_unknown' }
+
+  test.each<[string, Readonly<Record<string, Answer>>]>([
+    ['is gone', { [STATE]: fails(404, 'Thread not found') }],
+    ['has no question', { [STATE]: json({ values: hello, next: [], tasks: [] }) }],
+    ['has no state', { [STATE]: json(null) }],
+    [
+      'has another question',
+      { [STATE]: json({ tasks: [{ interrupts: [{ id: 'x', value: 'Which size?' }] }] }) },
+    ],
+    [
+      'has another question with this id',
+      { [STATE]: json({ tasks: [{ interrupts: [{ id: ID, value: 'How many?' }] }] }) },
+    ],
+    [
+      'stands at a breakpoint',
+      { [STATE]: json({ next: ['tools'], tasks: [{ id: 'k', interrupts: [] }] }) },
+    ],
+  ])('is not sent to a thread that %s', async (_, routes) => {
+    const { error, lines } = await answered({ ...routes, [STREAM]: events(['values', hello]) })
+    expect(error).toMatchObject(refused)
+    expect(String(error)).toContain('nothing was continued')
+    expect(lines).not.toContain(STREAM)
+    expect(lines).not.toContain('DELETE /threads/t1')
+  })
+
+  test.each<[string, Answer]>([
+    ['works for Python', fails(409, BUSY)],
+    ['works for JavaScript', fails(422, BUSY)],
+    ['was deleted just now', fails(404)],
+  ])('is refused by a thread that %s', async (_, answer) => {
+    const { error, lines, received } = await answered({ [STATE]: json(waiting), [STREAM]: answer })
+    expect(error).toMatchObject(refused)
+    expect(lines.filter((line) => line === STREAM)).toHaveLength(1)
+    expect(received.findLast(({ line }) => line === STREAM)?.body).toMatchObject({
+      command: { resume: { [ID]: 'L' } },
+      multitask_strategy: 'reject',
+    })
+    expect(lines).not.toContain('DELETE /threads/t1')
+  })
+
+  test('is not lost if the server cannot be reached, and can be given again', async () => {
+    const { error, lines } = await answered({ [STATE]: fails(503) })
+    expect(error).toMatchObject({ reason: 'unavailable', isStarted: false, retryAfterMs: 5000 })
+    expect(lines.filter((line) => line === STATE)).toHaveLength(6)
+    expect(lines).not.toContain(STREAM)
+    expect(lines).not.toContain('DELETE /threads/t1')
+  })
+
+  test('is sent after a state that could be read at the second attempt', async () => {
+    let reads = 0
+    const { updates } = await answered({
+      [STATE]: (request, response) => {
+        const answer = ++reads === 1 ? fails(502) : json(waiting)
+        answer(request, response)
+      },
+      [STREAM]: events(['values', hello]),
+    })
+    expect(updates).toMatchObject([{ type: 'done', text: 'Hello' }])
+  })
+
+  test.each<[string, object, readonly object[]]>([
+    [
+      'without an id',
+      { tasks: [{ interrupts: [{ value: 'Which size?', when: 'during', ns: ['ask:1'] }] }] },
+      [{ value: 'Which size?' }],
+    ],
+    [
+      'of a subgraph',
+      { tasks: [{ interrupts: asked, state: { tasks: [{ interrupts: asked }] } }] },
+      asked,
+    ],
+    [
+      'beside another one',
+      { tasks: [{ interrupts: [{ id: 'y', value: 'Colour?' }] }, { interrupts: asked }] },
+      asked,
+    ],
+  ])('is sent to a question %s', async (_, state, interrupts) => {
+    const routes = { [STATE]: json(state), [STREAM]: events(['values', hello]) }
+    const { updates, lines, received } = await answered(routes, interrupts)
+    expect(updates).toMatchObject([{ type: 'done', text: 'Hello' }])
+    expect(lines.indexOf(STATE)).toBeLessThan(lines.indexOf(STREAM))
+    const read = received.find(({ line }) => line === STATE)
+    expect(read).toBeDefined()
+  })
+
+  test.each<[string, object, boolean]>([
+    ['the same place', { next: ['tools'], checkpoint: { checkpoint_id: 'c1' } }, true],
+    ['a later place', { next: ['tools'], checkpoint: { checkpoint_id: 'c2' } }, false],
+    ['its end', { next: [], checkpoint: { checkpoint_id: 'c2' } }, false],
+  ])('to a breakpoint continues a thread at %s', async (...[, state, isSent]) => {
+    const routes = { [STATE]: json({ tasks: [], ...state }), [STREAM]: events(['values', hello]) }
+    const stop = { breakpoint: 'Continue?', checkpoints: ['c1'] }
+    const { error, lines } = await answered(routes, [stop])
+    expect(lines.includes(STREAM)).toBe(isSent)
+    if (!isSent) expect(error).toMatchObject(refused)
+  })
+
+  test('in a conversation is refused in the same way', async () => {
+    const thread = { thread: 't1' }
+    const routes = { [STATE]: json({ tasks: [] }), [STREAM]: events(['values', hello]) }
+    const { error, lines } = await answered(routes, asked, thread)
+    expect(error).toMatchObject(refused)
+    expect(lines).not.toContain(STREAM)
+  })
 })
 
 test('reads the state and the questions that LangGraph for Python sends together', async () => {

@@ -3,21 +3,21 @@ import type { Assistant, Client } from '@langchain/langgraph-sdk'
 import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { systemClock, type Clock } from '../internal/clock.ts'
-import { pause, withDeadline } from '../internal/timers.ts'
-import type {
-  Agent,
-  AgentCall,
-  AgentListener,
-  AgentSource,
-  AgentUpdate,
-  JsonSchema,
+import { withDeadline } from '../internal/timers.ts'
+import {
+  RunFailure,
+  type Agent,
+  type AgentCall,
+  type AgentListener,
+  type AgentSource,
+  type AgentUpdate,
+  type JsonSchema,
 } from './agent.ts'
 import {
   contextSchemaOf,
   givenBy,
   inputSchemaOf,
   listAssistants,
-  PAGE,
   requiredIn,
   versionOf,
 } from './langgraph/assistants.ts'
@@ -31,16 +31,21 @@ import {
   type ContextOptions,
 } from './langgraph/context.ts'
 import { endingOf, UNREAD } from './langgraph/ending.ts'
-import {
-  isStopAnswer,
-  openInterruptsOf,
-  resumeOf,
-  STOPPED,
-  threadStateFrom,
-  waitsForAnswer,
-} from './langgraph/interrupts.ts'
+import { isStopAnswer, STOPPED, threadStateFrom, waitsForAnswer } from './langgraph/interrupts.ts'
 import { argumentStateOf, messageStateOf } from './langgraph/messages.ts'
-import { newEnd, readChunk, type GraphEnd } from './langgraph/stream.ts'
+import {
+  confirmedResume,
+  findRun,
+  followRun,
+  isUnknown,
+  refusedAnswer,
+  remoteThreadFrom,
+  RUN_NAME,
+  RunError,
+  STREAM_MODE,
+  updateFrom,
+} from './langgraph/remote-run.ts'
+import { newEnd } from './langgraph/stream.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -157,13 +162,14 @@ class LangGraphServerSource implements AgentSource {
         'NOT_FOUND',
         'This assistant does not exist, or its server does not list it any more',
       )
-    const payload = await payloadOf(known, call)
-    if (payload === undefined) {
+    const { remote, resume, signal } = call
+    const input = resume === undefined ? await inputOf(known, call) : null
+    if (input === undefined) {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
     }
     const client = await this.#client(call.trace)
-    const { remote, signal } = call
+    const server = { client, clock: this.#clock, signal }
     const joined = remoteThreadFrom(remote?.joined)
     const thread = joined?.thread ?? (await threadFor(call, client))
     const isConversation = call.thread !== undefined
@@ -178,22 +184,25 @@ class LangGraphServerSource implements AgentSource {
     try {
       const end = newEnd()
       if (joined === undefined) {
-        if (call.resume !== undefined && isStopAnswer(call.resume)) {
+        if (resume !== undefined && isStopAnswer(resume)) {
           yield STOPPED
           return
         }
         const context = await this.#contextOf(known, call)
+        const answer = resume && (await confirmedResume(server, thread, resume))
         const name = randomUUID()
         // Before the run exists: another process finds it by its name, whenever this one dies.
         await remote?.store({ thread, isConversation, interrupts: [], run: name })
         const stream = client.runs.stream(thread, known.assistantId, {
-          ...payload,
+          input,
+          ...(answer !== undefined && { command: { resume: answer } }),
           ...context,
           streamMode: STREAM_MODE,
           streamSubgraphs: this.#streamsSubgraphs,
           onDisconnect: remote ? 'continue' : 'cancel',
           ...(remote && { metadata: { [RUN_NAME]: name }, durability: 'sync' }),
-          ...(remote && !isConversation && { multitaskStrategy: 'reject' }),
+          // An answer must not wait for a run that may pass its question.
+          ...((resume || (remote && !isConversation)) && { multitaskStrategy: 'reject' }),
           signal,
           onRunCreated: (created) => {
             runId = created.run_id
@@ -208,16 +217,16 @@ class LangGraphServerSource implements AgentSource {
           // The run goes on when its stream breaks.
           if (!remote || runId === undefined || error instanceof RunError) throw error
           signal.throwIfAborted()
-          yield* this.#follow(client, { thread, runId, signal }, end)
+          yield* followRun(server, { thread, runId }, end)
         }
       } else {
-        runId = await this.#find(client, joined, signal)
+        runId = await findRun(server, joined)
         if (runId === undefined) {
           yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
           return
         }
         end.isBegun = true // the beginning of its stream has passed
-        yield* this.#follow(client, { thread, runId, signal }, end)
+        yield* followRun(server, { thread, runId }, end)
       }
       signal.throwIfAborted()
       const state = async () => {
@@ -231,51 +240,20 @@ class LangGraphServerSource implements AgentSource {
       }
     } catch (error) {
       signal.throwIfAborted()
-      if (isUnknownRun(error) && runId !== undefined) {
+      if (isUnknown(error) && runId !== undefined) {
         yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
         return
       }
-      throw error
+      if (resume === undefined || runId !== undefined) throw error
+      const refusal = error instanceof RunFailure ? error : refusedAnswer(error)
+      // Somebody else may use the thread, and the caller has to look into it.
+      isKept ||= refusal !== undefined
+      throw refusal ?? error
     } finally {
       signal.removeEventListener('abort', onAbort)
       isKept ||= signal.aborted && remote?.isLeft() === true
       if (!isKept && (await remote?.isOwn()) !== false) await this.#deleteThread(client, thread)
     }
-  }
-
-  /** Follows a run that was started before to its end. @throws RunError; HTTPError 404 for an unknown run */
-  async *#follow(
-    client: Client,
-    { thread, runId, signal }: Readonly<{ thread: string; runId: string; signal: AbortSignal }>,
-    end: GraphEnd,
-  ): AsyncGenerator<AgentUpdate> {
-    let status = ''
-    for (let failures = 0; !hasEnded(status);) {
-      try {
-        const options = { signal, cancelOnDisconnect: false, streamMode: [...STREAM_MODE] }
-        for await (const { event, data } of client.runs.joinStream(thread, runId, options)) {
-          failures = 0
-          // The state at the end tells more than what is left of the stream.
-          const update = event === 'error' ? undefined : updateFrom(event, data, end)
-          if (update !== undefined) yield update
-        }
-        status = (await client.runs.get(thread, runId, { signal })).status
-      } catch (error) {
-        signal.throwIfAborted()
-        if (isUnknownRun(error) || ++failures >= MAX_FAILURES) throw error
-      }
-      if (!hasEnded(status)) await pause(FOLLOW_AGAIN_MS * 2 ** failures, this.#clock, signal)
-    }
-    if (status === 'error' || status === 'timeout') throw new RunError({ error: status })
-    const snapshot = await client.threads.getState(thread, undefined, { signal })
-    end.state = snapshot.values
-    end.interrupts = await openInterruptsOf({ ...snapshot })
-    // Some servers report a run that stopped as a success. A cancelled run has no interrupts either.
-    const isStopped =
-      end.interrupts.length > 0 || (status === 'success' && snapshot.next?.length > 0)
-    end.isStopped ||= isStopped
-    if (status === 'interrupted' && !end.isStopped)
-      throw new RunError({ error: 'The run was cancelled at the server' })
   }
 
   /**
@@ -292,25 +270,6 @@ class LangGraphServerSource implements AgentSource {
     return this.#isPython ? { context } : { config: { configurable }, context }
   }
 
-  /** Returns the id of a run. `undefined` if the server does not know the run. */
-  async #find(
-    client: Client,
-    { thread, run }: RemoteThread,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    for (let failures = 0; ;) {
-      try {
-        const runs = await client.runs.list(thread, { limit: PAGE, signal })
-        return runs.find(({ metadata }) => isRecord(metadata) && metadata[RUN_NAME] === run)?.run_id
-      } catch (error) {
-        signal.throwIfAborted()
-        if (isUnknownRun(error)) return undefined
-        if (++failures >= MAX_FAILURES) throw error
-        await pause(FOLLOW_AGAIN_MS * 2 ** failures, this.#clock, signal)
-      }
-    }
-  }
-
   async forget(_agentId: string, state: unknown): Promise<void> {
     const waiting = threadStateFrom(state)
     if (waiting === undefined) return
@@ -318,7 +277,7 @@ class LangGraphServerSource implements AgentSource {
     if (remote) {
       await this.#quietly(async () => {
         const client = await this.#client()
-        const run = await this.#find(client, remote, this.#late())
+        const run = await findRun({ client, clock: this.#clock, signal: this.#late() }, remote)
         if (run !== undefined) await this.#cancelRun(client, remote.thread, run)
       })
     }
@@ -530,41 +489,8 @@ class LangGraphServerSource implements AgentSource {
 /** Schemas that are read at the same time. */
 const MAX_READS = 8
 
-/** Key of the metadata of a run. The value names the run to other processes. */
-const RUN_NAME = 'mcp_gateway_run'
-const STREAM_MODE: ('messages-tuple' | 'updates' | 'custom' | 'values')[] = [
-  'messages-tuple',
-  'updates',
-  'custom',
-  'values',
-]
-/** After so many failed requests in a row, a run is not followed any more. */
-const MAX_FAILURES = 6
-const FOLLOW_AGAIN_MS = 250
 const FORGOTTEN =
   'The LangGraph server does not know the run of this call any more, or never got it. It may have been executed in part, so it is not started again. Check what it did before you call again.'
-
-/** A run at the server, with what another process needs to find it. */
-interface RemoteThread {
-  readonly thread: string
-  readonly run: string
-}
-
-/** @returns `undefined` for anything else than the state of a run at the server */
-function remoteThreadFrom(value: unknown): RemoteThread | undefined {
-  if (!isRecord(value)) return undefined
-  const { thread, run } = value
-  return typeof thread === 'string' && typeof run === 'string' ? { thread, run } : undefined
-}
-
-/** Whether a run has ended, or has stopped to ask. */
-function hasEnded(status: string): boolean {
-  return status !== '' && status !== 'pending' && status !== 'running'
-}
-
-function isUnknownRun(error: unknown): boolean {
-  return error instanceof Error && 'status' in error && error.status === 404
-}
 
 async function threadFor(call: AgentCall, { threads }: Client): Promise<string> {
   const { resume, thread, signal } = call
@@ -575,39 +501,15 @@ async function threadFor(call: AgentCall, { threads }: Client): Promise<string> 
 }
 
 /** @returns `undefined` if the assistant takes arguments, and the message fits none of them */
-async function payloadOf({ agent }: RemoteAssistant, call: AgentCall) {
-  if (call.resume !== undefined) {
-    const resume = resumeOf(call.resume)
-    return { input: null, ...(resume !== undefined && { command: { resume } }) }
-  }
+async function inputOf({ agent }: RemoteAssistant, call: AgentCall) {
   const skill = agent.skills.find(({ id }) => id === call.skillId)
-  if (skill?.inputSchema === undefined) {
-    return { input: { ...(await messageStateOf(call.input, call.signal)) } }
-  }
-  const input = argumentStateOf(call.input, skill.inputSchema)
-  return input && { input }
+  if (skill?.inputSchema !== undefined) return argumentStateOf(call.input, skill.inputSchema)
+  return { ...(await messageStateOf(call.input, call.signal)) }
 }
 
 /** Names the caller. Claims, which may hold a credential, stay in this process. */
 function configurableOf({ runId, skillId, principal }: AgentCall): Record<string, unknown> {
   return { runId, skillId, principal: { id: principal.id, isAnonymous: principal.isAnonymous } }
-}
-
-/** @throws RunError for the event of a failed run */
-function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
-  if (event === 'error') throw new RunError(data)
-  const [mode, ...path] = event.split('|')
-  return readChunk([path, mode, data], end)
-}
-
-/** A run that failed at the server. Its cause, for the log, has the class and the message that the server sent. */
-class RunError extends Error {
-  constructor(data: unknown) {
-    const { error, message } = isRecord(data) ? data : {}
-    const texts = [error, message].filter((each) => typeof each === 'string')
-    const cause = new Error(texts.join(': ') || 'The server sent no reason')
-    super('The run failed at the server', { cause })
-  }
 }
 
 /** An assistant of the server, as an agent. */

@@ -178,6 +178,7 @@ export class Runs {
       const failure = this.#toFailure(error, run)
       outcome = failure.reason
       const result = failureResult(withAgent(failure, tool.agent.name), order.runId)
+      if (error instanceof RunFailure) isStarted &&= error.isStarted
       return { type: 'result', result, isStarted }
     } finally {
       run.close()

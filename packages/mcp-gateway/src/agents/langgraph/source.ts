@@ -27,10 +27,8 @@ import { endingOf } from './ending.ts'
 import { revived } from './fields.ts'
 import { GraphHost } from './host.ts'
 import {
-  areOpen,
   askedFrom,
   isStopAnswer,
-  openInterruptsOf,
   resumeOf,
   STOPPED,
   threadStateFrom,
@@ -44,9 +42,9 @@ import {
   assertKnownNodes,
   checkpointReaderOf,
   guardAfterFreeze,
-  isAtBreakpointOf,
   newBreakpoints,
   openInterrupts,
+  resumeOfOpen,
   threadStateOf,
 } from './thread.ts'
 
@@ -357,14 +355,8 @@ async function inputOf({ call, graph, loaded, thread }: RunOfGraph): Promise<unk
   const { agent, definition } = loaded
   if (call.resume !== undefined) {
     const state = await threadStateOf(graph, thread)
-    if (state === undefined) throw lostQuestion()
     const reader = call.attempt === undefined ? undefined : checkpointReaderOf(graph)
-    const value = resumeOf(call.resume)
-    const isThere =
-      value === undefined
-        ? isAtBreakpointOf(call.resume, state)
-        : areOpen(call.resume, await openInterruptsOf(state, reader))
-    if (!isThere) throw lostQuestion()
+    const value = await resumeOfOpen(call.resume, state, reader)
     return value === undefined ? null : commandOf(value)
   }
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
@@ -377,16 +369,6 @@ async function inputOf({ call, graph, loaded, thread }: RunOfGraph): Promise<unk
     revived(fields[name], value),
   ])
   return state && Object.fromEntries(values)
-}
-
-/**
- * A graph whose thread has gone would begin again with the answer: what it did before its question would be done twice. With
- * `null` it would continue from wherever its thread is now.
- */
-function lostQuestion(): RunFailure {
-  const text =
-    'Its thread does not stand at the question any more that the answer is for, so nothing was continued. Check what the call did before you call again.'
-  return new RunFailure('outcome_unknown', text)
 }
 
 async function commandOf(resume: unknown): Promise<unknown> {

@@ -1,9 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
-import { RunFailure, type AgentCall } from '../agent.ts'
+import { RunFailure, type AgentCall, type Resume } from '../agent.ts'
 import { declaredBreakpoints, threadKeeperOf, type RunnableGraph } from './definition.ts'
 import { breakpointsOf, checkpointsOf } from './ending.ts'
-import { openInterruptsOf, threadStateFrom, type GraphInterrupt } from './interrupts.ts'
+import {
+  areOpen,
+  openInterruptsOf,
+  resumeOf,
+  threadStateFrom,
+  type GraphInterrupt,
+} from './interrupts.ts'
 
 /** If a process does not run for this time, the engine may give its runs to another process. */
 const FREEZE_MS = 2000
@@ -106,12 +112,48 @@ export async function newBreakpoints(
 }
 
 /** Returns whether the call answers the breakpoint at which the thread has stopped. */
-export function isAtBreakpointOf(
+function isAtBreakpointOf(
   resume: AgentCall['resume'],
   state: Readonly<Record<string, unknown>>,
 ): boolean {
   const answered = resume && threadStateFrom(resume.state)?.interrupts.at(-1)?.checkpoints
-  return answered !== undefined && answered.join() === checkpointsOf(state).join()
+  if (answered === undefined) return false
+  // The state of the thread at a LangGraph server could not be read when the graph stopped, or has no ids.
+  if (answered.length === 0) return breakpointsOf(state).length > 0
+  return answered.join() === checkpointsOf(state).join()
+}
+
+/**
+ * Returns the value of `Command({ resume })` for a thread that stands at the question that is answered.
+ *
+ * @param state state of the thread, with its subgraphs. `undefined`: the thread is gone
+ * @param readCheckpoint as for `openInterruptsOf()`
+ * @returns `undefined` for a breakpoint: the graph continues with `null`
+ * @throws RunFailure `outcome_unknown` if the question is not open
+ */
+export async function resumeOfOpen(
+  resume: Resume,
+  state: Readonly<Record<string, unknown>> | undefined,
+  readCheckpoint?: (config: unknown) => Promise<unknown>,
+): Promise<unknown> {
+  if (state === undefined) throw lostQuestion()
+  const value = resumeOf(resume)
+  const isOpen =
+    value === undefined
+      ? isAtBreakpointOf(resume, state)
+      : areOpen(resume, await openInterruptsOf(state, readCheckpoint))
+  if (!isOpen) throw lostQuestion()
+  return value
+}
+
+/**
+ * A graph whose thread has gone would begin again with the answer: what it did before its question would be done twice. With
+ * `null` it would continue from wherever its thread is now.
+ */
+export function lostQuestion(options?: ErrorOptions): RunFailure {
+  const text =
+    'Its thread does not stand at the question any more that the answer is for, so nothing was continued. Check what the call did before you call again.'
+  return new RunFailure('outcome_unknown', text, options)
 }
 
 /** Names of the nodes that are next in a thread and its subgraphs. */
