@@ -194,5 +194,6 @@ test.each<readonly [kind: string, field: z.ZodType, value: unknown, answer: stri
   ['a field without a schema', z.custom<string>((v) => v === '').optional(), '', 'string ""'],
 ])('reads what clients write for %s (%#)', async (...[, field, value, answer]) => {
   await using world = await served(showing(field, { city: z.string() }))
-  expect(await world.call({ it: value, city: 'Oslo' })).toBe(answer)
+  const added = { toolCallId: 'call_1', sessionId: 's' }
+  expect(await world.call({ it: value, city: 'Oslo', ...added })).toBe(answer)
 })

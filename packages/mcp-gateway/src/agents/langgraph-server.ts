@@ -4,14 +4,13 @@ import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { systemClock, type Clock } from '../internal/clock.ts'
 import { withDeadline } from '../internal/timers.ts'
-import {
-  RunFailure,
-  type Agent,
-  type AgentCall,
-  type AgentListener,
-  type AgentSource,
-  type AgentUpdate,
-  type JsonSchema,
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+  JsonSchema,
 } from './agent.ts'
 import {
   contextSchemaOf,
@@ -175,6 +174,8 @@ class LangGraphServerSource implements AgentSource {
     const isConversation = call.thread !== undefined
     const kept = { thread, isConversation, context: callerContextOf(call) }
     let isKept = isConversation
+    /** The server has not taken the answer: somebody else may use the thread, and the caller has to look into it. */
+    let isUnanswered = false
     let runId: string | undefined
     // The server also ends a run whose stream broke, but notices that later.
     const onAbort = (): void => {
@@ -189,6 +190,7 @@ class LangGraphServerSource implements AgentSource {
           return
         }
         const context = await this.#contextOf(known, call)
+        isUnanswered = resume !== undefined
         const answer = resume && (await confirmedResume(server, thread, resume))
         const name = randomUUID()
         // Before the run exists: another process finds it by its name, whenever this one dies.
@@ -206,6 +208,7 @@ class LangGraphServerSource implements AgentSource {
           signal,
           onRunCreated: (created) => {
             runId = created.run_id
+            isUnanswered = false
           },
         })
         try {
@@ -244,14 +247,10 @@ class LangGraphServerSource implements AgentSource {
         yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
         return
       }
-      if (resume === undefined || runId !== undefined) throw error
-      const refusal = error instanceof RunFailure ? error : refusedAnswer(error)
-      // Somebody else may use the thread, and the caller has to look into it.
-      isKept ||= refusal !== undefined
-      throw refusal ?? error
+      throw (isUnanswered ? refusedAnswer(error) : undefined) ?? error
     } finally {
       signal.removeEventListener('abort', onAbort)
-      isKept ||= signal.aborted && remote?.isLeft() === true
+      isKept ||= signal.aborted ? remote?.isLeft() === true : isUnanswered
       if (!isKept && (await remote?.isOwn()) !== false) await this.#deleteThread(client, thread)
     }
   }

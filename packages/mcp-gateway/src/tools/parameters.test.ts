@@ -121,6 +121,14 @@ describe('the schema of a skill', () => {
     expect(checkName({ name: 7 }).ok).toBe(false)
   })
 
+  test('accepts no value if the schema cannot be compiled', () => {
+    const wrong = { type: 'object', properties: { n: { type: 'integer', minimum: 'one' } } }
+    const { check: checkWrong } = parametersWith(wrong, { parameters: 'schema' })
+    for (const args of [{}, { n: 1 }, { n: null }, { n: '' }]) {
+      expect(complaintOf(checkWrong(args))).toContain('the schema of this tool cannot be used')
+    }
+  })
+
   test.each([
     ['a list', [], 'it is not an object'],
     ['no object', { type: 'string' }, 'it is of type "string", not "object"'],

@@ -106,19 +106,25 @@ function readRefused(given: Arguments, schema: JsonSchema, { takes }: Skill): Re
     answers.set(name, next)
     return next.isTaken
   }
-  const refusedBy = (value: Arguments, isAsked: (field: unknown) => boolean): readonly Refusal[] =>
-    refusalsOf(schema, value).filter(({ place }) => {
-      const name = fieldAt(place)
-      if (name === undefined || !(name in properties) || !isAsked(value[name])) return true
-      return !isTaken(name, value[name])
-    })
-  // An agent that makes numbers of texts would make 0 of an empty one.
-  const fitted = fittedArguments(given, schema, (each) => refusedBy(each, (one) => !isBlank(one)))
+  const isRefused = ({ place }: Refusal, value: Arguments): boolean => {
+    const name = fieldAt(place)
+    return name === undefined || !(name in properties) || !isTaken(name, value[name])
+  }
+  const fitted = fittedArguments(given, schema, (value) =>
+    refusalsOf(schema, value).filter((refusal) => {
+      // An agent that makes numbers of texts would make 0 of an empty one.
+      return isBlank(value[fieldAt(refusal.place) ?? '']) || isRefused(refusal, value)
+    }),
+  )
   const { leftOut, value: own } = fitted
-  const accepts = fitted.refusals.length === 0 || validatorFor(schema)(own) === undefined
-  const left = accepts ? [] : refusedBy(own, () => true)
-  const first = left.find(({ isUnfilled }) => isUnfilled !== true)
-  if (first === undefined) return { own, leftOut, input: { kind: 'arguments', value: own } }
+  const accepted: ReadArguments = { own, leftOut, input: { kind: 'arguments', value: own } }
+  const complaint = validatorFor(schema)(own)
+  if (complaint === undefined) return accepted
+  const refusals = refusalsOf(schema, own)
+  const first = refusals.find((each) => each.isUnfilled !== true && isRefused(each, own))
+  if (first === undefined) {
+    return refusals.length > 0 ? accepted : { own, leftOut, input: { complaint } }
+  }
   // The caller knows only what it has sent.
   const sent = refusalsOf(schema, given).filter(({ place, unknownField }) => {
     const isLeftOut = unknownField !== undefined && leftOut.includes(unknownField)
