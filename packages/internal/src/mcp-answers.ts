@@ -75,15 +75,15 @@ const byName: Repair = (value) => {
   return fields(Object.fromEntries(Object.keys(named).map((name) => [name, open])))(named)
 }
 
-const clientCapabilities: Repair = (value) =>
-  fields({
-    roots: fields({ listChanged: nullable }),
-    sampling: fields({ context: open, tools: open }),
-    elicitation: fields({ form: open, url: open }),
-    tasks: fields({ list: open, cancel: open, requests: open }),
-    experimental: byName,
-    extensions: byName,
-  })(value) ?? {}
+const declared = fields({
+  roots: fields({ listChanged: nullable }),
+  sampling: fields({ context: open, tools: open }),
+  elicitation: fields({ form: open, url: open }),
+  tasks: fields({ list: open, cancel: open, requests: open }),
+  experimental: byName,
+  extensions: byName,
+})
+const clientCapabilities: Repair = (value) => declared(value) ?? {}
 
 const meta = fields({
   progressToken: nullable,

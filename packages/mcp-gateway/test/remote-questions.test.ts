@@ -11,8 +11,10 @@ import {
 import { describe, expect, test, vi } from 'vitest'
 import type { RunnableGraph } from '../src/agents/langgraph/definition.ts'
 import { langGraphServerSource } from '../src/agents/langgraph-server.ts'
+import type { LangGraphServerSourceOptions } from '../src/agents/langgraph-server.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { startGraphServer } from './graph-server.ts'
+import { ManualClock, settled } from './manual-clock.ts'
 import { modern } from './rpc-requests.ts'
 
 // Questions of graphs at a LangGraph server that somebody answers there, for example in Studio.
@@ -61,11 +63,17 @@ const GRAPHS: Readonly<Record<string, (saver: MemorySaver) => RunnableGraph>> = 
       .compile({ checkpointer }),
 }
 
-async function world(make: (saver: MemorySaver) => RunnableGraph) {
+async function world(
+  make: (saver: MemorySaver) => RunnableGraph,
+  options: Pick<LangGraphServerSourceOptions, 'clock' | 'fetch'> = {},
+) {
   paid = []
   const graph = make(new MemorySaver())
   const server = await startGraphServer(graph)
-  const gateway = createGateway({ sources: [langGraphServerSource(server.url)], log: false })
+  const gateway = createGateway({
+    sources: [langGraphServerSource({ url: server.url, ...options })],
+    log: false,
+  })
   await gateway.registry.start()
   // On a busy machine, only a later search finds the assistant.
   await vi.waitUntil(() => gateway.registry.plan().byName('support'), { timeout: 300_000 })
@@ -158,4 +166,30 @@ test('a breakpoint that was passed in Studio is not passed again', async () => {
   const ended = await call(at.gateway, answersTo(asked, true))
   expect(ended).toMatchObject({ isError: true, _meta: { reason: 'outcome_unknown' } })
   expect(paid).toEqual(['first'])
+})
+
+test('an answer can be given again if the state of its thread could not be read', async () => {
+  const clock = new ManualClock()
+  let isAway = false
+  await using at = await world(GRAPHS['a node']!, {
+    clock,
+    fetch: async (input, init) =>
+      isAway && String(input).includes('/state')
+        ? new Response('', { status: 503 })
+        : fetch(input, init),
+  })
+  const asked = await call(at.gateway)
+  isAway = true
+  let ended: Json | undefined
+  void call(at.gateway, answersTo(asked, 'L')).then((result) => (ended = result))
+  while (ended === undefined) {
+    await settled()
+    await clock.advance(1000)
+  }
+  expect(ended).toMatchObject({ isError: true, _meta: { reason: 'unavailable' } })
+  expect(JSON.stringify(ended)).toContain('the answer was not sent')
+  expect(paid).toEqual([])
+  isAway = false
+  expect(await call(at.gateway, answersTo(asked, 'L'))).not.toHaveProperty('isError')
+  expect(paid).toEqual(['L'])
 })
