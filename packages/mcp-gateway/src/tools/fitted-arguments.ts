@@ -28,8 +28,8 @@ export interface FittedArguments {
 const MAX_ROUNDS = 4
 /** A call with more unknown fields is meant for another tool. */
 const MAX_LEFT_OUT = 20
-/** Properties to which an unknown field is compared. */
-const MAX_COMPARED = 100
+/** Number and length of the properties to which an unknown field is compared: comparing takes time. */
+const MAX_COMPARED = { number: 50, length: 40 }
 
 /**
  * Returns arguments as they were meant, if the schema refuses them as they are. Clients and models are known to write:
@@ -141,11 +141,12 @@ function addedFields(
     if (place === '' && name !== undefined && !properties.has(name)) names.add(name)
   }
   if (names.size > MAX_LEFT_OUT) return []
-  const open = [...properties.keys()].filter((name) => !Object.hasOwn(value, name))
-  const compared = open.slice(0, MAX_COMPARED)
-  return [...names].filter(
-    (name) => OF_CLIENTS.has(name) || nearestWord(name, compared) === undefined,
-  )
+  const isShort = (name: string): boolean => name.length <= MAX_COMPARED.length
+  const missing = [...properties.keys()].filter((name) => !Object.hasOwn(value, name))
+  const compared = missing.filter(isShort).slice(0, MAX_COMPARED.number)
+  const isMisspelt = (name: string): boolean =>
+    !OF_CLIENTS.has(name) && isShort(name) && nearestWord(name, compared) !== undefined
+  return [...names].filter((name) => !isMisspelt(name))
 }
 
 function without(value: Arguments, names: readonly string[]): Arguments {
