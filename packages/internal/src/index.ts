@@ -31,6 +31,7 @@ export {
   FILLED_FORMATS,
   fittedValue,
   jsonTypeOf,
+  literalFrom,
   stepOf,
   takesText,
   typesOf,

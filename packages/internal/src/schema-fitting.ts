@@ -196,3 +196,23 @@ export function jsonTypeOf(value: unknown): JsonType {
   const name = typeof value
   return ALL.find((one) => one === name) ?? 'string'
 }
+
+/**
+ * Returns the value that a text writes as JSON, or as Python writes `True` and `False`. `undefined` for any other text,
+ * and for numbers with more digits than a number keeps.
+ */
+export function literalFrom(text: string): unknown {
+  if (text === 'True' || text === 'False') return text === 'True'
+  try {
+    const value: unknown = JSON.parse(text)
+    const isExact = typeof value !== 'number' || isKept(text, value)
+    return isExact ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isKept(text: string, value: number): boolean {
+  const digits = text.replace(/e.*$/i, '').replaceAll(/[-.]/g, '').replace(/^0+/, '').length
+  return Number.isFinite(value) && digits <= 15
+}

@@ -173,6 +173,8 @@ test.each<readonly [kind: string, field: z.ZodType, value: unknown, answer: stri
   ['a number of any text', z.coerce.number().optional(), '[]', 'undefined undefined'],
   ['a number of any text', z.coerce.number().optional(), '5', 'number 5'],
   ['a boolean of any text', z.coerce.boolean().optional(), '', 'undefined undefined'],
+  ['a boolean of any text', z.coerce.boolean(), 'false', 'boolean false'],
+  ['a boolean of any text', z.coerce.boolean(), 'True', 'boolean true'],
   ['a date', z.date().optional(), '', 'undefined undefined'],
   ['a URL', z.url().optional(), '', 'undefined undefined'],
   ['a mail address', z.email().optional(), '', 'undefined undefined'],

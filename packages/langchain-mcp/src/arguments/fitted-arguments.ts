@@ -2,6 +2,7 @@ import {
   documentOf,
   fittedValue,
   jsonTypeOf,
+  literalFrom,
   typesOf,
   type JsonType,
   type Reading,
@@ -60,26 +61,8 @@ const READING: Reading = {
 /** Returns the value that a text stands for, or undefined if texts fit, or if the value does not. */
 function valueOf(text: string, allowed: readonly JsonType[]): unknown {
   if (allowed.includes('string')) return undefined
-  const value = parsed(text.trim())
+  const value = literalFrom(text.trim())
   if (value === undefined) return undefined
   // `null` is left out then, if the parameter is optional.
   return value === null || allowed.includes(jsonTypeOf(value)) ? value : undefined
-}
-
-function parsed(text: string): unknown {
-  // Python's spelling.
-  if (text === 'True' || text === 'False') return text === 'True'
-  try {
-    const value: unknown = JSON.parse(text)
-    // More digits than a number keeps would change the value.
-    const isExact = typeof value !== 'number' || isKept(text, value)
-    return isExact ? value : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function isKept(text: string, value: number): boolean {
-  const digits = text.replace(/e.*$/i, '').replaceAll(/[-.]/g, '').replace(/^0+/, '').length
-  return Number.isFinite(value) && digits <= 15
 }

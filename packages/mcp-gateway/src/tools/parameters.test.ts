@@ -190,18 +190,21 @@ describe('an agent that makes other types of texts', () => {
   const { check } = parameters
 
   test.each([
-    [{ m: '5' }, { m: '5' }],
+    [{ m: '5' }, { m: 5 }],
     [
-      { m: 1, n: '5' },
-      { m: 1, n: '5' },
+      { m: 1, n: ' 0.50 ' },
+      { m: 1, n: 0.5 },
     ],
+    [{ m: '0x10' }, { m: '0x10' }],
+    [{ m: '12345678901234567890' }, { m: '12345678901234567890' }],
+    [{ m: true }, { m: true }],
     [{ m: 1, n: '' }, { m: 1 }],
     [{ m: 1, n: null, toolCallId: 'c' }, { m: 1 }],
     [
       { m: '5', list: '["x"]' },
-      { m: '5', list: ['x'] },
+      { m: 5, list: ['x'] },
     ],
-  ])('gets texts as they are, and nothing for no value: %j', (args, meant) => {
+  ])('gets what it takes, and nothing for no value: %j', (args, meant) => {
     expect(check(args)).toMatchObject({ ok: true, meant, arguments: { input: { value: meant } } })
   })
 

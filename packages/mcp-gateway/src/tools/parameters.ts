@@ -11,8 +11,9 @@ import {
 } from '../agents/schemas.ts'
 import { valueFromJson } from '../internal/text.ts'
 import { argumentsFrom, fittedArguments, isBlank } from './fitted-arguments.ts'
-import type { Arguments, FittedArguments } from './fitted-arguments.ts'
+import type { Arguments } from './fitted-arguments.ts'
 import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
+import { readSkillArguments, type ReadArguments } from './skill-arguments.ts'
 
 /** An object schema, as `tools/list` needs it. */
 type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
@@ -63,16 +64,11 @@ export function parametersOf(
   function takingArguments(schema: JsonSchema): ToolParameters {
     const taken = namesIn(schema)
     const extras = added.filter((name) => !taken.has(name))
-    const fits = validatorFor(schema)
+    const read = (given: Arguments): ReadArguments => readSkillArguments(given, schema, skill)
     return {
       kind: 'schema',
       inputSchema: withExtras(shownSchema(schema), extras, contextSchema),
-      check: (args) => checked(args, extras, { read: readArguments, readContext }),
-    }
-
-    function readArguments(given: Arguments): ReadArguments {
-      if (fits(given) !== undefined || hasEmptyText(given)) return readRefused(given, schema, skill)
-      return { own: given, leftOut: [], input: { kind: 'arguments', value: given } }
+      check: (args) => checked(args, extras, { read, readContext }),
     }
   }
 
@@ -93,56 +89,6 @@ export function parametersOf(
 /** A context schema that cannot be shown costs the checks of the context only: the agent checks it, too. */
 function usableContext(schema: JsonSchema): JsonSchema {
   return schemaDefectOf(schema) === undefined ? shownSchema(schema) : { type: 'object' }
-}
-
-/** Reads arguments that the schema of a skill refuses, as they were meant. The agent may take some as they are. */
-function readRefused(given: Arguments, schema: JsonSchema, { takes }: Skill): ReadArguments {
-  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
-  const answers = new Map<string, { readonly value: unknown; readonly isTaken: boolean }>()
-  const isTaken = (name: string, value: unknown): boolean => {
-    const last = answers.get(name)
-    if (last && last.value === value) return last.isTaken
-    const next = { value, isTaken: takes?.(name, value) === true }
-    answers.set(name, next)
-    return next.isTaken
-  }
-  const isRefused = ({ place }: Refusal, value: Arguments): boolean => {
-    const name = fieldAt(place)
-    return name === undefined || !(name in properties) || !isTaken(name, value[name])
-  }
-  const fitted = fittedArguments(given, schema, (value) =>
-    refusalsOf(schema, value).filter((refusal) => {
-      // An agent that makes numbers of texts would make 0 of an empty one.
-      return isBlank(value[fieldAt(refusal.place) ?? '']) || isRefused(refusal, value)
-    }),
-  )
-  const { leftOut, value: own } = fitted
-  const accepted: ReadArguments = { own, leftOut, input: { kind: 'arguments', value: own } }
-  const complaint = validatorFor(schema)(own)
-  if (complaint === undefined) return accepted
-  const refusals = refusalsOf(schema, own)
-  const first = refusals.find((each) => each.isUnfilled !== true && isRefused(each, own))
-  if (first === undefined) {
-    return refusals.length > 0 ? accepted : { own, leftOut, input: { complaint } }
-  }
-  // The caller knows only what it has sent.
-  const sent = refusalsOf(schema, given).filter(({ place, unknownField }) => {
-    const isLeftOut = unknownField !== undefined && leftOut.includes(unknownField)
-    return !isLeftOut && (first.place === place || first.place.startsWith(`${place}/`))
-  })
-  const [nearest = first] = sent.toSorted((a, b) => b.place.length - a.place.length)
-  return { own, leftOut, input: { complaint: nearest.text() } }
-}
-
-function hasEmptyText(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return value === ''
-  return Object.values(value).some(hasEmptyText)
-}
-
-/** Returns the name of the field in which a place is. */
-function fieldAt(place: string): string | undefined {
-  const [, step] = place.split('/', 2)
-  return step?.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
 /** Skills with inferred schemas. A plan is made again with each change, but a schema is compiled once. */
@@ -198,13 +144,6 @@ function commonType(one: string, other: string): string | undefined {
   if (one === other) return one
   const areNumbers = [one, other].every((type) => type === 'integer' || type === 'number')
   return areNumbers ? 'number' : undefined
-}
-
-/** The arguments of a skill, without the parameters that the gateway adds. */
-interface ReadArguments extends Pick<FittedArguments, 'leftOut'> {
-  /** As they were meant. */
-  readonly own: Arguments
-  readonly input: CheckedInput | { readonly complaint: string }
 }
 
 interface Readers {

@@ -23,14 +23,14 @@ const MAX_FAILURES = 6
 const AGAIN_MS = 250
 
 /** A server, for the time of one run. */
-export interface RunServer {
+interface RunServer {
   readonly client: Client
   readonly clock: Clock
   readonly signal: AbortSignal
 }
 
 /** A run at the server, with what another process needs to find it. */
-export interface RemoteThread {
+interface RemoteThread {
   readonly thread: string
   readonly run: string
 }
