@@ -139,9 +139,9 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
   })
 
   const moved: readonly (readonly [what: string, change: (server: World['server']) => void])[] = [
-    ['was answered elsewhere', ({ change }) => change(answered('Size M'))],
-    ['asks something else now', ({ change }) => change(asking('Which colour?'))],
-    ['is gone', ({ change }) => change(undefined)],
+    ['was answered elsewhere', (server) => server.change(answered('Size M'))],
+    ['asks something else now', (server) => server.change(asking('Which colour?'))],
+    ['is gone', (server) => server.change(undefined)],
     ['works', (server) => (server.refusal = 409)],
     ['works, of a server for JavaScript', (server) => (server.refusal = 422)],
   ]

@@ -165,8 +165,11 @@ function readMessage(given: Arguments): ReadArguments {
 /** The agent would not see them. */
 function otherFields(value: Arguments): readonly Refusal[] {
   const names = Object.keys(value).filter((name) => name !== 'message')
-  const text = (): string => '/ takes a message only'
-  return names.map((unknownField) => ({ place: '', unknownField, text }))
+  return names.map((unknownField) => ({
+    place: '',
+    unknownField,
+    text: () => `/ takes no "${unknownField}"`,
+  }))
 }
 
 function messageFrom({ message }: Arguments): CheckedInput | { readonly complaint: string } {
