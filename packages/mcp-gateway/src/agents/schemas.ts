@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import {
+  canonicalJson,
   FILLED_FORMATS,
   isPattern,
   isRecord,
@@ -10,7 +11,7 @@ import {
   waysToMatch,
 } from '@x/internal'
 import type * as Draft7 from 'ajv'
-import type { ErrorObject, Options, ValidateFunction } from 'ajv'
+import type { ErrorObject, FuncKeywordDefinition, Options, ValidateFunction } from 'ajv'
 import type * as Draft2020 from 'ajv/dist/2020.js'
 import { wholeCharacters } from '../internal/text.ts'
 import type { JsonSchema } from './agent.ts'
@@ -51,11 +52,12 @@ export function schemaMismatch(schema: JsonSchema, value: unknown): string | und
   return typeof compiled === 'function' ? mismatch(compiled, value) : undefined
 }
 
-/** Returns all places of a value that a schema refuses. Empty for a schema that cannot be compiled. */
+/** Returns all places of a value that a schema refuses. Empty for a schema that cannot be compiled, and if it is too much work. */
 export function refusalsOf(schema: JsonSchema, value: unknown): readonly Refusal[] {
   const compiled = compiledFor(schema, thoroughSchemas)
-  if (typeof compiled !== 'function' || compiled(value)) return []
-  return (compiled.errors ?? []).map((error) => ({
+  const errors = typeof compiled === 'function' ? errorsOf(compiled, value) : []
+  if (typeof errors === 'string') return []
+  return errors.map((error) => ({
     place: error.instancePath,
     unknownField: unknownFieldIn(error.params),
     isUnfilled: error.keyword === 'format',
@@ -72,8 +74,81 @@ function compiledFor(schema: JsonSchema, cache = compiledSchemas): Compiled {
 }
 
 function mismatch(validate: ValidateFunction, value: unknown): string | undefined {
-  return validate(value) ? undefined : showError(validate.errors?.[0])
+  const errors = errorsOf(validate, value)
+  if (typeof errors === 'string') return errors
+  return errors.length === 0 ? undefined : showError(errors[0])
 }
+
+/** Returns what a schema refuses in a value; or text: the check would be too much work. */
+function errorsOf(validate: ValidateFunction, value: unknown): readonly ErrorObject[] | string {
+  referencesLeft = MAX_REFERENCES
+  try {
+    return validate(value) ? [] : (validate.errors ?? [])
+  } catch (error) {
+    if (error instanceof TooMuchWork) return error.message
+    throw error
+  }
+}
+
+/** References that one check follows. A recursive schema with alternatives may follow twice as many for each level of a value. */
+const MAX_REFERENCES = 2 ** 17
+let referencesLeft = 0
+
+/** Ends a check that would block the process. */
+class TooMuchWork extends Error {
+  constructor() {
+    super('/ needs too much work to be checked: nest it less deeply')
+  }
+}
+
+/** Keyword beside each reference. */
+const COUNTED = 'x-counted-reference'
+
+/** Counts the references that are followed, whether they fit or not. */
+const countReferences: FuncKeywordDefinition = {
+  keyword: COUNTED,
+  before: '$ref',
+  schema: false,
+  errors: false,
+  validate: () => {
+    if (--referencesLeft < 0) throw new TooMuchWork()
+    return true
+  },
+}
+
+/** Compares no two items: with the keyword of the library, a list of 12,000 objects takes seconds. */
+const uniqueItems: FuncKeywordDefinition = {
+  keyword: 'uniqueItems',
+  type: 'array',
+  schemaType: 'boolean',
+  error: { message: 'must not have equal items' },
+  validate: (isUnique: boolean, items: readonly unknown[]) =>
+    !isUnique || new Set(items.map(canonicalJson)).size === items.length,
+}
+
+/**
+ * Marks each reference, wherever it is: a reference may lead to a part of a schema that is no schema by its place.
+ *
+ * @param hasNames the keys are names, such as those of properties, and no keywords
+ */
+function withCounted(part: unknown, hasNames = false): unknown {
+  if (Array.isArray(part)) return part.map((each) => withCounted(each))
+  if (!isRecord(part)) return part
+  const entries = Object.entries(part).map(([key, inner]): [string, unknown] => {
+    if (!hasNames && (key === 'const' || key === 'enum')) return [key, inner]
+    return [key, withCounted(inner, !hasNames && !ONE_SCHEMA.has(key))]
+  })
+  const isReference = REFERENCES.some((key) => typeof part[key] === 'string')
+  return Object.fromEntries(isReference ? [...entries, [COUNTED, true]] : entries)
+}
+
+const REFERENCES = ['$ref', '$dynamicRef', '$recursiveRef']
+
+/** Keywords whose value is a schema. */
+const ONE_SCHEMA: ReadonlySet<string> = new Set([
+  ...'not if then else items additionalItems unevaluatedItems contains'.split(' '),
+  ...'additionalProperties unevaluatedProperties propertyNames contentSchema'.split(' '),
+])
 
 type RegExpEngine = NonNullable<NonNullable<Options['code']>['regExp']>
 
@@ -111,17 +186,25 @@ const require = createRequire(import.meta.url)
 function compilerFor(dialect: unknown, options: Options): Draft7.Ajv | Draft2020.Ajv2020 {
   if (/draft-0[4-7]/.test(String(dialect))) {
     const { Ajv }: typeof Draft7 = require('ajv')
-    return new Ajv(options)
+    return bounded(new Ajv(options))
   }
   const { Ajv2020 }: typeof Draft2020 = require('ajv/dist/2020.js')
-  return new Ajv2020(options)
+  return bounded(new Ajv2020(options))
+}
+
+function bounded<Compiler extends Draft7.Ajv | Draft2020.Ajv2020>(compiler: Compiler): Compiler {
+  compiler.removeKeyword('uniqueItems').addKeyword(uniqueItems).addKeyword(countReferences)
+  return compiler
 }
 
 function compile(schema: JsonSchema, options: Options): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
     // A new instance for each schema, because two schemas may have the same ids and anchors.
-    return compilerFor(dialect, options).compile(rest)
+    const marked = withCounted(rest)
+    return isRecord(marked)
+      ? compilerFor(dialect, options).compile(marked)
+      : { defect: 'no schema' }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { defect: `the schema of this tool cannot be used: ${wholeCharacters(message, 200)}` }
