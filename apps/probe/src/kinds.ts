@@ -9,6 +9,7 @@ import { hiddenCharacters } from './kinds/hidden-characters.ts'
 import { isolation } from './kinds/isolation.ts'
 import { origins } from './kinds/origins.ts'
 import { restarts } from './kinds/restarts.ts'
+import { schemas } from './kinds/schemas.ts'
 import { sessions } from './kinds/sessions.ts'
 import { signIn } from './kinds/sign-in.ts'
 import { stdio } from './kinds/stdio.ts'
@@ -28,6 +29,7 @@ export const KINDS: readonly Kind[] = [
   errorTexts,
   hiddenCharacters,
   globs,
+  schemas,
   fetches,
   stdio,
 ]
