@@ -121,8 +121,13 @@ function contentOf(
 ): ReadResourceResult['contents'][number] {
   const { mimeType } = artifact
   const text = fileTypeOf(mimeType, bytes).kind === 'text' ? textFrom(bytes) : undefined
-  const content = text === undefined ? { blob: Buffer.from(bytes).toString('base64') } : { text }
+  const content = text === undefined ? { blob: base64Of(bytes) } : { text }
   return { uri, mimeType, ...content, _meta: metaOf(artifact) }
+}
+
+/** Does not copy the bytes first: there may be many megabytes. */
+function base64Of({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
 function metaOf(artifact: Artifact): Record<string, unknown> {

@@ -55,6 +55,20 @@ test('drops the reply itself if its owner has the most and the oldest', () => {
   expect([ada.isEnded, again.isEnded, unread.total]).toEqual([true, false, 130])
 })
 
+test('executes no more requests when a quarter of the memory is left for those in flight', () => {
+  const unread = new UnreadBytes({ unreadBytes: 100, unreadBytesPerConnection: 100 })
+  const [ada, ben] = [replyOf('ada'), replyOf('ben')]
+  unread.add(ada, 74)
+  expect(unread.hasRoom('ada')).toBe(true)
+  unread.add(ada, 1)
+  expect(unread.hasRoom('ada')).toBe(false)
+  unread.add(ben, 10)
+  expect([ada.isEnded, ben.isEnded]).toEqual([false, false])
+  // Another caller is served, at the cost of the one that holds the most.
+  expect(unread.hasRoom('ben')).toBe(true)
+  expect([ada.isEnded, ben.isEnded, unread.total]).toEqual([true, false, 10])
+})
+
 test('keeps a single reply of any size', () => {
   const unread = new UnreadBytes({ unreadBytes: 10, unreadBytesPerConnection: 10 })
   expect(unread.add(replyOf('ada'), 1000)).toBe(true)

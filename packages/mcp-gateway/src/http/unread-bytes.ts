@@ -1,6 +1,12 @@
 /** Replies from which the client took nothing for this time are dropped first when memory is short. Milliseconds. */
 const STALLED_MS = 5000
 
+/**
+ * Part of the memory from which no more requests are executed. An answer needs several times its size until its bytes
+ * wait here, and answers of requests in flight still come.
+ */
+const OPEN_PART = 0.75
+
 /** Bytes of large answers and of events that clients have not read yet. */
 export interface UnreadLimits {
   /** Limit of all connections together. */
@@ -27,10 +33,9 @@ export interface UnreadReply {
 }
 
 /**
- * Memory of replies that wait for their clients. When it is full, no more requests are executed, and replies that stalled
- * are dropped. Replies of requests in flight and events still come. When they need as much more as one connection may
- * hold, replies are dropped: first those that stalled, then those of the owner that holds the most. So one caller cannot
- * take the memory of all.
+ * Memory of replies that wait for their clients. Before it is full, no more requests are executed. Replies of requests in
+ * flight and events still come. When it is full, replies that stalled are dropped; when it needs as much more as one
+ * connection may hold, also those of the owner that holds the most. So one caller cannot take the memory of all.
  */
 export class UnreadBytes {
   readonly #max: number
@@ -50,9 +55,10 @@ export class UnreadBytes {
 
   /** Returns whether a request of this owner may be executed. Drops replies of others where that makes room. */
   hasRoom(owner: string): boolean {
-    if (this.#total < this.#max) return true
-    this.#dropStalled()
-    while (this.#total >= this.#max) {
+    const open = this.#max * OPEN_PART
+    if (this.#total < open) return true
+    this.#dropStalled(open)
+    while (this.#total >= open) {
       const greediest = this.#greediest()
       if (greediest === undefined || greediest === owner) return false
       this.#dropOldestOf(greediest)
@@ -70,7 +76,7 @@ export class UnreadBytes {
     this.#replies.add(reply)
     reply.held += bytes
     this.#total += bytes
-    if (this.#total > this.#max) this.#dropStalled()
+    if (this.#total > this.#max) this.#dropStalled(this.#max)
     while (this.#total > this.#max + this.#maxPerConnection && this.#replies.size > 1) {
       this.#dropOldestOf(this.#greediest())
     }
@@ -95,10 +101,11 @@ export class UnreadBytes {
     if (oldest) this.#drop(oldest)
   }
 
-  #dropStalled(): void {
+  /** Drops stalled replies until fewer bytes than `limit` wait. */
+  #dropStalled(limit: number): void {
     const since = performance.now() - STALLED_MS
     for (const reply of this.#oldestFirst()) {
-      if (this.#total < this.#max || reply.takenAt > since) return
+      if (this.#total < limit || reply.takenAt > since) return
       this.#drop(reply)
     }
   }
