@@ -350,6 +350,25 @@ describe('the parameters of', () => {
   })
 })
 
+test.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty'])(
+  'the name %s means nothing',
+  (name) => {
+    const request = { jsonrpc: '2.0', id: 1, method: name, params: { a: null } }
+    repairMessage(request)
+    expect(request.params).toEqual({ a: null })
+    const log = { jsonrpc: '2.0', method: 'notifications/message', params: { level: name } }
+    repairMessage(log)
+    expect(log.params.level).toBe(name)
+    const properties = JSON.parse(`{"${name}":{"type":"string","${name}":"x"}}`) as object
+    const inputSchema = JSON.parse(`{"type":"object","${name}":"x"}`) as object
+    const listed = { tools: [{ name: 'a', inputSchema: { ...inputSchema, properties } }] }
+    const before = JSON.stringify(listed)
+    repairResult('tools/list', listed)
+    repairResult(name, listed)
+    expect(JSON.stringify(listed)).toBe(before)
+  },
+)
+
 test.each([
   [
     { id: 1, result: { a: 1 }, error: null },

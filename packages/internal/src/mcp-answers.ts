@@ -16,6 +16,11 @@ type Repair = (value: unknown) => unknown
 /** Repairs of fields. Other fields stay as they are. */
 type Shape = Readonly<Record<string, Repair>>
 
+/** Returns a table of names that others choose: `__proto__` and `constructor` are in none. */
+function named<T>(entries: Readonly<Record<string, T>>): ReadonlyMap<string, T> {
+  return new Map(Object.entries(entries))
+}
+
 /** Repairs the fields of an object in place. `[]` is an empty object. */
 function fields(shape: Shape): Repair {
   return (given) => {
@@ -70,9 +75,9 @@ const failure: Repair = (value) =>
     : value !== false && value !== 'false' && value !== 0 && value !== ''
 /** Objects by names that no shape knows. */
 const byName: Repair = (value) => {
-  const named = open(value)
-  if (!isObject(named)) return named
-  return fields(Object.fromEntries(Object.keys(named).map((name) => [name, open])))(named)
+  const objects = open(value)
+  if (!isObject(objects)) return objects
+  return fields(Object.fromEntries(Object.keys(objects).map((name) => [name, open])))(objects)
 }
 
 const declared = fields({
@@ -197,7 +202,7 @@ function schemaAt(depth: number): Repair {
     const inner = schemaAt(depth + 1)
     for (const [name, child] of Object.entries(value)) {
       const repaired =
-        schemaFields[name]?.(child, inner) ?? (VALUES.has(name) ? child : nullable(child))
+        schemaFields.get(name)?.(child, inner) ?? (VALUES.has(name) ? child : nullable(child))
       if (repaired === undefined) delete value[name]
       else value[name] = repaired
     }
@@ -209,7 +214,7 @@ const VALUES = new Set(['default', 'const', 'enum', 'examples', 'example'])
 
 type SchemaRepair = (value: unknown, inner: Repair) => unknown
 
-const named: SchemaRepair = (given, inner) => {
+const schemas: SchemaRepair = (given, inner) => {
   const value = Array.isArray(given) && given.length === 0 ? {} : given
   if (!isObject(value)) return value ?? undefined
   for (const [name, child] of Object.entries(value)) value[name] = inner(child) ?? {}
@@ -219,12 +224,12 @@ const each: SchemaRepair = (value, inner) =>
   Array.isArray(value) ? value.map((child: unknown) => inner(child) ?? {}) : (value ?? undefined)
 const single: SchemaRepair = (value, inner) => (Array.isArray(value) ? value : inner(value))
 
-const schemaFields: Readonly<Record<string, SchemaRepair>> = {
-  properties: named,
-  patternProperties: named,
-  $defs: named,
-  definitions: named,
-  dependentSchemas: named,
+const schemaFields = named<SchemaRepair>({
+  properties: schemas,
+  patternProperties: schemas,
+  $defs: schemas,
+  definitions: schemas,
+  dependentSchemas: schemas,
   anyOf: each,
   oneOf: each,
   allOf: each,
@@ -233,7 +238,7 @@ const schemaFields: Readonly<Record<string, SchemaRepair>> = {
   additionalProperties: single,
   not: single,
   required: (value) => list(nullable)(value),
-}
+})
 
 const schema = schemaAt(0)
 
@@ -342,7 +347,7 @@ const structured = fields({
 })
 
 /** Repairs of results, by the method of the request. */
-const RESULTS: Readonly<Record<string, Repair>> = {
+const RESULTS = named<Repair>({
   initialize: connected,
   'server/discover': connected,
   'tools/list': fields({ ...PAGE, tools: list(tool) }),
@@ -369,7 +374,7 @@ const RESULTS: Readonly<Record<string, Repair>> = {
   'tasks/result': callResult,
   'tasks/cancel': fields({ _meta: open, ...TASK }),
   'tasks/list': fields({ ...PAGE, tasks: list(fields(TASK)) }),
-}
+})
 
 /** Parameters of requests for a part of a list. */
 const part = fields({ _meta: meta, cursor })
@@ -377,7 +382,7 @@ const part = fields({ _meta: meta, cursor })
 const CONTINUED: Shape = { _meta: meta, requestState: nullable, inputResponses: open }
 
 /** Repairs of the parameters of requests and notifications, of servers and of clients. */
-const PARAMS: Readonly<Record<string, Repair>> = {
+const PARAMS = named<Repair>({
   initialize: fields({ _meta: meta, capabilities: clientCapabilities, clientInfo: server }),
   'tools/list': part,
   'prompts/list': part,
@@ -399,14 +404,14 @@ const PARAMS: Readonly<Record<string, Repair>> = {
   'notifications/message': fields({
     _meta: open,
     logger: text,
-    level: (value) => LEVELS[String(value).toLowerCase()] ?? value,
+    level: (value) => LEVELS.get(String(value).toLowerCase()) ?? value,
   }),
   'elicitation/create': form,
   'notifications/tasks/status': fields({ _meta: open, ...TASK }),
-}
+})
 
 /** Names of levels that other loggers use. */
-const LEVELS: Readonly<Record<string, string>> = {
+const LEVELS = named({
   trace: 'debug',
   debug: 'debug',
   info: 'info',
@@ -419,7 +424,7 @@ const LEVELS: Readonly<Record<string, string>> = {
   critical: 'critical',
   alert: 'alert',
   emergency: 'emergency',
-}
+})
 
 /**
  * Repairs the result of a request in place: `null` is absent, `[]` is `{}` where an object is due, and a block of content
@@ -432,7 +437,7 @@ export function repairResult(
   result: object,
   { hasAnyStructure = false }: { readonly hasAnyStructure?: boolean } = {},
 ): void {
-  ;(RESULTS[method] ?? bare)(result)
+  ;(RESULTS.get(method) ?? bare)(result)
   if (!hasAnyStructure && HAVE_STRUCTURE.has(method)) structured(result)
 }
 
@@ -447,7 +452,7 @@ export function repairMessage(message: unknown): void {
   if (typeof method === 'string') {
     // Without an id, a request would pass for a notification.
     if (message['id'] === null && method.startsWith('notifications/')) delete message['id']
-    const params = (PARAMS[method] ?? bare)(message['params'])
+    const params = (PARAMS.get(method) ?? bare)(message['params'])
     if (params === undefined) delete message['params']
     else message['params'] = params
   } else if (error !== undefined) {

@@ -46,7 +46,8 @@ function readRefused(
   }
   const isRefused = ({ place }: Refusal, value: Arguments): boolean => {
     const name = fieldAt(place)
-    return name === undefined || !(name in properties) || !isTaken(name, value[name])
+    if (name === undefined || !Object.hasOwn(properties, name)) return true
+    return !isTaken(name, value[name])
   }
   const fitted = fittedArguments(given, schema, (value) =>
     refusalsOf(schema, value).filter((refusal) => {
