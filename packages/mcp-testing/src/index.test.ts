@@ -5,6 +5,7 @@ import * as surface from './index.ts'
 test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'CallLedger',
+    'FormBrowser',
     'deferred',
     'discoverResult',
     'freePort',
