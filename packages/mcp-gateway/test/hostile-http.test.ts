@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
+import { anyAuth } from '../src/http/auth/combine.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { modern, MODERN_META, OPENING, post } from './rpc-requests.ts'
@@ -193,6 +194,30 @@ describe('credentials', () => {
     expect(await statusOf(own.port, { method: 'GET', target: '/own' })).toBe(500)
     expect(warnings).toContain('A GET request could not be served')
     expect(await statusOf(own.port, {})).toBe(401)
+  })
+
+  test('lets the pages of an authenticator check the origin, and nothing else', async () => {
+    const signIn = {
+      ...bearerAuth('t0ken-0123456789'),
+      paths: ['/own', '/own/page'],
+      pages: ['/own/page'],
+      handle: async (): Promise<Response> => new Response('own'),
+    }
+    const http = { publicUrl: 'https://gateway.example' }
+    for (const auth of [signIn, anyAuth(bearerAuth('0ther-0123456789'), signIn)]) {
+      await using gateway = gatewayOf({ auth, http })
+      const statusAt = async (path: string, headers: Record<string, string>): Promise<number> => {
+        const init = { method: 'POST', headers: { host: 'gateway.example', ...headers } }
+        return (await gateway.fetch(new Request(`https://gateway.example${path}`, init))).status
+      }
+      for (const origin of ['null', 'https://gateway.example', 'https://evil.example']) {
+        expect(await statusAt('/own/page', { origin })).toBe(200)
+        for (const path of ['/own', '/own/page/below', '/mcp']) {
+          expect(await statusAt(path, { origin })).toBe(403)
+        }
+      }
+      expect(await statusAt('/own/page', { host: 'evil.example', origin: 'null' })).toBe(403)
+    }
   })
 
   let guarded: number

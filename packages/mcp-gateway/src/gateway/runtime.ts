@@ -548,6 +548,7 @@ function authRoute(
   return {
     isOpen: false,
     matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
+    checksOrigin: (path) => auth.pages?.includes(path) ?? false,
     handle: async ({ request, address }) => {
       const response = await auth.handle?.(request, { address })
       // The authenticator may be code of the user.

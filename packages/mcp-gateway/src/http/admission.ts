@@ -46,14 +46,19 @@ export class Admission {
    * Refuses requests that a web page made a browser send: to a name that is not ours (DNS rebinding), or from a page that
    * is not listed (specification 2026-07-28, "Transports", security). Answers a browser that asks whether a listed page
    * may call. A request without `Host` was made in this process or came by HTTP/2: its URL names the host.
+   *
+   * @param anyOrigin true for a route that checks the Origin itself. @default false
    */
-  checkOrigin({ address, headers, method, url }: HttpExchange): Reply | undefined {
+  checkOrigin(
+    { address, headers, method, url }: HttpExchange,
+    { anyOrigin = false }: { readonly anyOrigin?: boolean } = {},
+  ): Reply | undefined {
     const host = headers.get('host') ?? new URL(url).host
     const origin = headers.get('origin')
     let message: string | undefined
     if (this.#hosts && !validateHostHeader(host, this.#hosts).ok) {
       message = 'This server is not known by the name in the Host header'
-    } else if (origin !== null && !this.#isAllowed(origin)) {
+    } else if (!anyOrigin && origin !== null && !this.#isAllowed(origin)) {
       message = 'Pages of this Origin may not call this server'
     }
     if (message !== undefined) {

@@ -29,6 +29,8 @@ export interface HttpRoute {
   matches(path: string): boolean
   /** True if the route also answers requests to other host names, such as those of probes. */
   readonly isOpen: boolean
+  /** True if `handle` checks the Origin of requests to a path itself. @default false */
+  checksOrigin?(path: string): boolean
   /** Returns `undefined` if the route has nothing at the URL. */
   handle(exchange: HttpExchange): Promise<Reply | undefined>
 }
@@ -149,7 +151,9 @@ export class Router {
     const path = pathOf(exchange.url)
     const route = path === endpoint ? undefined : routes.find((each) => each.matches(path))
     if (!route?.isOpen) {
-      const reply = admission.checkOrigin(exchange)
+      const reply = admission.checkOrigin(exchange, {
+        anyOrigin: route?.checksOrigin?.(path) ?? false,
+      })
       if (reply) return reply
     }
     if (route) return (await route.handle(exchange)) ?? notFound()

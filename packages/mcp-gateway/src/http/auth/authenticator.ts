@@ -12,6 +12,11 @@ export interface Authenticator {
   authenticate(request: AuthenticationRequest): Promise<Principal | Response>
   /** Paths that `handle` answers, with all below them. It reads the bodies of their requests itself. @default none */
   readonly paths?: readonly string[] | undefined
+  /**
+   * Those of `paths` that show pages with forms. `handle` checks the `Origin` of their requests itself: a form of a page
+   * that sends no referrer has the origin `null`, which the gateway refuses everywhere else. @default none
+   */
+  readonly pages?: readonly string[] | undefined
   /** Serves metadata (RFC 9728) and endpoints of an authorization server. `undefined` for any other path. Never throws. */
   handle?(request: Request, from?: RequestSource): Promise<Response | undefined>
   /** Returns the response to a known caller that lacks scopes (RFC 6750 section 3.1). @default a challenge without metadata */

@@ -25,6 +25,7 @@ export function anyAuth(...all: readonly [Authenticator, ...Authenticator[]]): A
   return {
     authenticate,
     paths: [...new Set(all.flatMap(({ paths = [] }) => paths))],
+    pages: [...new Set(all.flatMap(({ pages = [] }) => pages))],
     handle: async (request, from) => {
       for (const each of all) {
         const answer = await each.handle?.(request, from)
