@@ -21,7 +21,7 @@ test('keeps a client while people sign in with it, and an unused one for a day',
   world.time.now += 80 * 86_400_000
   await codeOf(world.one, used)
   world.time.now += 80 * 86_400_000
-  expect((await ask(world.one, authorizeQuery(used))).status).toBe(302)
+  expect((await ask(world.one, authorizeQuery(used))).status).toBe(200)
 })
 
 test('reads the metadata document of a client, and accepts any port on loopback', async () => {
@@ -62,4 +62,23 @@ test('does not fetch a metadata document from an address that is not public', as
     401,
     'invalid_client',
   )
+})
+
+test.each([
+  ['a user name', 'https://app.example@evil.example/client.json'],
+  ['a password', 'https://:x@evil.example/client.json'],
+  ['a change of direction', 'https://evil.example/\u202Enosj.tneilc'],
+  ['a fragment', 'https://evil.example/client.json#https://app.example'],
+  ['a backslash', 'https://evil.example\\@app.example/client.json'],
+  ['more than 2048 characters', `https://evil.example/${'x'.repeat(2048)}`],
+  ['no host', 'https://'],
+])('does not fetch a metadata document from a URL with %s', async (_what, id) => {
+  const fetched: unknown[] = []
+  const guardedFetch = async (input: unknown): Promise<Response> => {
+    fetched.push(input)
+    return Response.json({ client_id: id, redirect_uris: [REDIRECT] })
+  }
+  await using world = await start({ guardedFetch })
+  await expectError(await ask(world.one, authorizeQuery(id)), 401, 'invalid_client')
+  expect(fetched).toEqual([])
 })

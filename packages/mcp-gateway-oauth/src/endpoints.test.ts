@@ -11,6 +11,7 @@ import {
   comeBack,
   exchangeOf,
   expectError,
+  expectPage,
   locationOf,
   ORIGIN,
   post,
@@ -24,6 +25,8 @@ import {
 import type { Tokens, Upstream } from '../test/oauth-world.ts'
 import type { Identity, IdentityService } from './identity-service.ts'
 import { oauthFacade } from './oauth-facade.ts'
+
+const REFUSED = 'This sign-in cannot be finished here'
 
 test.each([
   'https://evil.example/callback',
@@ -149,6 +152,9 @@ test.each<[string, Record<string, string>, string]>([
   ['a malformed challenge', { code_challenge: 'short' }, 'invalid_request'],
   ['the implicit flow', { response_type: 'token' }, 'unsupported_response_type'],
   ['a token for another resource', { resource: 'https://other.example/mcp' }, 'invalid_target'],
+  ['a scope with quotes', { scope: 'a "b"' }, 'invalid_scope'],
+  ['a scope in other letters', { scope: 'agent:\u202efoo:call' }, 'invalid_scope'],
+  ['more scopes than a person reads', { scope: 'a '.repeat(101) }, 'invalid_scope'],
 ])('refuses %s with an error to the client', async (_what, more, error) => {
   await using world = await start()
   const clientId = await register(world.one)
@@ -166,11 +172,11 @@ test('accepts a state once, and not after it expired', async () => {
   const clientId = await register(world.one)
   const state = await begin(world.one, clientId)
   expect((await comeBack(world.one, state)).status).toBe(302)
-  await expectError(await comeBack(world.other, state), 400, 'invalid_request')
+  await expectPage(await comeBack(world.other, state), REFUSED)
   const late = await begin(world.one, clientId)
-  world.time.now += 300_001
-  await expectError(await comeBack(world.one, late), 400, 'invalid_request')
-  await expectError(await comeBack(world.one, 'made-up'), 400, 'invalid_request')
+  world.time.now += 600_001
+  await expectPage(await comeBack(world.one, late), REFUSED)
+  await expectPage(await comeBack(world.one, 'made-up'), REFUSED)
   expect(world.upstream.asked).toHaveLength(2) // nobody was asked for a state that is not good
 })
 
@@ -185,7 +191,7 @@ test('tells the client that the user did not sign in, without details', async ()
   await using world = await start()
   const state = await begin(world.one, await register(world.one))
   const back = locationOf(
-    await comeBack(world.one, state, '&error=consent_required&error_description=x'),
+    await comeBack(world.one, state, { more: '&error=consent_required&error_description=x' }),
   )
   expect(Object.fromEntries(back.searchParams)).toEqual({
     error: 'access_denied',
@@ -519,7 +525,7 @@ test('does not accept tokens, codes and states of a gateway with another resourc
   await expectError(await renew(elsewhere, clientId, tokens.refresh_token), 400, 'invalid_grant')
   const code = await codeOf(one, clientId)
   await expectError(await post(elsewhere, exchangeOf(clientId, code)), 400, 'invalid_grant')
-  await expectError(await comeBack(elsewhere, await begin(one, clientId)), 400, 'invalid_request')
+  await expectPage(await comeBack(elsewhere, await begin(one, clientId)), REFUSED)
   // Nothing is revoked or used up by the attempts.
   await expect(callerOf(one, tokens.access_token)).resolves.toHaveProperty('id')
   expect((await renew(one, clientId, tokens.refresh_token)).status).toBe(200)

@@ -1,11 +1,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { readWebBody, valueFromJson } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
+import type { BrowserCookies } from './browser-cookies.ts'
 import type { Clients } from './clients.ts'
 import type { Grant, Grants, IssuedTokens, RefreshGrant, TokenBody } from './grants.ts'
 import { IdentityServiceError, type Identity, type IdentityService } from './identity-service.ts'
 
-/** Context of the four endpoints. */
+/** Context of the endpoints. */
 export interface Facade {
   /** Issuer of the tokens, also the `iss` of answers (RFC 9207). */
   readonly issuer: string
@@ -16,6 +17,7 @@ export interface Facade {
   readonly identity: IdentityService
   readonly clients: Clients
   readonly grants: Grants
+  readonly cookies: BrowserCookies
   readonly principalClaim: string
   /** Scopes of a user with these claims. */
   readonly scopesOf: (claims: Readonly<Record<string, unknown>>) => readonly string[]
@@ -24,7 +26,7 @@ export interface Facade {
 }
 
 /** Longest body of a request. */
-const MAX_BODY_BYTES = 65_536
+export const MAX_BODY_BYTES = 65_536
 
 /** Longest life of an access token, and its life if the identity service names none. Seconds. */
 const MAX_ACCESS_SEC = 3600
@@ -32,13 +34,12 @@ const MAX_ACCESS_SEC = 3600
 /** Value of `Retry-After` while the store or the identity service is down. Seconds. */
 const RETRY_AFTER_SEC = '5'
 
-const FORM = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
-const CHALLENGE = /^[A-Za-z0-9_-]{43}$/
+export const FORM: RegExp = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
 const VERIFIER = /^[A-Za-z0-9\-._~]{43,128}$/
 
 const registrationShape = z.object({
   redirect_uris: z.array(z.string()),
-  client_name: z.string().max(200).optional().catch(undefined),
+  client_name: z.string().optional().catch(undefined),
   grant_types: z.array(z.string()).default(['authorization_code']),
   response_types: z.array(z.string()).default(['code']),
 })
@@ -52,69 +53,16 @@ export async function register({ clients }: Facade, request: Request): Promise<R
   if (!grant_types.includes('authorization_code') || !response_types.includes('code')) {
     return oauthError('invalid_client_metadata')
   }
-  const id = await clients.register(redirect_uris)
-  if (id === undefined) return oauthError('invalid_redirect_uri')
+  const client = await clients.register(redirect_uris, client_name)
+  if (client === undefined) return oauthError('invalid_redirect_uri')
   return oauthAnswer(201, {
-    client_id: id,
+    client_id: client.id,
     redirect_uris,
-    ...(client_name !== undefined && { client_name }),
+    ...(client.name !== undefined && { client_name: client.name }),
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
   })
-}
-
-/**
- * `GET /oauth/authorize`. Redirects only if the redirect URI belongs to the client. Later errors go to the client
- * (RFC 6749 section 4.1.2.1).
- */
-export async function authorize(facade: Facade, request: Request): Promise<Response> {
-  const query = singleValues(new URL(request.url).searchParams)
-  const { client_id: clientId, redirect_uri: redirectUri } = query ?? {}
-  if (!query || !clientId || !redirectUri) return oauthError('invalid_request')
-  const mayRedirect = await facade.clients.mayRedirect(clientId, redirectUri)
-  if (mayRedirect === undefined) return oauthError('invalid_client', 401)
-  if (!mayRedirect) return oauthError('invalid_request')
-
-  const { state, scope = '', code_challenge: codeChallenge, resource } = query
-  const refuse = (error: OAuthErrorName): Response =>
-    redirectTo(redirectUri, { error, state, iss: facade.issuer })
-  if (query['response_type'] !== 'code') return refuse('unsupported_response_type')
-  if (query['code_challenge_method'] !== 'S256') return refuse('invalid_request')
-  if (codeChallenge === undefined || !CHALLENGE.test(codeChallenge)) {
-    return refuse('invalid_request')
-  }
-  if (!isForResource(resource, facade)) return refuse('invalid_target')
-  const begun = await facade.grants.begin({
-    clientId,
-    redirectUri,
-    codeChallenge,
-    clientState: state,
-    scopes: scope.split(' ').filter((each) => each !== ''),
-  })
-  return redirectTo(facade.identity.loginUrl({ callback: facade.callback, state: begun }), {})
-}
-
-/** `GET /oauth/callback`: the identity service sends the browser back. */
-export async function callback(facade: Facade, request: Request): Promise<Response> {
-  const query = singleValues(new URL(request.url).searchParams)
-  const { state, code, error } = query ?? {}
-  const pending = state && (await facade.grants.takePending(state))
-  if (!pending) return oauthError('invalid_request')
-  const { redirectUri, clientState, clientId, codeChallenge, scopes } = pending
-  const answer = { state: clientState, iss: facade.issuer }
-  if (error !== undefined) return redirectTo(redirectUri, { error: 'access_denied', ...answer })
-  if (!code) return oauthError('invalid_request')
-  try {
-    const identity = await facade.identity.exchange(code, facade.callback)
-    const grant = grantFor(facade, identity, scopes.length === 0 ? 'all' : scopes)
-    await facade.clients.keep(clientId)
-    const issued = await facade.grants.putCode({ ...grant, clientId, redirectUri, codeChallenge })
-    return redirectTo(redirectUri, { code: issued, ...answer })
-  } catch (cause) {
-    facade.onError(cause)
-    return oauthError('server_error', statusFor(cause))
-  }
 }
 
 /** `POST /oauth/token` (RFC 6749 sections 4.1.3 and 6). */
@@ -205,7 +153,7 @@ function tokenBody(grant: Grant, { accessToken, refreshToken }: IssuedTokens): T
  *
  * @throws IdentityServiceError if the claims do not name the user
  */
-function grantFor(
+export function grantFor(
   { issuer, principalClaim, scopesOf }: Facade,
   { claims, refreshToken, expiresInSec = MAX_ACCESS_SEC }: Identity,
   requested: readonly string[] | 'all',
@@ -222,13 +170,13 @@ function grantFor(
   return { principalId: `${issuer}|${name}`, claims, scopes, accessTtlMs, refreshToken }
 }
 
-function statusFor(error: unknown): 500 | 502 | 503 {
+export function statusFor(error: unknown): 500 | 502 | 503 {
   if (!(error instanceof IdentityServiceError)) return 500
   return error.reason === 'unreachable' ? 503 : 502
 }
 
 /** Checks that a token is requested for this gateway (RFC 8707). Some clients add or remove a slash at the end. */
-function isForResource(requested: string | undefined, { resource }: Facade): boolean {
+export function isForResource(requested: string | undefined, { resource }: Facade): boolean {
   return requested === undefined || requested.replace(/\/$/, '') === resource.replace(/\/$/, '')
 }
 
@@ -241,11 +189,12 @@ function matchesChallenge(verifier: string | undefined, challenge: string): bool
 }
 
 /** Reason of a refusal (RFC 6749, RFC 7591, RFC 8707). Clients get nothing more than this. */
-type OAuthErrorName =
+export type OAuthErrorName =
   | 'invalid_request'
   | 'invalid_client'
   | 'invalid_grant'
   | 'invalid_target'
+  | 'invalid_scope'
   | 'invalid_redirect_uri'
   | 'invalid_client_metadata'
   | 'unsupported_grant_type'
@@ -271,18 +220,8 @@ function oauthAnswer(
   return Response.json(body, { status, headers: { ...headers, 'cache-control': 'no-store' } })
 }
 
-/** Sends the browser to a URL with the answer in its query. Codes must not get into caches or a `Referer` header. */
-function redirectTo(uri: string, answer: Readonly<Record<string, string | undefined>>): Response {
-  const url = new URL(uri)
-  for (const [name, value] of Object.entries(answer)) {
-    if (value !== undefined) url.searchParams.append(name, value)
-  }
-  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }
-  return new Response(null, { status: 302, headers: { location: url.href, ...headers } })
-}
-
 /** Values by name, without empty ones. `undefined` if a name occurs twice (RFC 6749 section 3.1). */
-function singleValues(all: URLSearchParams): Form | undefined {
+export function singleValues(all: URLSearchParams): Form | undefined {
   const values = new Map<string, string>()
   for (const [name, value] of all) {
     if (values.has(name)) return undefined

@@ -13,6 +13,8 @@ export interface PendingAuthorization {
   readonly clientState?: string | undefined
   /** Requested scopes. */
   readonly scopes: readonly string[]
+  /** Hash of the secret in the browser that began the sign-in. */
+  readonly browser: string
 }
 
 /** A signed-in user and what the user may do. */
@@ -69,7 +71,7 @@ const MAX_KEYS = 64
 const CODE_TTL_MS = 300_000
 
 /** Time that a person has to sign in. */
-const STATE_TTL_MS = 300_000
+export const STATE_TTL_MS = 600_000
 
 /** Time for which access can be renewed: 30 days. */
 const REFRESH_TTL_MS = 2_592_000_000
@@ -99,7 +101,12 @@ const access = {
 }
 const request = { clientId: z.string(), redirectUri: z.string(), codeChallenge: z.string() }
 const accessShape = z.object(access)
-const pendingShape = z.object({ ...request, clientState: z.string().optional(), scopes: strings })
+const pendingShape = z.object({
+  ...request,
+  clientState: z.string().optional(),
+  scopes: strings,
+  browser: z.string(),
+})
 const codeShape = z.object({
   ...access,
   ...request,
@@ -155,8 +162,11 @@ export class Grants {
     return state
   }
 
-  /** `undefined` if the state is unknown, used or expired. */
-  async takePending(state: string): Promise<PendingAuthorization | undefined> {
+  /** `undefined` if the state is unknown, used or expired, or belongs to another browser, which can still use it. */
+  async takePending(state: string, browser: string): Promise<PendingAuthorization | undefined> {
+    const found = await this.#records.get(this.#keyOf('state', state))
+    const pending = found && opened(state, found.value, pendingShape)
+    if (pending?.browser !== browser) return undefined
     return this.#take('state', state, pendingShape)
   }
 
@@ -359,8 +369,8 @@ function opened<Value>(
   return shape.safeParse(JSON.parse(unseal(secret, sealed))).data
 }
 
-/** A code, state or token: 256 random bits. */
-function newSecret(): string {
+/** A code, state, token or cookie: 256 random bits. */
+export function newSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 

@@ -13,11 +13,13 @@ import {
   type AuthSection,
 } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
+import { BrowserCookies } from './browser-cookies.ts'
 import { Clients } from './clients.ts'
-import { authorize, callback, oauthError, register, token, tooManyAttempts } from './endpoints.ts'
+import { oauthError, register, token, tooManyAttempts } from './endpoints.ts'
 import type { Facade } from './endpoints.ts'
 import { Grants, secretKey } from './grants.ts'
 import { identityService, type IdentityService } from './identity-service.ts'
+import { authorize, callback, decide } from './sign-in.ts'
 
 export interface OAuthFacadeOptions {
   /** The store of the gateway. Any process with this store continues a sign-in that another one began. */
@@ -79,18 +81,20 @@ const DOCUMENT_MS = 10_000
 const AS_METADATA = '/.well-known/oauth-authorization-server'
 
 interface Endpoint {
+  readonly name: 'register' | 'authorize' | 'callback' | 'token'
   readonly method: 'GET' | 'POST'
   /** Requests of one address. Tokens cannot be guessed, but each request may write to the store. */
   readonly perMinute: number
   readonly answer: (facade: Facade, request: Request) => Promise<Response>
 }
 
-const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
-  ['/oauth/register', { method: 'POST', perMinute: 10, answer: register }],
-  ['/oauth/authorize', { method: 'GET', perMinute: 60, answer: authorize }],
-  ['/oauth/callback', { method: 'GET', perMinute: 60, answer: callback }],
-  ['/oauth/token', { method: 'POST', perMinute: 120, answer: token }],
-])
+const ENDPOINTS: readonly Endpoint[] = [
+  { name: 'register', method: 'POST', perMinute: 10, answer: register },
+  { name: 'authorize', method: 'GET', perMinute: 60, answer: authorize },
+  { name: 'authorize', method: 'POST', perMinute: 60, answer: decide },
+  { name: 'callback', method: 'GET', perMinute: 60, answer: callback },
+  { name: 'token', method: 'POST', perMinute: 120, answer: token },
+]
 
 /** Registrations of all addresses together, because they stay in the store for a day. */
 const ALL_REGISTRATIONS_PER_MINUTE = 120
@@ -114,6 +118,9 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   })
   const extras = { resourceMetadata: metadata.metadataUrl(resource) }
   const document = serverMetadata(issuer, scopesSupported)
+  const names: ReadonlyMap<string, Endpoint['name']> = new Map(
+    ENDPOINTS.map(({ name }) => [`/oauth/${name}`, name] as const),
+  )
 
   const handle = async (
     request: Request,
@@ -121,14 +128,16 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   ): Promise<Response | undefined> => {
     const { pathname } = new URL(request.url)
     if (pathname === AS_METADATA) return publicDocument(request, document)
-    const endpoint = ENDPOINTS.get(pathname)
-    if (!endpoint) return metadata.handle(request)
-    if (request.method !== endpoint.method) {
-      return new Response(null, { status: 405, headers: { allow: endpoint.method } })
+    const name = names.get(pathname)
+    if (!name) return metadata.handle(request)
+    const found = ENDPOINTS.filter((each) => each.name === name)
+    const endpoint = found.find(({ method }) => method === request.method)
+    if (!endpoint) {
+      const allow = found.map(({ method }) => method).join(', ')
+      return new Response(null, { status: 405, headers: { allow } })
     }
     try {
-      const name = pathname.slice('/oauth/'.length)
-      const client = address && `oauth:${name}:${secretKey(subnetOf(address))}`
+      const client = address && `oauth:${name}:${endpoint.method}:${secretKey(subnetOf(address))}`
       let waitMs = client ? await store.rates.take(client, endpoint.perMinute) : 0
       if (waitMs === 0 && name === 'register') {
         waitMs = await store.rates.take('oauth:register', ALL_REGISTRATIONS_PER_MINUTE)
@@ -143,7 +152,8 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   return {
     authenticate: (request) =>
       authenticateToken(request, async (text) => (await grants.caller(text)) ?? 'refused', extras),
-    paths: [AS_METADATA, ...ENDPOINTS.keys(), ...metadata.paths],
+    paths: [AS_METADATA, ...names.keys(), ...metadata.paths],
+    pages: ['/oauth/authorize'],
     handle,
     refuseScopes: (_request, scopes) =>
       challengeResponse({ error: 'insufficient_scope', scopes, ...extras }),
@@ -203,6 +213,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     identity,
     clients: new Clients({ records, guardedFetch, redirectUris }),
     grants: new Grants({ records, resource, now }),
+    cookies: new BrowserCookies(issuer),
     principalClaim,
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,

@@ -7,12 +7,22 @@ import type {
 } from '@modelcontextprotocol/sdk/shared/auth.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { createGateway, MemoryGatewayStore } from '@x/mcp-gateway'
-import type { AgentCall, AgentSource } from '@x/mcp-gateway'
-import { freePort } from '@x/mcp-testing'
+import type { AgentCall, AgentSource, Authenticator } from '@x/mcp-gateway'
+import { FormBrowser, freePort } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { oauthFacade } from '../src/index.ts'
 import type { IdentityService } from '../src/index.ts'
-import { authorizeQuery, begin, ORIGIN, register, start } from './oauth-world.ts'
+import {
+  ask,
+  authorizeQuery,
+  comeBack,
+  locationOf,
+  ORIGIN,
+  press,
+  refreshOf,
+  register,
+  start,
+} from './oauth-world.ts'
 
 /** An agent that answers with the message that it gets. */
 function echo(calls: AgentCall[]): AgentSource {
@@ -72,10 +82,8 @@ test('lets a client of the SDK sign in at one gateway and call at another', asyn
   const transport = new StreamableHTTPClientTransport(new URL(resource), { authProvider })
   const client = new Client({ name: 'test', version: '1.0.0' })
   await expect(client.connect(transport as Transport)).rejects.toThrow(UnauthorizedError)
-  const login = await fetch(memory.sentTo ?? '', { redirect: 'manual' })
-  const back = await fetch(login.headers.get('location') ?? '', { redirect: 'manual' })
-  const code = new URL(back.headers.get('location') ?? '').searchParams.get('code') ?? ''
-  await transport.finishAuth(code)
+  const back = await new FormBrowser().signIn(memory.sentTo ?? '', redirectUrl)
+  await transport.finishAuth(back.searchParams.get('code') ?? '')
 
   const authorization = `Bearer ${memory.tokens?.access_token}`
   const signedIn = new StreamableHTTPClientTransport(new URL(url), {
@@ -90,10 +98,30 @@ test('lets a client of the SDK sign in at one gateway and call at another', asyn
   await client.close()
 })
 
+test('accepts the form of its own page, whose origin browsers do not send', async () => {
+  await using world = await start()
+  const path = authorizeQuery(await register(world.one))
+  await using gateway = createGateway({
+    sources: [echo([])],
+    auth: world.one,
+    http: { publicUrl: ORIGIN },
+  })
+  const through: Authenticator = {
+    ...world.one,
+    handle: (request) => {
+      request.headers.set('host', 'gateway.example')
+      return gateway.fetch(request)
+    },
+  }
+  const page = await ask(through, path)
+  const login = await refreshOf(await press(through, { path, page, decision: 'allow' }))
+  const state = login.searchParams.get('state') ?? ''
+  expect(locationOf(await comeBack(through, state)).searchParams.has('code')).toBe(true)
+})
+
 test('reports refused sign-ins to the observer, and no others', async () => {
   await using world = await start()
   const clientId = await register(world.one)
-  const declined = await begin(world.one, clientId)
   const reported: string[] = []
   await using gateway = createGateway({
     sources: [echo([])],
@@ -103,17 +131,19 @@ test('reports refused sign-ins to the observer, and no others', async () => {
       requestRefused: ({ reason, status }) => void reported.push(`${reason} ${status}`),
     },
   })
-  for (const path of [
+  const paths = [
     '/.well-known/oauth-authorization-server',
     authorizeQuery(clientId),
     authorizeQuery('nobody'),
     authorizeQuery(clientId, { code_challenge_method: 'plain' }),
-    `/oauth/callback?state=${declined}&error=access_denied`,
     '/oauth/callback?state=made-up&code=x',
     '/oauth/token',
-  ]) {
-    const request = new Request(`${ORIGIN}${path}`, { headers: { host: 'gateway.example' } })
+  ]
+  const answer = { method: 'POST', body: new URLSearchParams({ decision: 'allow' }) }
+  for (const init of [...paths.map((path) => ({ path })), { path: paths[1], ...answer }]) {
+    const headers = { host: 'gateway.example' }
+    const request = new Request(`${ORIGIN}${init.path}`, { ...init, headers })
     await (await gateway.fetch(request)).text()
   }
-  expect(reported).toEqual(['sign_in 401', 'sign_in 302', 'sign_in 302', 'sign_in 400'])
+  expect(reported).toEqual(['sign_in 401', 'sign_in 302', 'sign_in 400', 'sign_in 400'])
 })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { MemoryGatewayStore } from '@x/mcp-gateway'
 import type { Authenticator } from '@x/mcp-gateway'
-import { startTestServer } from '@x/mcp-testing'
+import { FormBrowser, startTestServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 import { oauthFacade } from '../src/oauth-facade.ts'
 import type { OAuthFacadeOptions } from '../src/oauth-facade.ts'
@@ -92,14 +92,24 @@ export async function start(options: Partial<OAuthFacadeOptions> = {}): Promise<
   }
 }
 
+export interface Asked extends RequestInit {
+  readonly address?: string
+  /** Browser that sends the request. @default one that all tests of a file share */
+  readonly browser?: FormBrowser
+}
+
+const sharedBrowser = new FormBrowser()
+
 export async function ask(
   auth: Authenticator,
   path: string,
-  { address = '192.0.2.1', ...init }: RequestInit & { readonly address?: string } = {},
+  { address = '192.0.2.1', browser = sharedBrowser, ...init }: Asked = {},
 ): Promise<Response> {
-  const answer = await auth.handle?.(new Request(`${ORIGIN}${path}`, init), { address })
-  if (answer === undefined) throw new Error(`No answer for ${path}`)
-  return answer
+  return browser.fetch(`${ORIGIN}${path}`, init, async (request) => {
+    const answer = await auth.handle?.(request, { address })
+    if (answer === undefined) throw new Error(`No answer for ${path}`)
+    return answer
+  })
 }
 
 export const post = (auth: Authenticator, form: Record<string, string>): Promise<Response> =>
@@ -135,23 +145,52 @@ export const locationOf = (response: Response): URL => {
   return new URL(response.headers.get('location') ?? '')
 }
 
-/** Begins a sign-in, and returns the state for the callback. */
-export async function begin(
+/** Presses a button of a consent page. */
+export async function press(
+  auth: Authenticator,
+  { path, page, decision }: { path: string; page: Response; decision: 'allow' | 'deny' },
+  more: Asked = {},
+): Promise<Response> {
+  expect(page.status).toBe(200)
+  const [, token = ''] = /name="token" value="([^"]+)"/.exec(await page.text()) ?? []
+  const headers = { origin: 'null', 'sec-fetch-site': 'same-origin' }
+  const body = new URLSearchParams({ token, decision })
+  return ask(auth, path, { method: 'POST', headers, body, ...more })
+}
+
+/** URL to which a page sends the browser. */
+export async function refreshOf(page: Response): Promise<URL> {
+  expect(page.status).toBe(200)
+  const [, url = ''] = /content="0; url=([^"]+)"/.exec(await page.text()) ?? []
+  return new URL(url.replaceAll('&#38;', '&'))
+}
+
+/** Agrees to a sign-in in some browser, and returns the state for the callback. */
+export async function beginIn(
   auth: Authenticator,
   clientId: string,
-  more?: Record<string, string>,
+  { query, ...asked }: Asked & { readonly query?: Record<string, string> | undefined },
 ): Promise<string> {
-  const login = locationOf(await ask(auth, authorizeQuery(clientId, more)))
+  const path = authorizeQuery(clientId, query)
+  const page = await ask(auth, path, asked)
+  const login = await refreshOf(await press(auth, { path, page, decision: 'allow' }, asked))
   expect(login.pathname).toBe('/login')
   expect(login.searchParams.get('gateway_uri')).toBe(`${ORIGIN}/oauth/callback`)
   return login.searchParams.get('state') ?? ''
 }
 
+/** Agrees to a sign-in, and returns the state for the callback. */
+export const begin = (
+  auth: Authenticator,
+  clientId: string,
+  query?: Record<string, string>,
+): Promise<string> => beginIn(auth, clientId, { query })
+
 export const comeBack = (
   auth: Authenticator,
   state: string,
-  more = '&code=upstream-code',
-): Promise<Response> => ask(auth, `/oauth/callback?state=${state}${more}`)
+  { more = '&code=upstream-code', ...asked }: Asked & { readonly more?: string } = {},
+): Promise<Response> => ask(auth, `/oauth/callback?state=${state}${more}`, asked)
 
 /** Signs a user in, and returns the code. */
 export async function codeOf(
@@ -190,6 +229,13 @@ export const callerOf = (auth: Authenticator, token: string): Promise<unknown> =
     url: RESOURCE,
     headers: new Headers({ authorization: `Bearer ${token}` }),
   })
+
+export async function expectPage(response: Response, title: string): Promise<void> {
+  expect(response.status).toBe(400)
+  expect(response.headers.get('location')).toBeNull()
+  expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+  await expect(response.text()).resolves.toContain(`<h1>${title}</h1>`)
+}
 
 export async function expectError(
   response: Response,
