@@ -59,31 +59,44 @@ export const authorizeQuery = (clientId: string, over: Json = {}): string => {
 const locationOf = (response: Pick<Answer, 'headers'>): URL =>
   new URL(response.headers.get('location') ?? 'about:blank')
 
-/**
- * Brings a browser from the authorization endpoint to the sign-in page of the identity service. If a page in between asks
- * the user, its form is sent as it is.
- */
+/** Cookies of the browser, by the state of the sign-in that they belong to. */
+const cookies = new Map<string, string>()
+
+/** The headers with which the browser of a sign-in comes back. */
+export const browserOf = (state: string): Fields => {
+  const cookie = cookies.get(state)
+  return cookie === undefined ? {} : { cookie }
+}
+
+const cookieIn = ({ headers }: Pick<Answer, 'headers'>): string =>
+  headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+
+/** Opens the page that asks the user, and agrees. @returns the URL of the sign-in page of the identity service */
 export async function toSignIn(world: World, query: string): Promise<URL> {
-  const answer = await toAnswer(await request(world, query))
-  if (answer.status === 302) return locationOf(answer)
-  const form = /<form[^>]*action="([^"]*)"/.exec(answer.text)?.[1]
-  if (form === undefined) throw new Error(`No sign-in: ${answer.status} ${answer.text}`)
-  const fields = [...answer.text.matchAll(/<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"/g)]
-  const body = new URLSearchParams(
-    Object.fromEntries(fields.map(([, name = '', value = '']) => [name, value])),
+  const page = await toAnswer(await request(world, query))
+  const [, text = ''] = /name="token" value="([^"]*)"/.exec(page.text) ?? []
+  const answer = await toAnswer(
+    await request(world, query, {
+      method: 'POST',
+      headers: { cookie: cookieIn(page), 'sec-fetch-site': 'same-origin', origin: 'null' },
+      body: new URLSearchParams({ token: text, decision: 'allow' }),
+    }),
   )
-  const cookie = answer.headers.get('set-cookie')?.split(';')[0]
-  const headers = { ...(cookie !== undefined && { cookie }) }
-  return locationOf(
-    await request(world, form.replaceAll('&amp;', '&') || query, { method: 'POST', headers, body }),
-  )
+  const [, next] = /content="0; url=([^"]*)"/.exec(answer.text) ?? []
+  if (next === undefined) throw new Error(`No sign-in: ${answer.status} ${answer.text}`)
+  const url = new URL(next.replaceAll('&#38;', '&'))
+  cookies.set(url.searchParams.get('state') ?? '', cookieIn(answer))
+  return url
 }
 
 /** Signs a user in. @returns the URL to which the client is sent, with the code */
 export async function codeFor(world: World, clientId: string, over: Json = {}): Promise<URL> {
   const page = await toSignIn(world, authorizeQuery(clientId, over))
   const state = page.searchParams.get('state') ?? ''
-  return locationOf(await request(world, `/oauth/callback?code=upstream&state=${state}`))
+  const headers = browserOf(state)
+  return locationOf(
+    await request(world, `/oauth/callback?code=upstream&state=${state}`, { headers }),
+  )
 }
 
 export async function token(world: World, form: Json): Promise<Answer> {

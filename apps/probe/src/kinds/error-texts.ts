@@ -36,6 +36,7 @@ import {
   type Json,
 } from '../client.ts'
 import { probe, type Kind, type Probe } from '../probe.ts'
+import { browserOf, toSignIn } from '../sign-in-world.ts'
 import { honestClients, knownCallers, startTarget, TOKENS, type Target } from '../target.ts'
 
 const token = TOKENS.ada
@@ -450,15 +451,10 @@ async function remoteProbes(stack: AsyncDisposableStack): Promise<readonly Probe
           code_challenge: 'A'.repeat(43),
           code_challenge_method: 'S256',
         })
-        const begun = await fetch(new URL(`/oauth/authorize?${String(query)}`, each.url), {
-          redirect: 'manual',
-        })
-        const state =
-          new URL(begun.headers.get('location') ?? 'about:blank').searchParams.get('state') ?? ''
-        return [
-          await file(each, { redirect: 'manual' }, `/oauth/callback?code=x&state=${state}`),
-          each,
-        ]
+        const page = await toSignIn({ target: each }, `/oauth/authorize?${String(query)}`)
+        const state = page.searchParams.get('state') ?? ''
+        const back = { redirect: 'manual', headers: browserOf(state) } as const
+        return [await file(each, back, `/oauth/callback?code=x&state=${state}`), each]
       }),
     ),
   ]

@@ -5,6 +5,7 @@ import { probe, type Kind, type Probe } from '../probe.ts'
 import {
   ADDRESS,
   authorizeQuery,
+  browserOf,
   CALLBACK,
   CHALLENGE,
   clientOf,
@@ -155,6 +156,15 @@ const isOAuthError = ({ status, headers, text }: Answer): boolean =>
   status < 500 &&
   /^\{"error":"[a-z_]+"\}$/.test(text) &&
   headers.get('cache-control') === 'no-store' &&
+  !headers.has('location')
+
+/** A page for the person: nobody gets a code. */
+const isRefusedPage = ({ status, headers, text }: Answer): boolean =>
+  status === 400 &&
+  headers.get('content-type') === 'text/html; charset=utf-8' &&
+  headers.get('content-security-policy')?.startsWith("default-src 'none';") === true &&
+  headers.get('cache-control') === 'no-store' &&
+  !text.includes('made-up') &&
   !headers.has('location')
 
 function registrationProbes(world: World): readonly Probe[] {
@@ -337,8 +347,8 @@ function codeProbes(world: World): readonly Probe[] {
 }
 
 function callbackProbes(world: World, other: World): readonly Probe[] {
-  const comeBack = async (query: string): Promise<Answer> =>
-    toAnswer(await request(world, `/oauth/callback?${query}`))
+  const comeBack = async (query: string, state = ''): Promise<Answer> =>
+    toAnswer(await request(world, `/oauth/callback?${query}`, { headers: browserOf(state) }))
   return [
     ...[
       '',
@@ -352,7 +362,7 @@ function callbackProbes(world: World, other: World): readonly Probe[] {
       probe(
         `a browser comes back with "${query.slice(0, 40)}"`,
         () => comeBack(query),
-        isOAuthError,
+        isRefusedPage,
       ),
     ),
     probe(
@@ -360,19 +370,43 @@ function callbackProbes(world: World, other: World): readonly Probe[] {
       async () => {
         const page = await toSignIn(world, authorizeQuery(await clientOf(world)))
         const state = page.searchParams.get('state') ?? ''
-        await comeBack(`code=x&state=${state}`)
-        return comeBack(`code=x&state=${state}`)
+        const first = await comeBack(`code=x&state=${state}`, state)
+        if (first.status !== 302) return first
+        return comeBack(`code=x&state=${state}`, state)
       },
-      isOAuthError,
+      isRefusedPage,
     ),
     probe(
       'two states',
       async () => {
         const page = await toSignIn(world, authorizeQuery(await clientOf(world)))
         const state = page.searchParams.get('state') ?? ''
-        return comeBack(`code=x&state=${state}&state=${state}`)
+        return comeBack(`code=x&state=${state}&state=${state}`, state)
       },
-      isOAuthError,
+      isRefusedPage,
+    ),
+    probe(
+      'a sign-in that another browser began',
+      async () => {
+        const page = await toSignIn(world, authorizeQuery(await clientOf(world)))
+        return comeBack(`code=x&state=${page.searchParams.get('state') ?? ''}`)
+      },
+      isRefusedPage,
+    ),
+    probe(
+      'an answer that no page of the gateway sent',
+      async () =>
+        toAnswer(
+          await request(world, authorizeQuery(await clientOf(world)), {
+            method: 'POST',
+            headers: {
+              origin: 'https://evil.example',
+              cookie: `__Host-mcp-consent=${'a'.repeat(43)}`,
+            },
+            body: new URLSearchParams({ token: 'a'.repeat(43), decision: 'allow' }),
+          }),
+        ),
+      isRefusedPage,
     ),
     probe(
       'the state of the client is not the state of the gateway',
@@ -388,6 +422,7 @@ function callbackProbes(world: World, other: World): readonly Probe[] {
         const state = page.searchParams.get('state') ?? ''
         const answer = await comeBack(
           `error=%3Cscript%3E&error_description=%3Cscript%3E&state=${state}`,
+          state,
         )
         return answer.headers.get('location') ?? ''
       },
