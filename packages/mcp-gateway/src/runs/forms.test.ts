@@ -178,6 +178,12 @@ test.each([
   expect(asksForSecret(schema)).toBe(expected)
 })
 
+test.each(['__proto__', 'constructor', 'toString'])('asks for JSON if a type is "%s"', (type) => {
+  const schema = { type: 'object', properties: { a: { type } } }
+  const { properties } = toForm(question(schema), 0).requestedSchema
+  expect(properties).toMatchObject({ answer: { type: 'string', title: 'Answer (JSON)' } })
+})
+
 test('ends a run that asks for a secret, and shows the question to nobody', async () => {
   await using store = new MemoryGatewayStore()
   const questions = [{ id: 'q', message: 'Your key?', schema: secret }]

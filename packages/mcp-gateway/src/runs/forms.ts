@@ -265,7 +265,8 @@ const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
 function toField(property: Content, knowsChoices: boolean): FormField | undefined {
   const { enum: choices, oneOf, items, title, description, default: preset, format } = property
   const type = property['type'] ?? (isTexts(choices) ? 'string' : undefined)
-  const keys = typeof type === 'string' ? FIELD_KEYS[type] : undefined
+  const isKnown = typeof type === 'string' && Object.hasOwn(FIELD_KEYS, type)
+  const keys = isKnown ? FIELD_KEYS[type] : undefined
   if (keys === undefined) return undefined
   if (choices !== undefined && (type !== 'string' || !isTexts(choices))) return undefined
   if (type === 'array' && !knowsChoices) return undefined
