@@ -15,11 +15,13 @@ export const ADDRESS = 'x-client'
 /** A gateway with sign-in, as browsers and clients see it. */
 export interface World {
   readonly target: Target
+  /** Time that has passed for the sign-in, besides the real time. */
+  readonly time: { passedMs: number }
 }
 
 /** Follows no redirect. The endpoints limit the requests of an address, so each request has another one. */
 export function request(
-  { target }: World,
+  { target }: Pick<World, 'target'>,
   path: string,
   { headers, ...init }: Omit<RequestInit, 'headers'> & { readonly headers?: Fields } = {},
 ): Promise<Response> {
@@ -72,7 +74,7 @@ const cookieIn = ({ headers }: Pick<Answer, 'headers'>): string =>
   headers.get('set-cookie')?.split(';', 1)[0] ?? ''
 
 /** Opens the page that asks the user, and agrees. @returns the URL of the sign-in page of the identity service */
-export async function toSignIn(world: World, query: string): Promise<URL> {
+export async function toSignIn(world: Pick<World, 'target'>, query: string): Promise<URL> {
   const page = await toAnswer(await request(world, query))
   const [, text = ''] = /name="token" value="([^"]*)"/.exec(page.text) ?? []
   const answer = await toAnswer(
@@ -146,7 +148,9 @@ export const mayCall = async ({ target }: World, access: string): Promise<boolea
   ) === 'Hi'
 
 export async function startWorld(stack: AsyncDisposableStack, upstreamUrl: string): Promise<World> {
-  const store = new MemoryGatewayStore()
+  const time = { passedMs: 0 }
+  const now = (): number => Date.now() + time.passedMs
+  const store = new MemoryGatewayStore({ now })
   const rates: GatewayStore['rates'] = {
     // All addresses together may register 120 clients in a minute, and the probes are more.
     take: async (name, perMinute) =>
@@ -156,8 +160,9 @@ export async function startWorld(stack: AsyncDisposableStack, upstreamUrl: strin
     store: { records: store.records, rates },
     resource: 'https://gateway.example/mcp',
     upstreamUrl,
+    now,
     redirectUris: ['https://app.example/callback'],
   })
   const http = { clientAddress: { header: ADDRESS } }
-  return { target: await startTarget(stack, { auth, store, http }) }
+  return { target: await startTarget(stack, { auth, store, http }), time }
 }

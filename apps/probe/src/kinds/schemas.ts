@@ -68,6 +68,8 @@ const SLOW: Readonly<Record<string, readonly [schema: Json, value: unknown]>> = 
     { type: 'array', contains: { enum: list(500, (n) => n) }, minContains: 1000 },
     list(50_000, (n) => -n),
   ],
+  'a type named __proto__': [{ type: '__proto__' }, 'x'],
+  'a type named constructor': [{ type: 'constructor' }, 'x'],
   'a number with many digits': [{ type: 'number', multipleOf: 1e-300 }, 1e300],
 }
 

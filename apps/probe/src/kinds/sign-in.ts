@@ -306,19 +306,36 @@ function codeProbes(world: World): readonly Probe[] {
       ({ tokens, valid }) => tokens <= 1 && valid === 0,
     ),
     probe(
-      'a refresh token that is used twice',
+      'a refresh token that ten windows use at once',
       async () => {
-        const { clientId, access, refresh } = await signedIn(world)
+        const { clientId, refresh } = await signedIn(world)
         const form = { grant_type: 'refresh_token', client_id: clientId, refresh_token: refresh }
-        const { message } = await token(world, form)
-        const again = await token(world, form)
-        return {
-          again,
-          old: await mayCall(world, access),
-          fresh: await mayCall(world, String(message['access_token'])),
-        }
+        const answers = await Promise.all(Array.from({ length: 10 }, () => token(world, form)))
+        const renewed = answers.filter(({ status }) => status === 200)
+        return new Set(renewed.map(({ message }) => message['refresh_token'])).size
       },
-      ({ again, old, fresh }) => isOAuthError(again) && !old && !fresh,
+      (kinds) => kinds <= 1,
+    ),
+    ...Object.entries({
+      'a minute later': async (form: Json) => {
+        world.time.passedMs += 60_000
+        return token(world, form)
+      },
+      'at once by another client': async (form: Json) =>
+        token(world, { ...form, client_id: await clientOf(world) }),
+    }).map(([when, again]) =>
+      probe(
+        `a refresh token that is used again ${when}`,
+        async () => {
+          const { clientId, access, refresh } = await signedIn(world)
+          const form = { grant_type: 'refresh_token', client_id: clientId, refresh_token: refresh }
+          const { message } = await token(world, form)
+          const stolen = await again(form)
+          const fresh = String(message['access_token'])
+          return { stolen, valid: [await mayCall(world, access), await mayCall(world, fresh)] }
+        },
+        ({ stolen, valid }) => isOAuthError(stolen) && !valid.includes(true),
+      ),
     ),
     probe(
       'a refresh token of another client',
