@@ -5,11 +5,13 @@ import {
   assertGatewayOptions,
   authenticateToken,
   challengeResponse,
+  pathEnds,
   ProtectedResource,
   publicDocument,
   secureUrlFrom,
   setting,
   subnetOf,
+  wellKnownPaths,
   type AuthSection,
 } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
@@ -24,7 +26,10 @@ import { authorize, callback, decide } from './sign-in.ts'
 export interface OAuthFacadeOptions {
   /** The store of the gateway. Any process with this store continues a sign-in that another one began. */
   readonly store: Pick<GatewayStore, 'records' | 'rates'>
-  /** URL of the MCP endpoint as clients see it. Its origin is the issuer, and the endpoints are below `/oauth`. */
+  /**
+   * URL of the MCP endpoint as clients see it. The URL without its last segment is the issuer: `https://agents.example/team`
+   * for `https://agents.example/team/mcp`. The endpoints are below it, at `/oauth`.
+   */
   readonly resource: string
   /** Signs people in. Give this or `upstreamUrl`. */
   readonly identity?: IdentityService | undefined
@@ -118,8 +123,13 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   })
   const extras = { resourceMetadata: metadata.metadataUrl(resource) }
   const document = serverMetadata(issuer, scopesSupported)
+  const { pathname: prefix } = new URL(issuer)
+  const documentPaths = wellKnownPaths(AS_METADATA, prefix)
+  // A proxy may remove the prefix, or a part of it.
   const names: ReadonlyMap<string, Endpoint['name']> = new Map(
-    ENDPOINTS.map(({ name }) => [`/oauth/${name}`, name] as const),
+    pathEnds(prefix).flatMap((end) =>
+      ENDPOINTS.map(({ name }) => [`${end}/oauth/${name}`, name] as const),
+    ),
   )
 
   const handle = async (
@@ -127,7 +137,7 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
     { address }: RequestSource = {},
   ): Promise<Response | undefined> => {
     const { pathname } = new URL(request.url)
-    if (pathname === AS_METADATA) return publicDocument(request, document)
+    if (documentPaths.includes(pathname)) return publicDocument(request, document)
     const name = names.get(pathname)
     if (!name) return metadata.handle(request)
     const found = ENDPOINTS.filter((each) => each.name === name)
@@ -152,8 +162,8 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   return {
     authenticate: (request) =>
       authenticateToken(request, async (text) => (await grants.caller(text)) ?? 'refused', extras),
-    paths: [AS_METADATA, ...names.keys(), ...metadata.paths],
-    pages: ['/oauth/authorize'],
+    paths: [...documentPaths, ...names.keys(), ...metadata.paths],
+    pages: pathEnds(prefix).map((end) => `${end}/oauth/authorize`),
     handle,
     refuseScopes: (_request, scopes) =>
       challengeResponse({ error: 'insufficient_scope', scopes, ...extras }),
@@ -204,7 +214,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { guardedFetch = createGuardedFetch({ timeoutMs: DOCUMENT_MS }) } = options
   const { identity = identityService(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
-  const issuer = new URL(resource).origin
+  const issuer = issuerOf(resource)
   const { records } = options.store
   return {
     issuer,
@@ -218,4 +228,10 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,
   }
+}
+
+/** Returns the URL of a resource without its last segment, and without a slash at the end. */
+function issuerOf(resource: string): string {
+  const { origin, pathname } = new URL(resource)
+  return origin + pathname.replace(/\/+$/, '').replace(/\/+[^/]*$/, '')
 }

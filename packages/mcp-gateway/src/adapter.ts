@@ -25,6 +25,7 @@ export type {
   ProtectedResourceOptions,
   Verdict,
 } from './http/auth/authenticator.ts'
+export { pathEnds, wellKnownPaths } from './http/public-url.ts'
 export { readWebBody } from './http/web-edge.ts'
 export { abortable, pause } from './internal/timers.ts'
 export { originsCheck, readBounded } from './internal/guarded-fetch.ts'

@@ -30,7 +30,32 @@ test.each([
   [{ http: { port: '8000' } }, '"http.port" must be a whole number from 0 to 65535, not a string'],
   [{ http: { port: NaN } }, '"http.port" must be a whole number from 0 to 65535, not NaN'],
   [{ http: { path: 'mcp' } }, '"http.path" must be a path such as /mcp'],
+  [{ http: { path: '/a/../mcp' } }, '"http.path" must be a path such as /mcp'],
+  [{ http: { path: '//mcp' } }, '"http.path" must be a path such as /mcp'],
   [{ http: { publicUrl: 'agents.example' } }, '"http.publicUrl" must be an http or https URL'],
+  ...[
+    'ftp://agents.example',
+    'https:agents.example',
+    '//agents.example',
+    'https://',
+    'https://agents.example:99999',
+    'https://[::1',
+    '',
+  ].map((publicUrl) => [{ http: { publicUrl } }, 'must be an http or https URL'] as const),
+  ...[
+    'https://ann:secret@agents.example',
+    'https://agents.example/team?key=secret',
+    'https://agents.example/team#top',
+    'https://agents.example\\team',
+    'https://agents.example/%zz',
+    'https://agents.example/a b',
+  ].map(
+    (publicUrl) =>
+      [
+        { http: { publicUrl } },
+        'a URL without user name, query, fragment, spaces and backslashes, such as https://agents.example/team',
+      ] as const,
+  ),
   [
     { http: { allowedHosts: ['agents.example:8000'] } },
     '"http.allowedHosts[0]" must be a host name in small letters, without port',

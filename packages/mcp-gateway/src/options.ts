@@ -12,9 +12,12 @@ import type { GraphDefinition } from './agents/langgraph/definition.ts'
 import {
   bytes,
   flag,
+  hostName,
   matching,
   ms,
   oneOf,
+  origin,
+  publicUrl,
   secret,
   section,
   size,
@@ -22,7 +25,6 @@ import {
   texts,
   ttl,
   unset,
-  url,
   whole,
 } from './internal/setting-kinds.ts'
 import type { RunEngine } from './runs/engine.ts'
@@ -144,7 +146,10 @@ export interface HttpSettings {
   readonly port: number
   /** Path of the MCP endpoint, if the gateway listens itself. */
   readonly path: string
-  /** URL at which clients reach the gateway, such as `https://agents.example`. */
+  /**
+   * URL at which clients reach the gateway, such as `https://agents.example/team` for one behind a prefix of a proxy. If
+   * it ends with `path`, it is the URL of the endpoint; else `path` is appended. Files are below this URL.
+   */
   readonly publicUrl: string | undefined
   /**
    * Host names, without port, that requests may use besides loopback names and `publicUrl`. If both are empty, and with
@@ -171,17 +176,10 @@ export interface HttpSettings {
   readonly insecure: boolean
 }
 
-const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
-
-/** A host name as requests contain it, and as `URL` reads it. */
-const host = matching(
-  /^(?:\[[\da-f:.]+\]|[a-z\d_-]+(?:\.[a-z\d_-]+)*)$/,
-  'a host name in small letters, without port, such as agents.example',
-)
-/** An origin as browsers send it. `*` and the URL of a page are refused. */
-const origin = matching(
-  /^[a-z][a-z\d+.-]*:\/\/[^\sA-Z/?#*@]+$/,
-  'the origin of a page, such as https://app.example',
+/** `.` and `..` are refused, because clients remove them from a URL. */
+const path: z.ZodString = matching(
+  /^(?:\/|(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+\/?)$/,
+  'a path such as /mcp',
 )
 
 const func = z.custom<never>((value) => typeof value === 'function')
@@ -190,8 +188,8 @@ const http: Shape<HttpSettings> = {
   host: text.default('127.0.0.1'),
   port: whole(0, 65_535).default(8000),
   path: path.default('/mcp'),
-  publicUrl: unset(url),
-  allowedHosts: z.array(host, { error: 'a list of host names' }).default([]),
+  publicUrl: unset(publicUrl),
+  allowedHosts: z.array(hostName, { error: 'a list of host names' }).default([]),
   allowedOrigins: z.array(origin, { error: 'a list of origins' }).default([]),
   clientAddress: unset(
     z.union(

@@ -38,6 +38,7 @@ test('exports exactly this', () => {
     'originsCheck',
     'parseEventId',
     'parseFoundLog',
+    'pathEnds',
     'pause',
     'publicDocument',
     'randomId',
@@ -51,6 +52,7 @@ test('exports exactly this', () => {
     'toLogTag',
     'valueFromJson',
     'warnAboutListener',
+    'wellKnownPaths',
   ])
 })
 

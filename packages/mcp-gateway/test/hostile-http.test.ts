@@ -99,6 +99,23 @@ describe('host of a request', () => {
     expect(await statusOf(port, { target: 'http://localhost/mcp', headers })).toBe(200)
   })
 
+  test.each([
+    ['Evil.Example:8080', '"Evil.Example:8080" ', 'add "evil.example" to http.allowedHosts'],
+    ['[2001:DB8::1]:8', '"[2001:DB8::1]:8" ', 'add "[2001:db8::1]" to http.allowedHosts'],
+    ['localhost.', '"localhost." ', 'add the name to http.allowedHosts'],
+    ['0.0.0.0', '"0.0.0.0" ', 'set http.publicUrl to the URL'],
+    [`${'x'.repeat(500)}.example`, `"${'x'.repeat(199)}…" `, 'http.allowedHosts'],
+    ['', 'has no Host header', ''],
+  ])('names the host %s that it refuses, and the settings', async (host, shown, advice) => {
+    const answer = await answerOf(port, { headers: [`Host: ${host}`] })
+    expect(answer).toMatch(/^HTTP\/1\.1 403 /)
+    const { error } = JSON.parse(answer.split('\r\n\r\n')[1] ?? '') as {
+      error: { message: string }
+    }
+    expect(error.message).toContain(shown)
+    expect(error.message).toContain(advice)
+  })
+
   test('refuses two hosts, and no host', async () => {
     expect(await statusOf(port, { headers: ['Host: localhost', 'Host: evil.example'] })).not.toBe(
       200,
@@ -123,6 +140,19 @@ describe('origin of a request', () => {
   ])('answers Origin: %s with %i', async (origin, status) => {
     const headers = ['Host: localhost', `Origin: ${origin}`]
     expect(await statusOf(port, { headers })).toBe(status)
+  })
+
+  test.each([
+    ['https://evil.example:1', 'add "https://evil.example:1" to http.allowedOrigins'],
+    ['null', 'Pages without an origin'],
+    ['http://a, http://b', 'add the origin of the page, such as https://app.example,'],
+  ])('names the origin %s that it refuses, and the setting', async (origin, advice) => {
+    const headers = ['Host: localhost', `Origin: ${origin}`]
+    const { error } = JSON.parse(
+      (await answerOf(port, { headers })).split('\r\n\r\n')[1] ?? '',
+    ) as { error: { message: string } }
+    expect(error.message).toContain(origin)
+    expect(error.message).toContain(advice)
   })
 
   test('refuses pages of this machine if other machines may call', async () => {

@@ -23,6 +23,43 @@ auth:
   })
 })
 
+test('keeps the path of the public URL in the authorization server and the resource', async () => {
+  await using configured = await optionsOf(`
+http: { publicUrl: https://gateway.example/team, metricsPath: /metrics }
+auth:
+  mode: facade
+  facade: { upstreamUrl: https://identity.example }
+`)
+  const { auth } = configured.options
+  const ask = async (path: string): Promise<unknown> =>
+    (await auth?.handle?.(new Request(`https://gateway.example${path}`)))?.json()
+  expect(await ask('/.well-known/oauth-authorization-server/team')).toMatchObject({
+    issuer: 'https://gateway.example/team',
+    token_endpoint: 'https://gateway.example/team/oauth/token',
+  })
+  expect(await ask('/.well-known/oauth-protected-resource/team/mcp')).toMatchObject({
+    resource: 'https://gateway.example/team/mcp',
+  })
+})
+
+test('refuses an authorization server at a public URL without encryption', async () => {
+  await expect(
+    optionsOf(`
+http: { publicUrl: http://gateway.example }
+auth: { mode: facade, facade: { upstreamUrl: https://identity.example } }
+`),
+  ).rejects.toMatchObject({
+    code: 'CONFIG',
+    path: 'http.publicUrl',
+    message: 'http.publicUrl must begin with https://, except on this machine',
+  })
+})
+
+test('refuses a path of the metrics that is one of the endpoint', async () => {
+  const content = 'http: { publicUrl: https://gateway.example/team, metricsPath: /team/mcp }'
+  await expect(readConfig(content, { file: 'g.yaml' })).rejects.toThrow('http.path has this one')
+})
+
 test('names the place of a wrong card', async () => {
   const content = '# agents\nsources:\n  - type: a2a\n    cards: [5]'
   await expect(readConfig(content, { file: 'g.yaml' })).rejects.toThrow(

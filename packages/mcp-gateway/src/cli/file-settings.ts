@@ -11,6 +11,8 @@ import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
 import type { SettingPath } from '../gateway/setting-paths.ts'
 import { ARTIFACTS_PATH } from '../http/artifact-routes.ts'
+import { secureUrlFrom } from '../http/auth/authenticator.ts'
+import { endpointPaths, publicUrlsOf } from '../http/public-url.ts'
 import { HEALTH_PATH, READY_PATH } from '../http/router.ts'
 import {
   headers,
@@ -24,7 +26,12 @@ import {
   url,
   whole,
 } from '../internal/setting-kinds.ts'
-import { settingsShape, type GatewayOptions, type GatewaySettings } from '../options.ts'
+import {
+  settingsShape,
+  type GatewayOptions,
+  type GatewaySettings,
+  type HttpSettings,
+} from '../options.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { PACKAGES, type FileSections, type SectionContext } from './file-sections.ts'
@@ -55,7 +62,7 @@ interface AuthSettings {
   readonly issuers: readonly JwtIssuerOptions[]
   /** Claim that names the caller. */
   readonly principalClaim: string
-  /** URL of this gateway in tokens. If it is left out: `http.publicUrl` with `http.path`. */
+  /** URL of the MCP endpoint in tokens. If it is left out: the endpoint as `http.publicUrl` says it. */
   readonly resource: string | undefined
   /** Scopes that clients should ask for. */
   readonly scopesSupported: readonly string[]
@@ -216,6 +223,8 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
     [HEALTH_PATH, 'the health probe'],
     [READY_PATH, 'the readiness probe'],
   ])
+  // A value that is no URL is refused elsewhere.
+  const publicUrl = URL.canParse(http.publicUrl ?? '') ? http.publicUrl : undefined
   for (const key of ['path', 'metricsPath'] as const) {
     const urlPath = http[key]
     if (urlPath === undefined) continue
@@ -224,7 +233,8 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
     if (other !== undefined) {
       yield { path: ['http', key], expected: `a path of its own: ${other} has this one` }
     }
-    owners.set(urlPath, `http.${key}`)
+    const taken = key === 'path' ? endpointPaths(publicUrl, urlPath) : [urlPath]
+    for (const each of taken) owners.set(each, `http.${key}`)
   }
 }
 
@@ -334,8 +344,6 @@ async function makeAuth(
   { folder, onWarning, sections, attempt }: FileContext & { readonly attempt: Attempt },
 ): Promise<Authenticator | undefined> {
   const { mode, issuers, principalClaim, scopesSupported, tokens } = auth
-  const endpoint = http.publicUrl && new URL(http.path, http.publicUrl).href
-  const resource = auth.resource ?? endpoint
   if (mode === 'none') return undefined
   const { bearerAuth, hashedTokenFrom } = await import('../http/auth/bearer.ts')
   const isWrong: boolean[] = []
@@ -344,6 +352,7 @@ async function makeAuth(
   }
   const people = await attempt(async () => {
     if (mode === 'bearer') return isWrong.includes(true) ? undefined : bearerAuth(tokens)
+    const resource = auth.resource ?? endpointOf(http)
     if (mode === 'jwt') {
       const { jwtAuth } = await import('../http/auth/jwt.ts')
       const all = { principalClaim, scopesSupported, resource }
@@ -366,6 +375,13 @@ async function makeAuth(
   if (mode === 'bearer' || Object.keys(tokens).length === 0) return people
   const { anyAuth } = await import('../http/auth/combine.ts')
   return anyAuth(bearerAuth(tokens), people)
+}
+
+/** @throws GatewayError `CONFIG` for an address at which tokens would be sent without encryption */
+function endpointOf({ path, publicUrl }: HttpSettings): string | undefined {
+  if (publicUrl === undefined) return undefined
+  const { endpoint } = publicUrlsOf(publicUrl, path)
+  return secureUrlFrom(endpoint, 'http.publicUrl').href
 }
 
 /** Gives errors of a section its path, because a section does not know its place in the file. */

@@ -14,6 +14,7 @@ import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } f
 import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
 import { ARTIFACTS_PATH, ArtifactRoutes } from '../http/artifact-routes.ts'
 import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
+import { basePaths, endpointPaths, publicUrlsOf, type PublicUrls } from '../http/public-url.ts'
 import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../http/server.ts'
 import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
 import { checkedOptions, listenChecks, stdioChecks } from './checked-options.ts'
@@ -128,6 +129,8 @@ export class Runtime implements AsyncDisposable {
   readonly #legacy: SessionHttp
   readonly #router: Router
   readonly #rates: RateLimits
+  /** `undefined` without `http.publicUrl`. */
+  readonly #urls: PublicUrls | undefined
   readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
   /** Load balancers should send calls elsewhere. Calls are still served. */
@@ -146,6 +149,7 @@ export class Runtime implements AsyncDisposable {
     this.#unread = new UnreadBytes(this.#limits)
     const { agents, artifacts, clock = systemClock, http, sources = [], store } = options
     this.#options = options
+    this.#urls = http.publicUrl === undefined ? undefined : publicUrlsOf(http.publicUrl, http.path)
     this.#clock = clock
     this.#maxBodyBytes = http.maxBodyBytes ?? (options.auth ? 4 : 1) * 1_048_576
     if (http.metricsPath !== undefined) {
@@ -237,12 +241,12 @@ export class Runtime implements AsyncDisposable {
     })
     this.#legacy = this.#makeLegacy({ streams })
     this.#router = this.#makeRouter()
-    const { path } = http
+    const endpoints = endpointPaths(http.publicUrl, http.path)
     this.#listeners = new GatewayListeners({
       auth: options.auth,
       http,
       maxBodyBytes: this.#maxBodyBytes,
-      serve: (exchange) => this.#serve(exchange, { endpoint: path }),
+      serve: (exchange) => this.#serve(exchange, { endpoints }),
       isStreamed: (requestPath) => this.#router.isStreamed(requestPath),
       unread: this.#unread,
       writeTimeoutMs: this.#limits.writeTimeoutMs,
@@ -353,13 +357,16 @@ export class Runtime implements AsyncDisposable {
   /** Serves a request, with the address of its client as `http.clientAddress` determines it. */
   #serve(
     exchange: HttpExchange,
-    { endpoint, context }: { readonly endpoint?: string; readonly context?: unknown },
+    {
+      endpoints,
+      context,
+    }: { readonly endpoints?: ReadonlySet<string>; readonly context?: unknown },
   ): Promise<Reply> {
     const { clientAddress } = this.#options.http
     if (clientAddress !== undefined) {
       exchange.address = clientAddressOf(clientAddress, exchange, context)
     }
-    return this.#router.serve(exchange, endpoint)
+    return this.#router.serve(exchange, endpoints)
   }
 
   #start(): Promise<void> {
@@ -427,14 +434,15 @@ export class Runtime implements AsyncDisposable {
 
   #makeRouter(): Router {
     const { artifacts: files, auth, http } = this.#options
-    const { allowedOrigins: origins, metricsPath, path, publicUrl } = http
+    const { allowedOrigins: origins, metricsPath, publicUrl } = http
+    const endpoint = this.#urls?.endpoint
     const admission = new Admission({
       hosts: hostsOf(this.#options),
       origins,
       auth,
       anonymous: this.#anonymous,
       rates: this.#rates,
-      publicUrl: publicUrl && new URL(path, publicUrl).href,
+      endpoint,
       observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
@@ -442,11 +450,14 @@ export class Runtime implements AsyncDisposable {
       modern: this.#modern,
       legacy: this.#legacy,
       routes: [
-        ...(auth?.paths ? [authRoute(auth, auth.paths, this.#observer)] : []),
+        ...(auth?.paths
+          ? [authRoute(auth, auth.paths, { endpoint, observer: this.#observer })]
+          : []),
         ...(this.#artifacts
           ? [
               new ArtifactRoutes({
                 ...this.#artifacts,
+                basePaths: basePaths(publicUrl),
                 maxUploadBytes: files.upload ? files.maxBytes : undefined,
                 admission,
                 isDraining,
@@ -485,7 +496,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
-    const { artifacts: settings, http } = this.#options
+    const { artifacts: settings } = this.#options
     const { pageSize, readMaxBytes } = this.#limits
     if (!settings.enabled) return undefined
     const common = { key: this.#key, clock: this.#clock }
@@ -499,8 +510,8 @@ export class Runtime implements AsyncDisposable {
       onError: (cause) => this.#observer.warned('Expired files could not be deleted', cause),
     })
     const baseUrl = (): string | undefined => {
-      const url = http.publicUrl ?? this.#listeners.origin
-      return url === undefined ? undefined : `${url.replace(/\/+$/, '')}${ARTIFACTS_PATH}`
+      const url = this.#urls?.base ?? this.#listeners.origin
+      return url === undefined ? undefined : `${url}${ARTIFACTS_PATH}`
     }
     const links = new ArtifactLinks({ ...common, baseUrl })
     const resources = new ArtifactResources({ ...common, artifacts, links, pageSize })
@@ -543,14 +554,14 @@ function healthDocument(reasons: readonly string[]): Document {
 function authRoute(
   auth: Authenticator,
   paths: readonly string[],
-  observer: Required<GatewayObserver>,
+  { endpoint, observer }: { endpoint: string | undefined; observer: Required<GatewayObserver> },
 ): HttpRoute {
   return {
     isOpen: false,
     matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
     checksOrigin: (path) => auth.pages?.includes(path) ?? false,
     handle: async ({ request, address }) => {
-      const response = await auth.handle?.(request, { address })
+      const response = await auth.handle?.(request, { address, endpoint })
       // The authenticator may be code of the user.
       if (response && typeof response.status !== 'number') throw new TypeError('Not a response')
       const reason = response && signInRefusal(response)

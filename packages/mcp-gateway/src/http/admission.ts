@@ -2,6 +2,8 @@ import { validateHostHeader, validateOriginHeader } from '@modelcontextprotocol/
 
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 import { isPrincipal, type Principal } from '../internal/principal.ts'
+import { isHostName, isOrigin } from '../internal/setting-kinds.ts'
+import { shortened } from '../internal/text.ts'
 import { RPC_ERROR } from '../mcp/json-rpc.ts'
 import { refused, toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
@@ -17,7 +19,7 @@ export interface AdmissionOptions {
   readonly anonymous: Principal
   readonly rates: RateLimits
   /** URL of the MCP endpoint as clients see it. `undefined`: the URL of each request. */
-  readonly publicUrl: string | undefined
+  readonly endpoint: string | undefined
   /** Receives refused requests. */
   readonly observer: Pick<Required<GatewayObserver>, 'requestRefused'>
 }
@@ -57,9 +59,9 @@ export class Admission {
     const origin = headers.get('origin')
     let message: string | undefined
     if (this.#hosts && !validateHostHeader(host, this.#hosts).ok) {
-      message = 'This server is not known by the name in the Host header'
+      message = wrongHost(host)
     } else if (!anyOrigin && origin !== null && !this.#isAllowed(origin)) {
-      message = 'Pages of this Origin may not call this server'
+      message = wrongOrigin(origin)
     }
     if (message !== undefined) {
       return this.#report(refused(403, RPC_ERROR.refused, message), { reason: 'origin', address })
@@ -117,7 +119,7 @@ export class Admission {
 
   /** Returns the request as authenticators see it. */
   asked({ headers, method, url }: HttpExchange): AuthenticationRequest {
-    return { method, url: this.#options.publicUrl ?? url.split('?', 1)[0] ?? url, headers }
+    return { method, url: this.#options.endpoint ?? url.split('?', 1)[0] ?? url, headers }
   }
 
   #isAllowed(origin: string): boolean {
@@ -129,6 +131,31 @@ export class Admission {
     this.#options.observer.requestRefused({ ...refusal, status: reply.status })
     return reply
   }
+}
+
+/** Longest part of a header in a message. */
+const MAX_SHOWN = 200
+
+/** Returns a value of a header for a message. */
+function shownHeader(value: string): string {
+  return JSON.stringify(shortened(value.replaceAll(/[^\x20-\x7e]/g, '?'), MAX_SHOWN))
+}
+
+function wrongHost(host: string): string {
+  if (host === '')
+    return 'The request has no Host header, and the gateway answers to its names only'
+  const { hostname = '' } = URL.parse(`http://${host}`) ?? {}
+  const name = isHostName(hostname) ? shownHeader(hostname) : 'the name'
+  return `The Host ${shownHeader(host)} is not a name of this gateway. If it should be one, add ${name} to http.allowedHosts, or set http.publicUrl to the URL that clients use`
+}
+
+function wrongOrigin(origin: string): string {
+  if (origin === 'null') {
+    return 'Pages without an origin (Origin: null), such as files and sandboxed frames, may not call this gateway. Serve the page over https'
+  }
+  const shown = shownHeader(origin)
+  const own = isOrigin(origin) ? shown : 'the origin of the page, such as https://app.example,'
+  return `Pages of ${shown} may not call this gateway. If they should, add ${own} to http.allowedOrigins`
 }
 
 /** Returns the reason for which an authenticator refused a request, as far as its response shows it. */

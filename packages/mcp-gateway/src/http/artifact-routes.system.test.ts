@@ -35,6 +35,7 @@ function open() {
     clock,
   })
   const routes = new ArtifactRoutes({
+    basePaths: [''],
     artifacts,
     links,
     maxUploadBytes: 1000,

@@ -20,6 +20,8 @@ import type { HttpRoute } from './router.ts'
 export interface ArtifactRoutesOptions {
   readonly artifacts: Artifacts
   readonly links: ArtifactLinks
+  /** Paths below which files are served: `` for the root. */
+  readonly basePaths: readonly string[]
   /** Limit for one upload. Bytes. `undefined`: uploads are refused. */
   readonly maxUploadBytes: number | undefined
   readonly admission: Pick<Admission, 'admit' | 'countAddress'>
@@ -61,13 +63,16 @@ const SHOWN_DIGITS = 12
 export class ArtifactRoutes implements HttpRoute {
   readonly isOpen = false
   readonly #options: ArtifactRoutesOptions
+  /** Beginnings of the paths of files. */
+  readonly #beginnings: readonly string[]
 
   constructor(options: ArtifactRoutesOptions) {
     this.#options = options
+    this.#beginnings = options.basePaths.map((base) => `${base}${ARTIFACTS_PATH}/`)
   }
 
   matches(path: string): boolean {
-    return path.startsWith(`${ARTIFACTS_PATH}/`)
+    return this.#beginnings.some((beginning) => path.startsWith(beginning))
   }
 
   async handle(exchange: HttpExchange): Promise<Reply> {
@@ -181,7 +186,8 @@ export class ArtifactRoutes implements HttpRoute {
   }
 
   #segmentsOf(url: URL): string {
-    return url.pathname.slice(ARTIFACTS_PATH.length + 1)
+    const beginning = this.#beginnings.find((each) => url.pathname.startsWith(each))
+    return url.pathname.slice(beginning?.length)
   }
 
   #report(

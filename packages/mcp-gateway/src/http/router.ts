@@ -108,13 +108,13 @@ export class Router {
   /**
    * Never rejects.
    *
-   * @param endpoint path of the MCP endpoint. `undefined`: the endpoint has all paths that no route has
+   * @param endpoints paths of the MCP endpoint. `undefined`: the endpoint has all paths that no route has
    */
-  async serve(exchange: HttpExchange, endpoint?: string): Promise<Reply> {
+  async serve(exchange: HttpExchange, endpoints?: ReadonlySet<string>): Promise<Reply> {
     this.#open++
     let reply: Reply
     try {
-      reply = await this.#serve(exchange, endpoint)
+      reply = await this.#serve(exchange, endpoints)
     } catch (cause) {
       this.#options.onError(
         new Error(`A ${exchange.method} request could not be served`, { cause }),
@@ -146,10 +146,11 @@ export class Router {
     if (--this.#open === 0) this.#whenIdle?.()
   }
 
-  async #serve(exchange: HttpExchange, endpoint: string | undefined): Promise<Reply> {
+  async #serve(exchange: HttpExchange, endpoints: ReadonlySet<string> | undefined): Promise<Reply> {
     const { admission, routes } = this.#options
     const path = pathOf(exchange.url)
-    const route = path === endpoint ? undefined : routes.find((each) => each.matches(path))
+    const isEndpoint = endpoints?.has(path) ?? false
+    const route = isEndpoint ? undefined : routes.find((each) => each.matches(path))
     if (!route?.isOpen) {
       const reply = admission.checkOrigin(exchange, {
         anyOrigin: route?.checksOrigin?.(path) ?? false,
@@ -157,7 +158,7 @@ export class Router {
       if (reply) return reply
     }
     if (route) return (await route.handle(exchange)) ?? notFound()
-    if (endpoint !== undefined && path !== endpoint) return notFound()
+    if (endpoints && !isEndpoint) return notFound()
     return this.#serveMcp(exchange)
   }
 

@@ -40,9 +40,32 @@ export const text: z.ZodString = z
 export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
 /** An http or https URL. */
 export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
+/** The URL of a service, to which paths are appended. */
+export const publicUrl: z.ZodURL = url.refine(isPlainUrl, {
+  error:
+    'a URL without user name, query, fragment, spaces and backslashes, such as https://agents.example/team',
+})
 /** Text that matches a pattern. */
 export const matching = (pattern: RegExp, error: string): z.ZodString =>
   z.string({ error }).regex(pattern, { error })
+const HOST_NAME = /^(?:\[[\da-f:.]+\]|[a-z\d_-]+(?:\.[a-z\d_-]+)*)$/
+const ORIGIN = /^[a-z][a-z\d+.-]*:\/\/[^\sA-Z/?#*@]+$/
+
+/** A host name as requests contain it, and as `URL` reads it. */
+export const hostName: z.ZodString = matching(
+  HOST_NAME,
+  'a host name in small letters, without port, such as agents.example',
+)
+/** An origin as browsers send it. `*` and the URL of a page are refused. */
+export const origin: z.ZodString = matching(
+  ORIGIN,
+  'the origin of a page, such as https://app.example',
+)
+/** Returns whether a text can be a `hostName`. */
+export const isHostName = (value: string): boolean => HOST_NAME.test(value)
+/** Returns whether a text can be an `origin`. */
+export const isOrigin = (value: string): boolean => ORIGIN.test(value)
+
 /** One of several words. */
 export const oneOf = <const T extends readonly [string, ...string[]]>(
   ...values: T
@@ -65,3 +88,9 @@ export const secret = <T extends z.ZodType>(schema: T): T => schema.meta({ secre
 export const headers: z.ZodRecord<z.ZodString, z.ZodString> = secret(
   z.record(text, text, { error: 'headers by name' }),
 )
+
+function isPlainUrl(value: string): boolean {
+  if (/[\s\\?#]/.test(value) || !URL.canParse(value)) return false
+  const { username, password, pathname } = new URL(value)
+  return username === '' && password === '' && !/%(?![\da-f]{2})/i.test(pathname)
+}

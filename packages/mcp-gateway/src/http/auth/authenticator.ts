@@ -2,6 +2,7 @@ import { isLoopback } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
 import type { RefusedRequest } from '../../internal/observer.ts'
 import type { Principal } from '../../internal/principal.ts'
+import { wellKnownPaths } from '../public-url.ts'
 
 /** Authenticates callers: `bearerAuth()`, `jwtAuth()`, or `oauthFacade()` of `@x/mcp-gateway-oauth`. Without one, every caller is anonymous. */
 export interface Authenticator {
@@ -30,10 +31,12 @@ export interface AuthenticationRequest {
   readonly headers: Headers
 }
 
-/** Origin of a request, as far as the server knows it. */
+/** Context of a request, as far as the server knows it. */
 export interface RequestSource {
   /** IP address, for rate limits. */
   readonly address?: string | undefined
+  /** URL of the MCP endpoint as clients see it. `undefined` without `http.publicUrl`. */
+  readonly endpoint?: string | undefined
 }
 
 /** Result of checking a token. `unavailable`: it cannot be checked now, and the client may try it again. */
@@ -158,13 +161,16 @@ export class ProtectedResource {
   /** Paths of the documents that are known before a request. */
   get paths(): readonly string[] {
     const { resource } = this.#options
-    if (resource === undefined) return [WELL_KNOWN]
-    return [...new Set([WELL_KNOWN, new URL(this.metadataUrl(resource)).pathname])]
+    return resource === undefined ? [WELL_KNOWN] : pathsFor(resource)
   }
 
-  /** Returns the document, or the response to a preflight request. `undefined` for any other path. */
-  handle(request: Request): Response | undefined {
-    const resource = this.#resourceAt(new URL(request.url))
+  /**
+   * Returns the document, or the response to a preflight request. `undefined` for any other path.
+   *
+   * @param endpoint as in `RequestSource`
+   */
+  handle(request: Request, endpoint?: string): Response | undefined {
+    const resource = this.#resourceAt(new URL(request.url), endpoint)
     if (resource === undefined) return undefined
     const { authorizationServers, scopesSupported } = this.#options
     return publicDocument(request, {
@@ -176,12 +182,19 @@ export class ProtectedResource {
   }
 
   /** URL of the resource that the document at this URL describes. */
-  #resourceAt({ origin, pathname }: URL): string | undefined {
-    const { resource } = this.#options
-    if (resource !== undefined) return this.paths.includes(pathname) ? resource : undefined
+  #resourceAt({ origin, pathname }: URL, endpoint: string | undefined): string | undefined {
+    const resource = this.#options.resource ?? endpoint
+    if (resource !== undefined) return pathsFor(resource).includes(pathname) ? resource : undefined
     if (pathname !== WELL_KNOWN && !pathname.startsWith(`${WELL_KNOWN}/`)) return undefined
     return `${origin}${pathname.slice(WELL_KNOWN.length)}`
   }
+}
+
+/** Paths of the document of a resource. Some clients remove a slash at the end of a path. */
+function pathsFor(resource: string): readonly string[] {
+  const { pathname } = new URL(resource)
+  const exact = `${WELL_KNOWN}${pathname === '/' ? '' : pathname}`
+  return [...new Set([...wellKnownPaths(WELL_KNOWN, pathname), exact])]
 }
 
 /** Serves a public JSON document, also to pages of other origins: they send no credential with the request. */

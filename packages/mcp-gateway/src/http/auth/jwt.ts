@@ -41,7 +41,7 @@ export interface JwtAuthOptions {
   readonly principalClaim?: string | undefined
   /** Claim with the scopes, as words or as a list. @default 'scope', else 'scp' */
   readonly scopesClaim?: string | undefined
-  /** URL of the MCP endpoint as clients see it, for the RFC 9728 document. @default the URL of the request */
+  /** URL of the MCP endpoint as clients see it, for the RFC 9728 document. @default from `http.publicUrl`, else the URL of the request */
   readonly resource?: string | undefined
   /** Scopes that the RFC 9728 document names. @default none */
   readonly scopesSupported?: readonly string[] | undefined
@@ -108,7 +108,7 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
     authenticate: (request) =>
       authenticateToken(request, verify, { resourceMetadata: metadata.metadataUrl(request.url) }),
     paths: metadata.paths,
-    handle: async (request) => metadata.handle(request),
+    handle: async (request, from) => metadata.handle(request, from?.endpoint),
     refuseScopes: (request, scopes) =>
       challengeResponse({
         error: 'insufficient_scope',
