@@ -166,7 +166,7 @@ export interface HttpSettings {
   readonly clientAddress: ClientAddress | undefined
   /** Larger request bodies are refused with 413. Without it: 4 MiB with `auth`, 1 MiB where everyone may call. */
   readonly maxBodyBytes: number | undefined
-  /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. */
+  /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. Only over HTTP. */
   readonly drainDelayMs: number
   /** Time that calls have to end when the gateway closes. Then they are aborted. */
   readonly shutdownGraceMs: number

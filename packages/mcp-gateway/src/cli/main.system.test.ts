@@ -98,6 +98,80 @@ test('a program that serves a pipe keeps the writes of its process out of the pr
   for (const line of ['thinking hard', 'written']) expect(said.split('\n')).toContain(line)
 })
 
+/** Starts a program, and ends its input. @returns its standard output and its exit code */
+async function endOf(args: readonly string[]): Promise<readonly [said: string, code: unknown]> {
+  const child = spawn(sourceNode, ['--conditions=mcp-source', ...args])
+  child.stdin.end()
+  child.stderr.resume()
+  const said = text(child.stdout)
+  const [code] = await once(child, 'close')
+  return [await said, code]
+}
+
+test.each([
+  ['check', /\n1 tool\n/],
+  ['--stdio', /^$/],
+])('ends the command with 0, without a drain delay, after %s', async (argument, output) => {
+  await using folder = await configFolder()
+  await folder.graphs('loud')
+  const main = fileURLToPath(new URL('main.ts', import.meta.url))
+  const file = await folder.file('g.yaml', `${YAML}http: { drainDelayMs: 3600000 }\n`)
+  const [said, code] = await endOf([
+    main,
+    ...(argument === 'check' ? ['check', file] : [file, argument]),
+  ])
+  expect(said).toMatch(output)
+  expect(code).toBe(0)
+})
+
+test.each([
+  [
+    'the drain delay of a mounted gateway',
+    'drainDelayMs: 20',
+    "await gateway.fetch(new Request('http://localhost/readyz'))",
+  ],
+  ['a call that does not end', 'shutdownGraceMs: 20', 'void call(); await begun.promise'],
+])('waits for %s when a program closes it', async (_, setting, use) => {
+  await using folder = await configFolder()
+  const program = await folder.file(
+    'program.mjs',
+    `import { createGateway } from '${new URL('../index.ts', import.meta.url).href}'
+const begun = Promise.withResolvers()
+const stream = () => {
+  begun.resolve()
+  return new Promise(() => {})
+}
+const graph = { channels: { messages: {} }, stream }
+const gateway = createGateway({
+  agents: { still: { graph, description: 'Never answers' } },
+  http: { ${setting} },
+  log: false,
+})
+async function call() {
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-name': 'still',
+  }
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  const params = { name: 'still', arguments: { message: 'Hi' }, _meta }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+  await gateway.fetch(new Request('http://localhost/mcp', { method: 'POST', headers, body }))
+}
+await gateway.registry.start()
+${use}
+await gateway.close()
+console.log('closed')`,
+  )
+  expect(await endOf([program])).toEqual(['closed\n', 0])
+})
+
 test('ends with its signal when the command on a pipe is told to stop', async () => {
   await using folder = await configFolder()
   await folder.graphs('loud')

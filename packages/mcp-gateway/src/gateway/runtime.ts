@@ -7,7 +7,7 @@ import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import { signInRefusal, type Authenticator } from '../http/auth/authenticator.ts'
-import { sleep, systemClock, type Clock } from '../internal/clock.ts'
+import { MAX_TIMER_MS, sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } from '../options.ts'
@@ -137,6 +137,8 @@ export class Runtime implements AsyncDisposable {
   #isUnready = false
   /** Calls are refused. */
   #isDraining = false
+  /** A load balancer may send requests here. */
+  #isReachable = false
   #closing: Promise<void> | undefined
 
   /** @throws GatewayError `CONFIG` */
@@ -256,6 +258,7 @@ export class Runtime implements AsyncDisposable {
 
   /** Serves a request of any application with `fetch`-shaped requests. Needs no `this`. Never rejects. `context` is passed to `http.clientAddress`. */
   readonly fetch = async (request: Request, context?: unknown): Promise<Response> => {
+    this.#isReachable = true
     void this.#start()
     const exchange = webExchange(request, this.#maxBodyBytes)
     return toResponse(await this.#serve(exchange, { context }), request.signal)
@@ -269,6 +272,7 @@ export class Runtime implements AsyncDisposable {
   async listen(options: ListenOptions = {}): Promise<GatewayListener> {
     assertGatewayOptions('gateway.listen()', options, listenChecks)
     const listener = await this.#listeners.listen(options)
+    this.#isReachable = true
     void this.#start()
     return listener
   }
@@ -328,11 +332,18 @@ export class Runtime implements AsyncDisposable {
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
     // Queued tasks do not come through load balancers.
     const handedOver = this.#tasks.executions.stopWorking()
-    if (drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
-    this.#isDraining = true
-    this.#listeners.stop()
-    const tasksEnd = this.#tasks.close()
-    await this.#runs.close(shutdownGraceMs)
+    // The timers of the clock do not: the process would end in the middle of these waits.
+    const keepsAlive = setInterval(() => undefined, MAX_TIMER_MS)
+    let tasksEnd: Promise<void>
+    try {
+      if (this.#isReachable && drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
+      this.#isDraining = true
+      this.#listeners.stop()
+      tasksEnd = this.#tasks.close()
+      await this.#runs.close(shutdownGraceMs)
+    } finally {
+      clearInterval(keepsAlive)
+    }
     await Promise.all([handedOver, tasksEnd])
     await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
