@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module'
 import {
   canonicalJson,
   FILLED_FORMATS,
@@ -10,10 +9,9 @@ import {
   SchemaDocument,
   waysToMatch,
 } from '@x/internal'
-import type * as Draft7 from 'ajv'
-import type { ErrorObject, FuncKeywordDefinition, Options, ValidateFunction } from 'ajv'
-import type * as Draft2020 from 'ajv/dist/2020.js'
 import { wholeCharacters } from '../internal/text.ts'
+import type { Ajv, ErrorObject, FuncKeywordDefinition, Options, ValidateFunction } from 'ajv'
+import type { Ajv2020 } from 'ajv/dist/2020.js'
 import type { JsonSchema } from './agent.ts'
 
 /** Returns why a value does not match a schema. `undefined` if it matches. */
@@ -38,15 +36,22 @@ const compiledSchemas = new WeakMap<JsonSchema, Compiled>()
 /** The same schemas, for checks that do not end at the first error. Few calls need one. */
 const thoroughSchemas = new WeakMap<JsonSchema, Compiled>()
 
-/** Returns a check by a schema, which is compiled with the first value. A schema that cannot be compiled accepts no value. */
+/**
+ * Returns a check by a schema, which is compiled with the first value. A schema that cannot be compiled accepts no value.
+ * Call it when the schema is known, and `whenSchemasChecked()` before the first value.
+ */
 export function validatorFor(schema: JsonSchema): Validator {
+  void whenSchemasChecked()
   return (value) => {
     const compiled = compiledFor(schema)
     return typeof compiled === 'function' ? mismatch(compiled, value) : compiled.defect
   }
 }
 
-/** Returns why a value does not match a schema, with the path. A schema that cannot be compiled accepts every value. */
+/**
+ * Returns why a value does not match a schema, with the path. A schema that cannot be compiled accepts every value. Needs
+ * `whenSchemasChecked()` before.
+ */
 export function schemaMismatch(schema: JsonSchema, value: unknown): string | undefined {
   const compiled = compiledFor(schema)
   return typeof compiled === 'function' ? mismatch(compiled, value) : undefined
@@ -68,7 +73,9 @@ export function refusalsOf(schema: JsonSchema, value: unknown): readonly Refusal
 function compiledFor(schema: JsonSchema, cache = compiledSchemas): Compiled {
   const known = cache.get(schema)
   if (known !== undefined) return known
-  const compiled = compile(schema, cache === thoroughSchemas ? THOROUGH : OPTIONS)
+  // Not kept: the library may be loaded later.
+  if (compilers === undefined) return { defect: 'the package ajv is not loaded' }
+  const compiled = compile(schema, compilers, cache === thoroughSchemas ? THOROUGH : OPTIONS)
   cache.set(schema, compiled)
   return compiled
 }
@@ -180,31 +187,53 @@ const THOROUGH: Options = {
   formats: Object.fromEntries(FILLED_FORMATS.map((name) => [name, (text: string) => text !== ''])),
 }
 
-/** Loads the library with the first schema, because tools that take a message do not need its 86 modules. */
-const require = createRequire(import.meta.url)
-
-function compilerFor(dialect: unknown, options: Options): Draft7.Ajv | Draft2020.Ajv2020 {
-  if (/draft-0[4-7]/.test(String(dialect))) {
-    const { Ajv }: typeof Draft7 = require('ajv')
-    return bounded(new Ajv(options))
-  }
-  const { Ajv2020 }: typeof Draft2020 = require('ajv/dist/2020.js')
-  return bounded(new Ajv2020(options))
-}
-
-function bounded<Compiler extends Draft7.Ajv | Draft2020.Ajv2020>(compiler: Compiler): Compiler {
+function bounded<Compiler extends Ajv | Ajv2020>(compiler: Compiler): Compiler {
   compiler.removeKeyword('uniqueItems').addKeyword(uniqueItems).addKeyword(countReferences)
   return compiler
 }
 
-function compile(schema: JsonSchema, options: Options): Compiled {
+/** Makes instances of the library. */
+interface Compilers {
+  readonly draft7: (options: Options) => Ajv
+  readonly draft2020: (options: Options) => Ajv2020
+}
+
+let compilers: Compilers | undefined
+let loading: Promise<void> | undefined
+
+/** Loads the library for the first schema, because tools that take a message do not need its 86 modules. Never rejects. */
+export function whenSchemasChecked(): Promise<void> {
+  // Each use of a schema reports a failure.
+  loading ??= loadCompilers().catch(() => undefined)
+  return loading
+}
+
+/** With `import()` instead of `require()`, bundlers find the library. */
+async function loadCompilers(): Promise<void> {
+  const [{ Ajv }, { Ajv2020 }] = await Promise.all([import('ajv'), import('ajv/dist/2020.js')])
+  compilers = {
+    draft7: (options) => bounded(new Ajv(options)),
+    draft2020: (options) => bounded(new Ajv2020(options)),
+  }
+}
+
+/** Returns whether some schema needs the library, and it is not loaded yet. */
+export function areSchemasPending(): boolean {
+  return loading !== undefined && compilers === undefined
+}
+
+function compile(
+  schema: JsonSchema,
+  { draft7, draft2020 }: Compilers,
+  options: Options,
+): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
     // A new instance for each schema, because two schemas may have the same ids and anchors.
     const marked = withCounted(rest)
-    return isRecord(marked)
-      ? compilerFor(dialect, options).compile(marked)
-      : { defect: 'no schema' }
+    if (!isRecord(marked)) return { defect: 'no schema' }
+    const compiler = /draft-0[4-7]/.test(String(dialect)) ? draft7(options) : draft2020(options)
+    return compiler.compile(marked)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { defect: `the schema of this tool cannot be used: ${wholeCharacters(message, 200)}` }

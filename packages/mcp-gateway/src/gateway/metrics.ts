@@ -1,7 +1,5 @@
 // Metrics of a gateway in the format of Prometheus. Labels are tools and outcomes, which are the gateway's own words;
 // never principals, whose number has no bound.
-import { createRequire } from 'node:module'
-
 import type * as PromClient from 'prom-client'
 
 import { documentRoute, type HttpRoute } from '../http/router.ts'
@@ -37,11 +35,6 @@ export function boundedLabels(): (labels: Labels) => Labels {
   }
 }
 
-/** Loads the library, which only gateways with metrics need. `createGateway` is synchronous, so this is too. */
-function loadPromClient(): typeof PromClient {
-  return createRequire(import.meta.url)('prom-client')
-}
-
 /** Values that a request for the metrics reads. */
 export interface MetricSources {
   readonly registry: () => Pick<AgentRegistry, 'agents' | 'plan'>
@@ -61,6 +54,52 @@ export function gatewayMetrics({
   unreadBytes,
 }: MetricSources): GatewayMetrics {
   const { Counter, Gauge, Histogram, Registry } = loadPromClient()
+/** Makes the metrics of one gateway. Loads the library, which only gateways with metrics need. */
+export function gatewayMetrics(sources: MetricSources): GatewayMetrics {
+  let observer: MetricsObserver | undefined
+  const early: ((to: MetricsObserver) => void)[] = []
+  const loading = import('prom-client').then((client) => {
+    const made = makeMetrics(client, sources)
+    observer = made.observer
+    for (const tell of early.splice(0)) tell(observer)
+    return made
+  })
+  // A request for the metrics reports it.
+  loading.catch(() => early.splice(0))
+  const tell = (event: (to: MetricsObserver) => void): void => {
+    if (observer) event(observer)
+    else if (early.length < MAX_EARLY) early.push(event)
+  }
+  return {
+    observer: {
+      callEnded: (call, end) => tell((to) => to.callEnded(call, end)),
+      requestRefused: (refusal) => tell((to) => to.requestRefused(refusal)),
+      fileTransferred: (transfer) => tell((to) => to.fileTransferred(transfer)),
+      runEvent: (event) => tell((to) => to.runEvent(event)),
+      sessionOpened: () => tell((to) => to.sessionOpened()),
+      sessionClosed: (end) => tell((to) => to.sessionClosed(end)),
+    },
+    text: async () => (await loading).text(),
+  }
+}
+
+/** Events that are kept while the library is loaded. */
+const MAX_EARLY = 10_000
+
+type MetricsObserver = Pick<
+  Required<GatewayObserver>,
+  | 'callEnded'
+  | 'requestRefused'
+  | 'fileTransferred'
+  | 'runEvent'
+  | 'sessionOpened'
+  | 'sessionClosed'
+>
+
+function makeMetrics(
+  { Counter, Gauge, Histogram, Registry }: typeof PromClient,
+  { registry, countQueued, isStoreReady }: MetricSources,
+): { readonly observer: MetricsObserver; readonly text: () => Promise<string> } {
   const metrics = new Registry()
   const registers = [metrics]
   const byTool = boundedLabels()
@@ -129,7 +168,7 @@ export function gatewayMetrics({
   gauge('mcp_gateway_unread_bytes', 'Bytes of answers that wait for their clients.', unreadBytes)
   const close = addProcessMetrics({ Counter, Gauge }, metrics)
 
-  const observer: GatewayObserver = {
+  const observer: MetricsObserver = {
     callEnded: ({ tool: name, isKnown }, { outcome, durationMs }) => {
       const tool = isKnown ? name : 'unknown'
       calls.inc(byOutcome({ tool, outcome }))

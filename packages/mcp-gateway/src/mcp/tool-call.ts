@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
+import { areSchemasPending, whenSchemasChecked } from '../agents/schemas.ts'
 import { GatewayError, textForCaller } from '../errors.ts'
 import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
@@ -95,6 +96,7 @@ export async function callTool(
     const text = 'tools/call needs "name", which is text, and "arguments", which is an object'
     throw invalidParams(text)
   }
+  if (areSchemasPending()) await whenSchemasChecked()
   const call: ToolCall = { parts, context, name, args, isReported: false }
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
@@ -317,6 +319,7 @@ export function executeOrder(
 ): Promise<CallOutcome> {
   const { address, arguments: args = {}, principal, trace: stored } = order
   const continued = async (trace = stored): Promise<CallOutcome> => {
+    if (areSchemasPending()) await whenSchemasChecked()
     const outcome = await parts.runs.call(tool, { ...order, trace }, sink)
     if (outcome.type !== 'result') return outcome
     if (outcome.isStarted === false) onRefused()

@@ -1,5 +1,5 @@
 import { isSpecType } from '@modelcontextprotocol/server'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 
 import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
@@ -7,11 +7,13 @@ import { callRuns, requestOf, ScriptedSource, tool } from '../../test/scripted-s
 import { runsOptions } from '../../test/settings.ts'
 import { EventReader } from '../../test/wire-session.ts'
 import type { JsonSchema } from '../agents/agent.ts'
-import { schemaMismatch } from '../agents/schemas.ts'
+import { schemaMismatch, whenSchemasChecked } from '../agents/schemas.ts'
 import { createGateway } from '../gateway.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { asksForSecret, readForm, toForm } from './forms.ts'
 import { Runs } from './runs.ts'
+
+beforeAll(whenSchemasChecked)
 
 const question = (schema?: JsonSchema) => ({ id: 'q', message: 'Size?', schema })
 

@@ -9,6 +9,7 @@ import {
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
+import { whenSchemasChecked } from '../agents/schemas.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import { whenBack } from '../store/gateway-store.ts'
@@ -184,6 +185,7 @@ export class PausedRuns {
     if (row.beginsAnew === true && order.input === undefined) {
       throw new RunFailure('invalid_arguments', 'This run begins again: call with all arguments.')
     }
+    await whenSchemasChecked()
     const isPlain = claim.type === 'argument'
     const reading = readAnswers(row, responses, isPlain)
     if (reading.type === 'errors') {

@@ -1,10 +1,13 @@
-import { describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { whenSchemasChecked } from '../agents/schemas.ts'
 import { planOptions } from '../../test/settings.ts'
 import type { GivenPlan } from '../../test/settings.ts'
 import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
 import { parametersOf } from './parameters.ts'
 import type { ToolParameters } from './parameters.ts'
 import type { ArgumentCheck } from './plan.ts'
+
+beforeAll(whenSchemasChecked)
 
 const agent: Agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
 const city: JsonSchema = {

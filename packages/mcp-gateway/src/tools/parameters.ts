@@ -40,6 +40,7 @@ export function parametersOf(
     ...(skill.contextSchema === undefined ? [] : (['context'] as const)),
   ]
   const contextSchema = skill.contextSchema && usableContext(skill.contextSchema)
+  const fitsContext = contextSchema && validatorFor(contextSchema)
   const own = skill.inputSchema
   if (own === undefined) return takingMessage()
   const needsArguments = skill.startsFrom === 'arguments'
@@ -75,13 +76,13 @@ export function parametersOf(
   function readContext(given: unknown): Arguments | { readonly complaint: string } {
     const context = argumentsFrom(given)
     if (!isRecord(context)) return { complaint: '/context must be an object' }
-    const complaint = contextSchema && validatorFor(contextSchema)(context)
+    const complaint = fitsContext?.(context)
     if (contextSchema === undefined || complaint === undefined) return { context }
     // No client adds fields here: an unknown one is a mistake.
     const { value } = fittedArguments(context, contextSchema, (each) =>
       refusalsOf(contextSchema, each).map(({ place, text }) => ({ place, text })),
     )
-    if (validatorFor(contextSchema)(value) === undefined) return { context: value }
+    if (fitsContext?.(value) === undefined) return { context: value }
     return { complaint: `/context${complaint.replace(/^\/ /, ' ')}` }
   }
 }

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { whenSchemasChecked } from '../agents/schemas.ts'
 import { planOptions } from '../../test/settings.ts'
 import type { GivenPlan } from '../../test/settings.ts'
 import type { Agent, Skill } from '../agents/agent.ts'
@@ -6,6 +7,8 @@ import type { Principal } from '../internal/principal.ts'
 import { listPrompts, listTools, ToolPlanner } from './plan.ts'
 import type { ToolPlan } from './plan.ts'
 import { promptContentOf } from './prompts.ts'
+
+beforeAll(whenSchemasChecked)
 
 function agentOf(
   id: string,
