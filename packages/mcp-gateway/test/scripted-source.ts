@@ -86,6 +86,7 @@ export const tool: RunTool = {
   agent,
   skill: { id: 'support', name: '', description: 'Answers questions' },
   outputSchema: undefined,
+  takesResume: true,
   checkOutput: () => undefined,
   timeoutMs: undefined,
 }

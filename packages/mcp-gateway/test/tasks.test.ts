@@ -1,6 +1,7 @@
 import { deferred } from '@x/mcp-testing'
-import { expect, test, vi } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 
+import { whenSchemasChecked } from '../src/agents/schemas.ts'
 import { GatewayError } from '../src/errors.ts'
 import { asking, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
@@ -17,6 +18,9 @@ import {
   type Message,
 } from './task-requests.ts'
 import { twoReplicas, type TwoReplicas } from './two-replicas.ts'
+
+// To load the library takes longer than `settled()` waits.
+beforeAll(whenSchemasChecked)
 
 /** Begins a call that takes longer than two seconds. */
 async function taskOf(world: TwoReplicas, name: string, over = {}): Promise<unknown> {
@@ -223,6 +227,34 @@ test('asks again, under another key, after an answer that does not fit', async (
   await update(world.b, taskId, { '2.i0': accepted({ age: 7 }) })
   await settled()
   expect((await get(world.a, taskId)).result).toMatchObject({ status: 'completed' })
+})
+
+test.each([
+  ['an agent that asks without end', 'Blue', 'more than 8 times'],
+  ['a client whose answers never fit', 5, 'do not fit'],
+])('ends the task of %s', async (_, answer, text) => {
+  await using world = twoReplicas()
+  world.agents.join('color', () => [
+    { type: 'asked', questions: [{ id: 'color', message: 'Color?' }], state: {} },
+  ])
+  const taskId = (await call(world.a, 'color')).result?.['taskId']
+  let task = (await get(world.a, taskId)).result
+  let rounds = 0
+  while (task?.['status'] === 'input_required' && rounds < 30) {
+    rounds += 1
+    await update(world.b, taskId, { [`${rounds}.i0`]: accepted({ answer }) })
+    await settled()
+    task = (await get(world.a, taskId)).result
+  }
+  expect(rounds).toBe(8)
+  expect(task).toMatchObject({
+    status: 'completed',
+    result: {
+      isError: true,
+      content: [{ text: expect.stringContaining(text) }],
+      _meta: { reason: 'too_many_questions' },
+    },
+  })
 })
 
 test('asks in the answer to the call what is asked before the task', async () => {

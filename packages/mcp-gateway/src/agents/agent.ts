@@ -310,6 +310,8 @@ export interface RunTool {
   readonly name: string
   readonly agent: Agent
   readonly skill: Skill
+  /** The tool has the parameter `resume`, with which a model answers questions. */
+  readonly takesResume: boolean
   /** JSON schema of the structured result. `undefined`: the tool promises none. */
   readonly outputSchema: JsonSchema | undefined
   /** Returns why a structured result does not match `outputSchema`. `undefined` if it matches, or without a schema. */

@@ -43,5 +43,6 @@ export type RunFailureReason =
   | 'needs_input' // the agent asks questions; they are in `structuredContent` or the text
   | 'outcome_unknown' // the process of the run died: the call may have been executed, and is not repeated
   | 'timeout' // the run took too long
+  | 'too_many_questions' // the agent asked again and again, or the answers never fitted
   | 'too_large' // something that the agent made or was to read exceeds a limit
   | 'unavailable' // the store cannot be reached

@@ -75,7 +75,6 @@ interface RoundOptions {
 /** Begins an execution. @param trace that of the observer */
 type Begin = (trace?: TraceCarrier) => Promise<CallOutcome>
 
-const MAX_ROUNDS = 8
 const KEY = `${IDEMPOTENCY}-key`
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
 
@@ -99,15 +98,13 @@ export async function callTool(
   if (areSchemasPending()) await whenSchemasChecked()
   const call: ToolCall = { parts, context, name, args, isReported: false }
   let resume: RunResume | undefined = context.continuation
-  for (let round = 1; ; round++) {
+  // The record of the paused run counts the rounds.
+  for (;;) {
     const outcome = await beginCall(call, resume)
     if ('content' in outcome) return outcome
     if (!('forms' in outcome)) {
       const replayed = outcome.isReplayed && { _meta: REPLAYED }
       return { resultType: 'task', ...toTaskFields(outcome.task), ...replayed }
-    }
-    if (round > MAX_ROUNDS) {
-      return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
     }
     const inputRequests = toInputRequests(outcome.forms)
     const answers = await ask(context, inputRequests)

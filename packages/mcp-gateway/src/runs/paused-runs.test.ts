@@ -470,3 +470,75 @@ test('a run of an engine waits for a store that is away, with its question and w
   stopping.abort()
   expect(reasonOf(await late(stopped))).toBe('unavailable')
 })
+
+/** Asks without end. */
+const nagging: Script = ({ resume }) => {
+  const count = resume === undefined ? 1 : heardBefore(resume.state).length + 1
+  const heard = Array.from({ length: count }, () => 'large')
+  return [{ type: 'asked', questions: [question], state: { heard } }]
+}
+
+test.each([
+  ['a client with forms', true],
+  ['a model that calls again with `resume`', false],
+])('stops an agent that asks without end, for %s', async (_, canAsk) => {
+  await using world = replicas(nagging)
+  let request: CallRequest = { ...asked, canAsk }
+  let outcome = await callRuns(world.a, tool, request)
+  let answers = 0
+  while (answers < 30 && ['input', 'needs_input'].includes(String(reasonOf(outcome)))) {
+    const resume = { state: { run: handleIn(outcome) }, responses: { i0: { answer: 'large' } } }
+    request = canAsk ? answering(outcome, large) : { ...asked, canAsk, resume }
+    answers += 1
+    // Each answer may reach another process.
+    outcome = await callRuns(answers % 2 === 0 ? world.a : world.b, tool, request)
+  }
+  expect(answers).toBe(8)
+  expect(outcome).toMatchObject({
+    result: { isError: true, _meta: { reason: 'too_many_questions' } },
+  })
+  expect(textOf(outcome)).toContain('more than 8 times')
+  expect(world.source.forgotten).toHaveLength(1)
+  expect(await callRuns(world.a, tool, request)).toEqual(outcome)
+  expect(world.source.calls).toHaveLength(9)
+})
+
+test('stops a call whose answers never fit, and not one that is answered in parts', async () => {
+  const schema = {
+    type: 'object',
+    properties: { n: { type: 'integer' } },
+    required: ['n'],
+  }
+  const questions = Array.from({ length: 12 }, (_, index) => ({
+    id: `q${index}`,
+    message: '?',
+    schema,
+  }))
+  await using world = replicas(asking(questions))
+  const first = await callRuns(world.a, tool, asked)
+  for (let index = 0; index < 11; index++) {
+    const part = { [`i${index}`]: { action: 'accept', content: { n: index } } }
+    expect((await callRuns(world.b, tool, answering(first, part))).type).toBe('input')
+  }
+  const wrong = answering(first, { i11: { action: 'accept', content: { n: 'many' } } })
+  for (let count = 0; count < 7; count++) {
+    expect((await callRuns(world.a, tool, wrong)).type).toBe('input')
+  }
+  const end = await callRuns(world.b, tool, wrong)
+  expect(reasonOf(end)).toBe('too_many_questions')
+  expect(textOf(end)).toContain('do not fit the questions')
+  expect(await callRuns(world.a, tool, wrong)).toEqual(end)
+  expect(world.source.calls).toHaveLength(1)
+  expect(world.source.forgotten).toHaveLength(1)
+})
+
+test('does not advise `resume` where the tool has no such parameter', async () => {
+  await using world = replicas(asking([question]))
+  const outcome = await callRuns(world.a, { ...tool, takesResume: false }, requestOf('Order'))
+  expect(outcome).toMatchObject({
+    result: { isError: true, _meta: { reason: 'needs_input' } },
+  })
+  expect(textOf(outcome)).toContain('Which size?')
+  expect(textOf(outcome)).toContain('call again with the answer in the arguments')
+  expect(textOf(outcome)).not.toContain('resume')
+})

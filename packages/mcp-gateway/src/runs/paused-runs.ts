@@ -75,6 +75,8 @@ const StoredRun = z.object({
   key: z.string(),
   /** Number of the last question, from 1. */
   round: z.number(),
+  /** Number of times that the client was asked. It counts once more when no answer fits. Rows of earlier versions have none. */
+  asks: z.number().optional(),
   questions: z.array(StoredQuestion).readonly(),
   /** Answers of this round that were accepted when others were not. */
   answers: z.record(z.string(), StoredAnswer).optional(),
@@ -94,6 +96,10 @@ const StoredRun = z.object({
 type PausedRun = Readonly<z.infer<typeof StoredRun>>
 
 const PREFIX = 'waiting-run:'
+/** Most times that the client of one call is asked. Clients have limits too: those of the SDKs stop after 10. */
+const MAX_ASKS = 8
+const ASKED_TOO_OFTEN = `The agent asked more than ${MAX_ASKS} times in one call, so it was stopped. Call again with the answers in the arguments.`
+const NOT_ANSWERED = `The client was asked ${MAX_ASKS} times, and its last answers do not fit the questions, so the agent was stopped. Call again, and answer as the questions say.`
 const MAX_CONFLICTS = 5
 const UNANSWERED = 'Nobody answered the question of the agent in time, so it stopped.'
 
@@ -185,11 +191,19 @@ export class PausedRuns {
     if (row.beginsAnew === true && order.input === undefined) {
       throw new RunFailure('invalid_arguments', 'This run begins again: call with all arguments.')
     }
-    await whenSchemasChecked()
+    if (row.questions.some(({ schema }) => schema)) await whenSchemasChecked()
     const isPlain = claim.type === 'argument'
     const reading = readAnswers(row, responses, isPlain)
     if (reading.type === 'errors') {
-      const stored = await this.#rows.put(row.runId, { ...row, answers: reading.answers }, version)
+      const { answers } = reading
+      const isProgress = Object.keys(answers).length > Object.keys(row.answers ?? {}).length
+      const asks = asksOf(row) + (isProgress ? 0 : 1)
+      if (asks > MAX_ASKS) {
+        const result = tooManyQuestions(row, NOT_ANSWERED)
+        const isEnded = await this.#giveUp({ ...row, answered }, version, result)
+        return isEnded ? { type: 'result', result } : undefined
+      }
+      const stored = await this.#rows.put(row.runId, { ...row, answers, asks }, version)
       return stored === undefined ? undefined : questionsOutcome(execution, row, reading)
     }
     const taken: PausedRun = {
@@ -228,7 +242,11 @@ export class PausedRuns {
     const resume = row.beginsAnew === true ? undefined : { state, answers }
     const ending = await this.#execute({ ...execution, earlier: { resume, files, progress } })
     if (ending.type === 'asked') {
-      return this.#pause(execution, this.#newRow(execution, ending, row), version)
+      const next = this.#newRow(execution, ending, row)
+      if (asksOf(next) <= MAX_ASKS) return this.#pause(execution, next, version)
+      const result = tooManyQuestions(next, ASKED_TOO_OFTEN)
+      await this.#giveUp(next, version, result).catch(() => {})
+      return { type: 'result', result }
     }
     if (ending.isStarted === false) {
       // The agent did not get the answers, so they can be given again.
@@ -325,6 +343,7 @@ export class PausedRuns {
       args: previous?.args ?? hashOf(order.arguments ?? {}),
       key: previous?.key ?? randomHex(8),
       round: (previous?.round ?? 0) + 1,
+      asks: previous === undefined ? 1 : asksOf(previous) + 1,
       questions,
       state,
       beginsAnew,
@@ -353,6 +372,13 @@ export class PausedRuns {
     return (await records.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
   }
 
+  /** Ends a run that would ask again. @returns `false` if another process changed the row in the meantime */
+  async #giveUp(row: PausedRun, ifVersion: string, result: CallToolResult): Promise<boolean> {
+    const isEnded = await this.#end(row, ifVersion, result)
+    if (isEnded) this.#forget(row)
+    return isEnded
+  }
+
   #forget({ agentId, state }: PausedRun): void {
     forgetState(this.#storage.agents.sourceOf(agentId), agentId, state)
   }
@@ -366,6 +392,10 @@ export class PausedRuns {
     const ended = isRunning ? row : { ...row, answered: undefined }
     if (await this.#end(ended, version, result)) this.#forget(row)
   }
+}
+
+function asksOf({ asks, round }: PausedRun): number {
+  return asks ?? round
 }
 
 /** Whether a run belongs to the caller, and is the run that the claim names. */
@@ -405,7 +435,9 @@ function questionsOutcome(
     const isBeforeTask = row.questions.every((question) => question.isBeforeTask === true)
     return { type: 'input', forms, state: { runId, round, tool: row.tool, args }, isBeforeTask }
   }
-  const result = needsInputResult(row, forms, tool.outputSchema !== undefined)
+  const result = tool.takesResume
+    ? needsInputResult(row, forms, tool.outputSchema !== undefined)
+    : cannotAnswerResult(row, forms)
   return { type: 'result', result }
 }
 
@@ -443,12 +475,32 @@ function needsInputResult(
   }
 }
 
+/** Questions that neither the client nor its model can answer. Its run ends when its time is over. */
+function cannotAnswerResult(row: PausedRun, forms: readonly QuestionForm[]): CallToolResult {
+  const lines = [
+    'The agent has a question before it can go on:',
+    ...forms.map(({ message }) => message),
+    'It cannot be answered here: the client does not show questions (elicitation), and the tool has no parameter for answers. Ask the user, and call again with the answer in the arguments, or use a client that shows questions.',
+  ]
+  return {
+    content: [{ type: 'text', text: lines.join('\n') }, ...(row.files?.blocks ?? [])],
+    isError: true,
+    _meta: { reason: 'needs_input', runId: row.runId },
+  }
+}
+
 function refusedResult(runId: string, action: 'decline' | 'cancel'): CallToolResult {
   const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
   return {
     content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],
     _meta: { runId, reason: action },
   }
+}
+
+/** A failure with the files of all rounds. */
+function tooManyQuestions({ files, runId }: PausedRun, why: string): CallToolResult {
+  const failure = failureResult(new RunFailure('too_many_questions', why), runId)
+  return withEarlierFiles(failure, files?.blocks ?? [])
 }
 
 /** Adds the files of earlier rounds to a failure, after its text. Other results have them already. */

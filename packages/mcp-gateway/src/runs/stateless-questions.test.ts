@@ -25,10 +25,9 @@ interface Call {
   readonly inputResponses?: object
 }
 
-function serve() {
+function serve(agents = new AgentsAtHand({ asking, other: asking })) {
   const clock = new ManualClock()
   const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const agents = new AgentsAtHand({ asking, other: asking })
   const scopes = ['*']
   const auth = bearerAuth({
     ada: { token: TOKENS.ada, scopes },
@@ -94,4 +93,20 @@ test('returns the question as text to a client without forms, and `expired` to o
   await at.clock.advance(3_600_001)
   const late = await at.call({ requestState, inputResponses })
   expect(late.result).toMatchObject({ isError: true, _meta: { reason: 'expired' } })
+})
+
+test('counts the rounds of a client that calls again with each answer', async () => {
+  const agents = new AgentsAtHand({
+    asking: () => [{ type: 'asked', questions: [{ id: 'a', message: 'a?' }], state: {} }],
+  })
+  await using at = serve(agents)
+  let result = (await at.call()).result
+  let rounds = 0
+  while (result?.['resultType'] === 'input_required' && rounds < 30) {
+    rounds += 1
+    const requestState = String(result['requestState'])
+    result = (await at.call({ requestState, inputResponses: { i0: accepted('1') } })).result
+  }
+  expect(rounds).toBe(8)
+  expect(result).toMatchObject({ isError: true, _meta: { reason: 'too_many_questions' } })
 })

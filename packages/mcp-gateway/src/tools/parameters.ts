@@ -21,6 +21,8 @@ type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unkno
 /** Parameters of a tool. */
 export interface ToolParameters {
   readonly kind: 'message' | 'schema'
+  /** The tool has the parameter `resume` of the gateway. */
+  readonly takesResume: boolean
   readonly inputSchema: ObjectSchema
   readonly check: (args: unknown) => ArgumentCheck
 }
@@ -57,6 +59,7 @@ export function parametersOf(
   function takingMessage(): ToolParameters {
     return {
       kind: 'message',
+      takesResume: added.includes('resume'),
       inputSchema: withExtras(MESSAGE, added, contextSchema),
       check: (args) => checked(args, added, { read: readMessage, readContext }),
     }
@@ -68,6 +71,7 @@ export function parametersOf(
     const read = (given: Arguments): ReadArguments => readSkillArguments(given, schema, skill)
     return {
       kind: 'schema',
+      takesResume: extras.includes('resume'),
       inputSchema: withExtras(shownSchema(schema), extras, contextSchema),
       check: (args) => checked(args, extras, { read, readContext }),
     }

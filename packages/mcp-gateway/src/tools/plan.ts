@@ -222,7 +222,7 @@ export class ToolPlanner {
 
   #tool({ candidate, name }: PlannedName<Draft>, warnings: string[]): PlannedTool {
     const { agent, skill, settings, parameters, isInferred } = candidate
-    const { inputSchema, check } = parameters
+    const { inputSchema, check, takesResume } = parameters
     const title =
       settings.title ?? (skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
     const description = settings.description ?? descriptionOf(skill, this.#options.artifactTtlMs)
@@ -239,6 +239,7 @@ export class ToolPlanner {
     const annotations = hintsFrom({ ...skill.annotations, ...settings.annotations })
     return {
       name,
+      takesResume,
       outputSchema,
       agent,
       skill,
