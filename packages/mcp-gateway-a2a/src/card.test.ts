@@ -1,13 +1,13 @@
 import { generateKeyPair, exportJWK } from 'jose'
-import { generateAgentCardSignature } from '@a2a-js/sdk'
-import { deferred } from '@x/mcp-testing'
+import { AgentCard, generateAgentCardSignature } from '@a2a-js/sdk'
+import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { startA2aAgent } from '../test/a2a-agent.ts'
 import { started, callOf, all, rain } from '../test/a2a-world.ts'
 import { ManualClock, settled } from '../../mcp-gateway/test/manual-clock.ts'
 import { a2aSource } from './source.ts'
-import { parseCardAddress } from './card.ts'
+import { parseCardAddress, unreachableAddresses } from './card.ts'
 
 test('calls the function for credentials before each request', async () => {
   await using agent = await startA2aAgent(rain)
@@ -166,7 +166,7 @@ test.for([
   ['https://a.example/card.json', 'https://a.example/card.json', 'a2a:https://a.example/card.json'],
 ] as const)('finds the card of %s', ([given, url, agentId]) => {
   const address = parseCardAddress(given)
-  expect(address.url.href).toBe(url)
+  expect(address.urls[0].href).toBe(url)
   expect(address.agentId).toBe(agentId)
 })
 
@@ -177,3 +177,93 @@ test.for(['file:///etc/passwd', 'agent', 'https://user:secret@a.example'])(
     expect(() => parseCardAddress(given)).not.toThrow(/secret/)
   },
 )
+
+test('finds a card at the path of earlier versions, and asks there first from then on', async () => {
+  const cardPath = '/.well-known/agent.json'
+  await using agent = await startA2aAgent(rain, { cardPath })
+  const clock = new ManualClock()
+  let looked = deferred()
+  const random = (): number => {
+    looked.resolve()
+    return 0.5
+  }
+  await using world = await started(agent, { clock, random })
+  looked = deferred()
+  await clock.advance(20_000)
+  await looked.promise
+  expect(agent.requests.map(({ line }) => line)).toEqual([
+    'GET /.well-known/agent-card.json',
+    `GET ${cardPath}`,
+    `GET ${cardPath}`,
+  ])
+  expect(world.agents).toMatchObject([{ id: `a2a:${agent.origin}` }, {}])
+  expect(world.warnings).toEqual([])
+})
+
+test('does not take the page of a server for a card, and says where it looked', async () => {
+  await using server = await startTestServer((request, response) => {
+    const isNew = request.url === '/.well-known/agent-card.json'
+    response.writeHead(isNew ? 404 : 200, { 'content-type': 'text/html' }).end('<p>Home</p>')
+  }, '')
+  const { origin } = new URL(server.url)
+  await using world = await started({ url: server.url, origin })
+  expect(world.told).toEqual(['gone'])
+  expect(world.warnings).toEqual([
+    `a2a:${origin}: There is no agent card at /.well-known/agent-card.json or /.well-known/agent.json`,
+    undefined,
+  ])
+})
+
+test.for([
+  ['https://agents.example/a2a', undefined],
+  ['https://[2606:4700::1]/', undefined],
+  ['http://0.0.0.0:9999/', 'http://0.0.0.0:9999, which cannot be called: agents listen'],
+  ['https://[::]:1/', 'https://[::]:1, which cannot be called: agents listen'],
+  [
+    'http://localhost:10001/?key=secret',
+    'http://localhost:10001, which cannot be called: it is an',
+  ],
+  ['https://127.0.0.1/', 'an address of the machine of the gateway'],
+  ['https://agent.localhost/', 'an address of the machine of the gateway'],
+  ['https://[::1]/', 'an address of the machine of the gateway'],
+  ['https://10.1.2.3/', 'it is a private address'],
+  ['https://192.168.1.2/', 'it is a private address'],
+  ['https://[fd00::1]/', 'it is a private address'],
+  ['http://agents.example/', 'it does not use https'],
+  ['http://10.0.0.7:8080/a2a', undefined],
+  ['https:', 'not a URL'],
+] as const)('judges the address %s of a card', ([url, problem]) => {
+  const card = AgentCard.fromJSON({
+    name: 'Weather',
+    supportedInterfaces: [
+      { url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: 'http://0.0.0.0/', protocolBinding: 'GRPC', protocolVersion: '1.0' },
+    ],
+  })
+  const found = unreachableAddresses(card, ['http://10.0.0.7:8080'])
+  expect(found).toHaveLength(problem === undefined ? 0 : 1)
+  expect(found.join('')).toContain(problem ?? '')
+  expect(found.join('')).not.toContain('secret')
+})
+
+test('warns once of an address in a card that cannot be called', async () => {
+  const supportedInterfaces = [
+    { url: 'http://0.0.0.0:9999/', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+  ]
+  await using agent = await startA2aAgent(rain, { card: { supportedInterfaces } })
+  const clock = new ManualClock()
+  let looked = deferred()
+  const random = (): number => {
+    looked.resolve()
+    return 0.5
+  }
+  await using world = await started(agent, { clock, random })
+  looked = deferred()
+  await clock.advance(20_000)
+  await looked.promise
+  expect(world.told).toEqual(['found Weather', 'found Weather'])
+  expect(world.warnings).toEqual([
+    expect.stringContaining('The agent card names http://0.0.0.0:9999, which cannot be called'),
+    undefined,
+  ])
+})

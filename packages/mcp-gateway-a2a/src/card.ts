@@ -1,20 +1,25 @@
+import { isIP } from 'node:net'
+
 import { AgentCard, canonicalizeAgentCard, type AgentSkill } from '@a2a-js/sdk'
-import { isRecord } from '@x/internal'
+import { isLoopback, isPublicAddress, isRecord } from '@x/internal'
 import { GatewayError, type Agent, type Skill } from '@x/mcp-gateway'
 import { createLocalJWKSet, flattenedVerify, type JWK } from 'jose'
 
 /** Where the card of an agent is, and the id that the agent has for the gateway. */
 export interface CardAddress {
-  readonly url: URL
+  /** Where the card may be: the first one that exists counts. */
+  readonly urls: readonly [URL, ...URL[]]
   /** `a2a:` and the URL of the agent without its query, which may hold a credential. It can be part of an OAuth scope. */
   readonly agentId: string
 }
 
 const WELL_KNOWN = '/.well-known/agent-card.json'
+/** Path of the card before A2A 0.3. Some agents still have it there only. */
+const OLD_WELL_KNOWN = '/.well-known/agent.json'
 
 /**
  * Finds the address of a card. A URL that ends in `.json` is a card; any other URL is an agent, whose card is at the
- * well-known path below it (A2A 1.0, "Agent Discovery").
+ * well-known path below it (A2A 1.0, "Agent Discovery"), or at the path of earlier versions.
  *
  * @throws GatewayError `CONFIG` if the URL is not http or https, or contains a user name
  */
@@ -33,10 +38,13 @@ export function parseCardAddress(value: string): CardAddress {
   if (!url.pathname.endsWith('.json')) {
     url.pathname = `${url.pathname.replace(/\/+$/, '')}${WELL_KNOWN}`
   }
-  const path = url.pathname.endsWith(WELL_KNOWN)
-    ? url.pathname.slice(0, -WELL_KNOWN.length)
-    : url.pathname
-  return { url, agentId: `a2a:${url.origin}${path}` }
+  if (!url.pathname.endsWith(WELL_KNOWN)) {
+    return { urls: [url], agentId: `a2a:${url.origin}${url.pathname}` }
+  }
+  const path = url.pathname.slice(0, -WELL_KNOWN.length)
+  const old = new URL(url)
+  old.pathname = `${path}${OLD_WELL_KNOWN}`
+  return { urls: [url, old], agentId: `a2a:${url.origin}${path}` }
 }
 
 /** The card was read but cannot be used. Then the agent is gone, unlike after a failed read. */
@@ -66,15 +74,55 @@ export async function parseCard(
       typeof value['url'] === 'string' && !Array.isArray(value['supportedInterfaces'])
     const card = isLegacy ? await parseLegacyCard(value) : AgentCard.fromJSON(value)
     if (card.name === '') throw unusable('it has no name')
-    const canBeCalled = card.supportedInterfaces.some(({ url, protocolBinding }) => {
-      return /^https?:/i.test(url) && /^(JSONRPC|HTTP\+JSON)$/i.test(protocolBinding)
-    })
-    if (!canBeCalled) throw unusable('it has no address for JSON-RPC or HTTP+JSON')
+    if (!card.supportedInterfaces.some(canBeCalled))
+      throw unusable('it has no address for JSON-RPC or HTTP+JSON')
     if (signatureKeys) await verifyCard(card, signatureKeys)
     return card
   } catch (cause) {
     throw new UnusableCard(cause)
   }
+}
+
+type AgentInterface = AgentCard['supportedInterfaces'][number]
+
+function canBeCalled({ url, protocolBinding }: AgentInterface): boolean {
+  return /^https?:/i.test(url) && /^(JSONRPC|HTTP\+JSON)$/i.test(protocolBinding)
+}
+
+/**
+ * Finds addresses of a card that the gateway cannot call, such as `0.0.0.0` of a card that its author never changed.
+ *
+ * @param trustedOrigins as in `A2aSourceOptions`
+ * @returns a warning for each of them, without paths and queries
+ */
+export function unreachableAddresses(
+  { supportedInterfaces }: AgentCard,
+  trustedOrigins: readonly string[],
+): readonly string[] {
+  const trusted = new Set(trustedOrigins.map((each) => new URL(each).origin))
+  const warnings = supportedInterfaces.filter(canBeCalled).flatMap(({ url: text }) => {
+    const url = URL.parse(text)
+    if (url === null) return ['The agent card names an address that is not a URL: correct the card']
+    if (trusted.has(url.origin)) return []
+    const why = obstacleOf(url)
+    if (why === undefined) return []
+    return [
+      `The agent card names ${url.origin}, which cannot be called: ${why}. Correct the address in the card, or add ${url.origin} to "trustedOrigins" if it is the agent`,
+    ]
+  })
+  return [...new Set(warnings)]
+}
+
+function obstacleOf({ hostname, protocol }: URL): string | undefined {
+  const bare = hostname.replace(/^\[|\]$/g, '')
+  if (bare === '0.0.0.0' || bare === '::') {
+    return 'agents listen on this address, but nobody can connect to it'
+  }
+  if (isLoopback(hostname) || hostname.endsWith('.localhost')) {
+    return 'it is an address of the machine of the gateway'
+  }
+  if (isIP(bare) !== 0 && !isPublicAddress(bare)) return 'it is a private address'
+  return protocol === 'http:' ? 'it does not use https' : undefined
 }
 
 /** Loads the client of the SDK, which is large. Cards of 1.0 are read without it. */

@@ -26,14 +26,17 @@ import {
 } from '@x/mcp-gateway/adapter'
 import type { JWK } from 'jose'
 import { z } from 'zod'
-import { parseCard, parseCardAddress, toAgent, UnusableCard } from './card.ts'
+import { parseCard, parseCardAddress, toAgent, unreachableAddresses, UnusableCard } from './card.ts'
 import { isOver, parseTaskState, toMessage } from './messages.ts'
 import { TaskReader } from './task-reader.ts'
 import { inTime, TaskRun } from './task-run.ts'
 
 /** The card of an agent, and what is needed to read it and to call the agent. */
 export interface A2aCard {
-  /** URL of the card (`….json`), or of the agent, whose card is then at `/.well-known/agent-card.json` below it. */
+  /**
+   * URL of the card (`….json`), or of the agent, whose card is then at `/.well-known/agent-card.json` below it, or at
+   * `/.well-known/agent.json`, the path of earlier versions.
+   */
   readonly url: string
   /**
    * Headers of every request to the origin of the card, and to no other. A function is called before each request, for
@@ -240,12 +243,15 @@ class RemoteAgent {
   readonly id: string
   readonly origin: string
   readonly #config: A2aCard
-  readonly #cardUrl: URL
+  /** Where the card may be. The last place at which it was comes first. */
+  #cardUrls: readonly URL[]
   readonly #settings: Settings
   readonly #fetch: GuardedFetch
   readonly #fetchCard: GuardedFetch
   readonly #closing = new AbortController()
   #known: KnownCard | undefined
+  /** Problems of the card that a warning told. */
+  #warned: readonly string[] = []
   #listener: AgentListener | undefined
   #failures = 0
   #undoTimer: (() => void) | undefined
@@ -257,11 +263,11 @@ class RemoteAgent {
     settings: Settings,
     fetches: { readonly card: GuardedFetch; readonly call: GuardedFetch },
   ) {
-    const { url, agentId } = parseCardAddress(config.url)
+    const { urls, agentId } = parseCardAddress(config.url)
     this.id = agentId
-    this.origin = url.origin
+    this.origin = urls[0].origin
     this.#config = config
-    this.#cardUrl = url
+    this.#cardUrls = urls
     this.#settings = settings
     this.#fetch = this.#withCredentials(fetches.call)
     this.#fetchCard = this.#withCredentials(fetches.card)
@@ -274,7 +280,7 @@ class RemoteAgent {
 
   /** Resolves after the first read of the card, also if it failed. Never rejects. */
   async start(listener: AgentListener): Promise<void> {
-    const { clock, random } = this.#settings
+    const { clock, random, trustedOrigins } = this.#settings
     this.#listener = listener
     try {
       const known = await this.#read()
@@ -282,6 +288,7 @@ class RemoteAgent {
       this.#failures = 0
       this.#known = known
       // Reported each time, because the registry may have dropped the agent meanwhile.
+      this.#warnOnce(known ? unreachableAddresses(known.card, trustedOrigins) : [this.#missing()])
       if (known) listener.found(known.agent)
       else listener.gone(this.id)
     } catch (error) {
@@ -306,11 +313,26 @@ class RemoteAgent {
 
   /** Reads the card again. `undefined` if it was removed. @throws UnusableCard; errors of the request */
   async #read(): Promise<KnownCard | undefined> {
+    const [first, ...others] = this.#cardUrls
+    const known = first && (await this.#readAt(first, this.#known))
+    if (known) return known
+    for (const url of others) {
+      // A server may answer each unknown path with an error or a page: then the card is not there.
+      const found = await this.#readAt(url, undefined).catch(() => undefined)
+      if (!found) continue
+      this.#cardUrls = [url, ...this.#cardUrls.filter((each) => each !== url)]
+      return found
+    }
+    return undefined
+  }
+
+  /** @param known card that was at this URL before */
+  async #readAt(url: URL, known: KnownCard | undefined): Promise<KnownCard | undefined> {
     const headers = new Headers({ accept: 'application/json', 'a2a-version': '1.0' })
-    if (this.#known?.etag) headers.set('if-none-match', this.#known.etag)
+    if (known?.etag) headers.set('if-none-match', known.etag)
     const { signal } = this.#closing
-    const response = await this.#fetchCard(this.#cardUrl, { headers, signal })
-    if (response.status === 304 && this.#known) return this.#known
+    const response = await this.#fetchCard(url, { headers, signal })
+    if (response.status === 304 && known) return known
     if (!response.ok) {
       await response.body?.cancel()
       if (response.status === 404 || response.status === 410) return undefined
@@ -337,8 +359,19 @@ class RemoteAgent {
     return this.#connected.client
   }
 
-  warn(message: string, cause: unknown): void {
+  warn(message: string, cause?: unknown): void {
     this.#listener?.warned(`${this.id}: ${message}`, cause)
+  }
+
+  /** Warns of problems that the last card did not have. */
+  #warnOnce(problems: readonly string[]): void {
+    for (const each of problems) if (!this.#warned.includes(each)) this.warn(each)
+    this.#warned = problems
+  }
+
+  #missing(): string {
+    const paths = this.#cardUrls.map(({ pathname }) => pathname).join(' or ')
+    return `There is no agent card at ${paths}`
   }
 
   /**

@@ -37,6 +37,26 @@ test.for([
     'Rain.\n\nTake an umbrella.',
   ],
   [
+    'in two artifacts',
+    (turn: AgentTurn) => {
+      turn.artifact('a', [textPart('Rain.')])
+      turn.artifact('b', [textPart('Sun.')])
+      turn.status(3)
+    },
+    'Rain.\n\nSun.',
+  ],
+  [
+    'in two artifacts at the same time',
+    (turn: AgentTurn) => {
+      turn.artifact('a', [textPart('Rain')], { lastChunk: false })
+      turn.artifact('b', [textPart('Sun')], { lastChunk: false })
+      turn.artifact('a', [textPart(' here.')], { append: true })
+      turn.artifact('b', [textPart(' there.')], { append: true })
+      turn.status(3)
+    },
+    'Rain here.\n\nSun there.',
+  ],
+  [
     'only in messages of the working task',
     (turn: AgentTurn) => {
       turn.status(2, 'Rain.')
@@ -185,8 +205,30 @@ test('yields only the rest from a snapshot after a lost stream', () => {
   const snapshot = [artifact('1', text('Hello')), artifact('2', text('!'))]
   expect([...artifacts.reconcile(snapshot)]).toEqual([
     { type: 'text', text: 'lo' },
-    { type: 'text', text: '!' },
+    { type: 'text', text: '\n\n!' },
   ])
+})
+
+test('puts an empty line between the texts of two artifacts', () => {
+  const artifacts = new TaskArtifacts(1000)
+  const updates = [
+    ...artifacts.take(artifact('1', text('One')), CHUNK),
+    ...artifacts.take(artifact('1', text(' more\n')), LAST),
+    ...artifacts.take(artifact('2', raw('file')), WHOLE),
+    ...artifacts.take(artifact('3', text('Two')), CHUNK),
+    ...artifacts.take(artifact('3', text('.')), LAST),
+    ...artifacts.take(artifact('4', text('Three')), WHOLE),
+  ]
+  const texts = updates.map((update) => (update.type === 'text' ? update.text : ''))
+  expect(texts.join('')).toBe('One more\n\nTwo.\n\nThree')
+  expect(artifacts.text).toBe(texts.join(''))
+  // A snapshot repeats them, and adds nothing.
+  const snapshot = [
+    artifact('1', text('One more\n')),
+    artifact('3', text('Two.')),
+    artifact('4', text('Three')),
+  ]
+  expect([...artifacts.reconcile(snapshot)]).toEqual([])
 })
 
 test('joins the chunks of a file by the id of its artifact, and yields it once', () => {

@@ -170,6 +170,8 @@ export class TaskArtifacts {
   readonly #artifacts = new Map<string, JoinedArtifact>()
   readonly #maxBytes: number
   #bytes = 0
+  /** Artifact of the last text that was yielded. */
+  #last: JoinedArtifact | undefined
   /** Chunks may have been missed. Then files are yielded at the end only. */
   isGapped = false
 
@@ -178,9 +180,12 @@ export class TaskArtifacts {
     this.#maxBytes = maxBytes
   }
 
-  /** Text of all artifacts, in the order in which they arrived. */
+  /** Text of all artifacts, in the order in which they arrived, with an empty line between two of them. */
   get text(): string {
-    return [...this.#artifacts.values()].map(({ text }) => text).join('')
+    const texts = [...this.#artifacts.values()]
+      .map(({ text }) => text)
+      .filter((text) => text !== '')
+    return texts.reduce((before, text) => before + separatorAfter(before) + text, '')
   }
 
   /**
@@ -235,7 +240,7 @@ export class TaskArtifacts {
     for (const part of parts) joined.parts.push(part)
     const added = joinText(parts)
     joined.text += added
-    return textUpdates(added)
+    return this.#textUpdates(joined, added)
   }
 
   #replace(joined: JoinedArtifact, parts: readonly Part[]): readonly AgentUpdate[] {
@@ -245,9 +250,16 @@ export class TaskArtifacts {
     joined.text = joinText(parts)
     joined.areFilesYielded = false
     // Other text replaced it: all of it is new.
-    return textUpdates(
-      joined.text.startsWith(before) ? joined.text.slice(before.length) : joined.text,
-    )
+    const isContinued = joined.text.startsWith(before)
+    return this.#textUpdates(joined, isContinued ? joined.text.slice(before.length) : joined.text)
+  }
+
+  /** The text of another artifact begins after an empty line. */
+  #textUpdates(joined: JoinedArtifact, added: string): readonly AgentUpdate[] {
+    if (added === '') return []
+    const before = this.#last === joined ? '' : separatorAfter(this.#last?.text ?? '')
+    this.#last = joined
+    return [{ type: 'text', text: before + added }]
   }
 
   /** Call it before anything is kept. */
@@ -259,8 +271,10 @@ export class TaskArtifacts {
   }
 }
 
-function textUpdates(text: string): readonly AgentUpdate[] {
-  return text === '' ? [] : [{ type: 'text', text }]
+/** Returns the line breaks that are missing for an empty line after a text. */
+function separatorAfter(text: string): string {
+  if (text === '' || text.endsWith('\n\n')) return ''
+  return text.endsWith('\n') ? '\n' : '\n\n'
 }
 
 function* yieldFiles(joined: JoinedArtifact): Generator<AgentUpdate> {

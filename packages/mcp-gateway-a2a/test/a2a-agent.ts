@@ -38,6 +38,8 @@ export interface A2aAgentOptions {
   readonly version?: '1.0' | '0.3'
   /** How 1.0 is spoken. @default 'JSONRPC' */
   readonly binding?: 'JSONRPC' | 'HTTP+JSON'
+  /** @default '/.well-known/agent-card.json' */
+  readonly cardPath?: string
   /** Signs or otherwise changes what is served as its card. */
   readonly served?: (card: AgentCard) => Promise<AgentCard>
 }
@@ -79,6 +81,7 @@ export async function startA2aAgent(
     streaming = true,
     version = '1.0',
     binding = 'JSONRPC',
+    cardPath = '/.well-known/agent-card.json',
     served,
   }: A2aAgentOptions = {},
 ): Promise<A2aAgent> {
@@ -161,7 +164,7 @@ export async function startA2aAgent(
         onMethod: noteMethod,
         onStream: (stream) => streams.add(stream),
       })
-    } else if (request.url === '/.well-known/agent-card.json') void sendCard(request, response)
+    } else if (request.url === cardPath) void sendCard(request, response)
     else if (request.url === '/report.txt') response.writeHead(200).end('A report')
     else response.writeHead(404).end()
   }, '')

@@ -13,7 +13,7 @@ export interface Started extends AsyncDisposable {
 }
 
 export async function started(
-  agent: A2aAgent,
+  agent: Pick<A2aAgent, 'origin' | 'url'>,
   { card, ...options }: Partial<A2aSourceOptions> & { readonly card?: Partial<A2aCard> } = {},
 ): Promise<Started> {
   const told: string[] = []

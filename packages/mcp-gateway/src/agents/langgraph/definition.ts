@@ -75,7 +75,8 @@ export interface RunnableGraph {
 
 /** A checkpointer, which keeps the threads of a graph. */
 export interface ThreadKeeper {
-  deleteThread(threadId: string): Promise<void>
+  /** Some checkpointers of other authors do not have it. */
+  deleteThread?(threadId: string): Promise<void>
   getTuple?(config: unknown): Promise<unknown>
 }
 
@@ -110,6 +111,8 @@ export function declaredBreakpoints(graph: RunnableGraph): Breakpoints {
 }
 
 function subgraphsOf(graph: RunnableGraph): readonly RunnableGraph[] {
+  // Its subgraphs are at the server, and the method throws.
+  if (isRemoteGraph(graph)) return []
   const inner = [...(graph.getSubgraphs?.() ?? [])].map(([, each]) => each)
   return inner.filter(isRunnableGraph).flatMap((each) => [each, ...subgraphsOf(each)])
 }
@@ -120,5 +123,12 @@ function namesIn(value: unknown): readonly string[] {
 }
 
 function isThreadKeeper(value: unknown): value is ThreadKeeper {
-  return check.methods('deleteThread').accepts(value)
+  return (
+    check.methods('getTuple', 'put').accepts(value) || check.methods('deleteThread').accepts(value)
+  )
+}
+
+/** Returns whether a graph is a `RemoteGraph` of LangGraph, which runs at a LangGraph server. */
+export function isRemoteGraph(graph: RunnableGraph): boolean {
+  return 'graphId' in graph && typeof graph.graphId === 'string' && 'client' in graph
 }

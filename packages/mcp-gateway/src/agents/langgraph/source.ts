@@ -18,6 +18,7 @@ import {
 import {
   declaredBreakpoints,
   graphChecks,
+  isRemoteGraph,
   keepsThreadsHere,
   threadKeeperOf,
   type GraphDefinition,
@@ -37,7 +38,7 @@ import {
 import { graphToLoad, loadGraph, type GraphToLoad, type LoadedGraph } from './loading.ts'
 import { argumentStateOf, messageStateOf } from './messages.ts'
 import { contextDefectOf, inputFieldsOf, messageDefectOf, takesMessages } from './skills.ts'
-import { Arrivals, newEnd, readChunk, STREAM_MODES } from './stream.ts'
+import { Arrivals, newEnd, readChunk, REMOTE_STREAM_MODES, STREAM_MODES } from './stream.ts'
 import {
   assertKnownNodes,
   checkpointReaderOf,
@@ -94,6 +95,8 @@ class LangGraphSource implements AgentSource {
   readonly #options: LangGraphSourceOptions
   readonly #loaded = new Map<string, LoadedGraph>()
   #listener: AgentListener | undefined
+  /** Ids of agents whose threads stay, because their checkpointer cannot delete them. */
+  readonly #keeping = new Set<string>()
 
   constructor(graphs: Graphs, options: LangGraphSourceOptions) {
     this.#graphs = graphs
@@ -151,6 +154,13 @@ class LangGraphSource implements AgentSource {
     if (this.#options.isShared === true && keepsThreadsHere(graph)) {
       listener.warned(
         `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
+      )
+    }
+    const keeper = threadKeeperOf(graph)
+    if (keeper && !keeper.deleteThread) this.#warnOfThreads(agent)
+    if (isRemoteGraph(graph)) {
+      listener.warned(
+        `The graph "${agent.name}" is a RemoteGraph: its threads stay at the server, and its questions cannot be answered. Offer it with langGraphServerSource()`,
       )
     }
     const { after, before } = declaredBreakpoints(graph)
@@ -216,18 +226,33 @@ class LangGraphSource implements AgentSource {
     this.#loaded.clear()
   }
 
+  /** Warns once of a checkpointer that cannot delete threads. */
+  #warnOfThreads({ id, name }: Agent): void {
+    if (this.#keeping.has(id)) return
+    this.#keeping.add(id)
+    this.#listener?.warned(
+      `The checkpointer of the graph "${name}" has no deleteThread(), so the threads of its calls stay: delete old ones yourself`,
+    )
+  }
+
   /** Ends within a time limit, and never throws, because the answer of the run is there already. */
   async #deleteThread(agent: Agent, graph: RunnableGraph, thread: string): Promise<void> {
     const keeper = threadKeeperOf(graph)
-    if (keeper === undefined) return
+    if (!keeper?.deleteThread || this.#keeping.has(agent.id)) return
     const { clock = systemClock } = this.#options
     const deadline = { clock, ms: DELETE_MS, what: 'Deleting a thread' }
     try {
       await withDeadline(keeper.deleteThread(thread), deadline)
     } catch (error) {
+      if (isUnsupported(error)) return this.#warnOfThreads(agent)
       this.#listener?.warned(`A thread of the graph "${agent.name}" could not be deleted`, error)
     }
   }
+}
+
+/** Some checkpointers have the method because LangGraph demands it, and throw. */
+function isUnsupported(error: unknown): boolean {
+  return error instanceof Error && /not (?:yet )?(?:implemented|supported)/i.test(error.message)
 }
 
 interface RunOfGraph {
@@ -275,7 +300,7 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
       // The declared output of the graph instead of its whole state.
       ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
       signal: call.signal,
-      streamMode: STREAM_MODES,
+      streamMode: isRemoteGraph(graph) ? REMOTE_STREAM_MODES : STREAM_MODES,
       ...(guard && { durability: 'sync' as const }),
       callbacks: [...(guard?.callbacks ?? []), ...arrivals.callbacks],
       subgraphs: true,
@@ -291,7 +316,7 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
     if (error instanceof RunFailure) throw error
     const refusal = isStarted ? undefined : inputRefusalOf(error)
     if (refusal !== undefined) throw new RunFailure('invalid_arguments', refusal)
-    const reason = shownReasonOf(error)
+    const reason = isRemoteQuestion(graph, error) ? REMOTE_QUESTION : shownReasonOf(error)
     if (reason === undefined) throw error
     yield { type: 'failed', reason }
     return
@@ -386,6 +411,14 @@ function inputRefusalOf(error: unknown): string | undefined {
   const { message, path } = first
   const place = Array.isArray(path) && path.length > 0 ? ` at ${path.map(String).join('.')}` : ''
   return `It does not take these arguments${place}: ${wholeCharacters(String(message), 200)}`
+}
+
+const REMOTE_QUESTION =
+  'It asked a question, and a RemoteGraph cannot wait for the answer. The operator of the gateway can offer the graph with langGraphServerSource(), where its questions are answered.'
+
+/** A `RemoteGraph` throws its questions and its breakpoints. */
+function isRemoteQuestion(graph: RunnableGraph, error: unknown): boolean {
+  return isRemoteGraph(graph) && error instanceof Error && error.name === 'GraphInterrupt'
 }
 
 /** Returns why a graph failed, for the caller. Other errors may contain anything, unless they have `expose: true`. */

@@ -1,8 +1,27 @@
 import * as z from 'zod'
-import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import {
+  Annotation,
+  interrupt,
+  MemorySaver,
+  MessagesAnnotation,
+  StateGraph,
+} from '@langchain/langgraph'
+import { RemoteGraph } from '@langchain/langgraph/remote'
 import { expect, test } from 'vitest'
-import { quiet } from '../../../test/scripted-source.ts'
+import { agentCallOf, quiet } from '../../../test/scripted-source.ts'
+import type { Agent, AgentCall, AgentSource, AgentUpdate } from '../agent.ts'
 import { langGraphSource } from './source.ts'
+
+async function updatesOf(
+  source: AgentSource,
+  over: Partial<AgentCall> = {},
+): Promise<readonly AgentUpdate[]> {
+  const updates: AgentUpdate[] = []
+  for await (const update of source.run(agentCallOf({ agentId: 'shop', ...over }))) {
+    updates.push(update)
+  }
+  return updates
+}
 
 test('warns of a graph with threads in memory if several processes answer', async () => {
   const node = (): object => ({ messages: [] })
@@ -61,4 +80,85 @@ test('warns of a graph with breakpoints that has no checkpointer to continue fro
     expect.stringMatching(/^The graph "own" has breakpoints and no checkpointer/),
     expect.stringMatching(/^The graph "inner" has breakpoints and no checkpointer/),
   ])
+})
+
+/** As some checkpointers of other authors are. */
+class NoDeletion extends MemorySaver {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a checkpointer of JavaScript may lack it
+  override deleteThread = undefined as never
+}
+
+class NotImplemented extends MemorySaver {
+  override deleteThread(): Promise<void> {
+    throw new Error('Method not implemented.')
+  }
+}
+
+test.each([NoDeletion, NotImplemented])(
+  'asks through a checkpointer of %o, and warns once',
+  async (Saver) => {
+    const ask = (): object => ({
+      messages: [{ role: 'ai', content: `So ${String(interrupt('Which?'))}` }],
+    })
+    const made = new StateGraph(MessagesAnnotation).addNode('n', ask).addEdge('__start__', 'n')
+    const graph = made.compile({ checkpointer: new Saver() })
+    const warnings: string[] = []
+    const source = langGraphSource({ shop: { graph, description: 'Asks' } })
+    const found: Agent[] = []
+    await source.start({
+      ...quiet,
+      found: (agent) => found.push(agent),
+      warned: (message) => warnings.push(message),
+    })
+    expect(found).toMatchObject([{ canAsk: true }])
+    const [asked] = (await updatesOf(source)).filter(({ type }) => type === 'asked')
+    if (asked?.type !== 'asked') throw new Error('it did not ask')
+    const { questions, state } = asked
+    const id = questions[0]?.id ?? ''
+    const answers = { [id]: { action: 'accept' as const, content: { answer: 'red' } } }
+    expect(await updatesOf(source, { resume: { state, answers } })).toContainEqual(
+      expect.objectContaining({ type: 'done', text: 'So red' }),
+    )
+    await source.forget?.('shop', state)
+    await source.forget?.('shop', state)
+    await source.close()
+    expect(warnings).toEqual([expect.stringMatching(/"shop" has no deleteThread\(\)/)])
+  },
+)
+
+test('names langGraphServerSource() for a RemoteGraph, at the start and when it asks', async () => {
+  const modes: unknown[] = []
+  const events = [
+    { event: 'values', data: { messages: [] } },
+    { event: 'updates', data: { __interrupt__: [{ value: 'Which?' }] } },
+  ]
+  const runs = {
+    async *stream(_thread: unknown, _graph: unknown, { streamMode }: { streamMode: unknown }) {
+      modes.push(streamMode)
+      yield* events
+    },
+  }
+  const graph = new RemoteGraph({ graphId: 'shop', client: { runs } as never })
+  const warnings: string[] = []
+  const outer = new StateGraph(MessagesAnnotation)
+    .addNode('inner', graph)
+    .addEdge('__start__', 'inner')
+  const source = langGraphSource({
+    shop: { graph, description: 'Asks' },
+    outer: { graph: outer.compile(), description: 'Asks another graph' },
+  })
+  const found: string[] = []
+  await source.start({
+    ...quiet,
+    found: ({ id }) => found.push(id),
+    warned: (message) => warnings.push(message),
+  })
+  expect(found).toEqual(['shop', 'outer'])
+  expect(warnings).toEqual([expect.stringContaining('Offer it with langGraphServerSource()')])
+  expect(await updatesOf(source)).toContainEqual({
+    type: 'failed',
+    reason: expect.stringContaining('with langGraphServerSource()'),
+  })
+  expect(modes.flat()).not.toContain('tools')
+  await source.close()
 })
