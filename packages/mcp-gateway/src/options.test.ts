@@ -32,7 +32,10 @@ test.each([
   [{ http: { path: 'mcp' } }, '"http.path" must be a path such as /mcp'],
   [{ http: { path: '/a/../mcp' } }, '"http.path" must be a path such as /mcp'],
   [{ http: { path: '//mcp' } }, '"http.path" must be a path such as /mcp'],
-  [{ http: { publicUrl: 'agents.example' } }, '"http.publicUrl" must be an http or https URL'],
+  [
+    { http: { publicUrl: 'agents.example' } },
+    '"http.publicUrl" must be an http or https URL such as https://agents.example',
+  ],
   ...[
     'ftp://agents.example',
     'https:agents.example',

@@ -112,6 +112,19 @@ test.each([
   },
 )
 
+test('serves a path with encoded characters', async () => {
+  await using at = await serve('https://agents.example/té%20m')
+  const { message, headers } = modernParts('tools/list')
+  const post = { method: 'POST', body: JSON.stringify(message) }
+  const answer = await ask(at.port, '/t%C3%A9%20m/mcp', {
+    ...post,
+    headers: { ...JSON_HEADERS, ...headers },
+  })
+  expect(answer.headers['www-authenticate']).toContain(
+    'https://agents.example/.well-known/oauth-protected-resource/t%C3%A9%20m/mcp"',
+  )
+})
+
 test('does not show metrics and health below the prefix, where a proxy may forward everything', async () => {
   await using at = await serve('https://agents.example/team')
   for (const path of ['/metrics', '/healthz', '/readyz']) {

@@ -39,9 +39,11 @@ export const text: z.ZodString = z
 /** A list of texts that are not empty. */
 export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
 /** An http or https URL. */
-export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
+export const url: z.ZodURL = webUrl('an http or https URL')
 /** The URL of a service, to which paths are appended. */
-export const publicUrl: z.ZodURL = url.refine(isPlainUrl, {
+export const publicUrl: z.ZodURL = webUrl(
+  'an http or https URL such as https://agents.example',
+).refine(isPlainUrl, {
   error:
     'a URL without user name, query, fragment, spaces and backslashes, such as https://agents.example/team',
 })
@@ -88,6 +90,10 @@ export const secret = <T extends z.ZodType>(schema: T): T => schema.meta({ secre
 export const headers: z.ZodRecord<z.ZodString, z.ZodString> = secret(
   z.record(text, text, { error: 'headers by name' }),
 )
+
+function webUrl(error: string): z.ZodURL {
+  return z.url({ protocol: /^https?$/, error })
+}
 
 function isPlainUrl(value: string): boolean {
   if (/[\s\\?#]/.test(value) || !URL.canParse(value)) return false
