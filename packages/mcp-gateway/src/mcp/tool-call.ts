@@ -316,7 +316,6 @@ export function executeOrder(
 ): Promise<CallOutcome> {
   const { address, arguments: args = {}, principal, trace: stored } = order
   const continued = async (trace = stored): Promise<CallOutcome> => {
-    if (areSchemasPending()) await whenSchemasChecked()
     const outcome = await parts.runs.call(tool, { ...order, trace }, sink)
     if (outcome.type !== 'result') return outcome
     if (outcome.isStarted === false) onRefused()

@@ -8,6 +8,7 @@ import {
   type Question,
   type RunTool,
 } from '../agents/agent.ts'
+import { areSchemasPending, whenSchemasChecked } from '../agents/schemas.ts'
 import { GatewayError, textForCaller } from '../errors.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, valueFromJson, wholeCharacters } from '../internal/text.ts'
@@ -136,6 +137,7 @@ async function toResult(
   { text: whole, structured }: Update<'done'>,
 ): Promise<CallToolResult> {
   const { order, tool } = run.execution
+  if (areSchemasPending()) await whenSchemasChecked()
   assertOutput(tool, structured)
   const text = whole ?? run.text
   const notes = run.notes({ hasText: whole !== undefined })
