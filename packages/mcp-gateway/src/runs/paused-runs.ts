@@ -363,7 +363,7 @@ export class PausedRuns {
    *
    * @returns whether this process ended the run. The caller that waits gets the result anyway
    */
-  async #end(row: PausedRun, ifVersion: string, whole: CallToolResult): Promise<boolean> {
+  async #end(row: PausedRun, ifVersion: string | null, whole: CallToolResult): Promise<boolean> {
     const { clock, records, repeatTtlMs: ttlMs } = this.#storage
     const result = isStorable(whole) ? whole : givenOnce(row.runId)
     const expiresAt = clock.now() + ttlMs
@@ -373,7 +373,11 @@ export class PausedRuns {
   }
 
   /** Ends a run that would ask again. @returns `false` if another process changed the row in the meantime */
-  async #giveUp(row: PausedRun, ifVersion: string, result: CallToolResult): Promise<boolean> {
+  async #giveUp(
+    row: PausedRun,
+    ifVersion: string | null,
+    result: CallToolResult,
+  ): Promise<boolean> {
     const isEnded = await this.#end(row, ifVersion, result)
     if (isEnded) this.#forget(row)
     return isEnded

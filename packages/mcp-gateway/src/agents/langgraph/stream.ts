@@ -7,7 +7,7 @@ import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
 export const REMOTE_STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
 
 /** `tools`: what async generators of tools yield. LangGraph servers do not know this mode. */
-export const STREAM_MODES = [...REMOTE_STREAM_MODES, 'tools'] as const
+export const STREAM_MODES = ['messages', 'updates', 'custom', 'values', 'tools'] as const
 
 /** Values from the stream of a graph that show how it ended. `endingOf()` reads them. */
 export interface GraphEnd {

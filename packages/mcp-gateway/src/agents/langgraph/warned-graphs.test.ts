@@ -144,7 +144,8 @@ test('names langGraphServerSource() for a RemoteGraph, at the start and when it 
     .addNode('inner', graph)
     .addEdge('__start__', 'inner')
   const source = langGraphSource({
-    shop: { graph, description: 'Asks' },
+    // Its types do not fit, but programs in JavaScript and a langgraph.json may name one.
+    shop: { graph: graph as never, description: 'Asks' },
     outer: { graph: outer.compile(), description: 'Asks another graph' },
   })
   const found: string[] = []
