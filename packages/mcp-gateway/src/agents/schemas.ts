@@ -9,9 +9,9 @@ import {
   SchemaDocument,
   waysToMatch,
 } from '@x/internal'
-import { wholeCharacters } from '../internal/text.ts'
 import type { Ajv, ErrorObject, FuncKeywordDefinition, Options, ValidateFunction } from 'ajv'
 import type { Ajv2020 } from 'ajv/dist/2020.js'
+import { wholeCharacters } from '../internal/text.ts'
 import type { JsonSchema } from './agent.ts'
 
 /** Returns why a value does not match a schema. `undefined` if it matches. */

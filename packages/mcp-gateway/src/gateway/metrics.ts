@@ -46,14 +46,6 @@ export interface MetricSources {
   readonly unreadBytes: () => number
 }
 
-/** Makes the metrics of one gateway. */
-export function gatewayMetrics({
-  registry,
-  countQueued,
-  isStoreReady,
-  unreadBytes,
-}: MetricSources): GatewayMetrics {
-  const { Counter, Gauge, Histogram, Registry } = loadPromClient()
 /** Makes the metrics of one gateway. Loads the library, which only gateways with metrics need. */
 export function gatewayMetrics(sources: MetricSources): GatewayMetrics {
   let observer: MetricsObserver | undefined
@@ -80,6 +72,11 @@ export function gatewayMetrics(sources: MetricSources): GatewayMetrics {
       sessionClosed: (end) => tell((to) => to.sessionClosed(end)),
     },
     text: async () => (await loading).text(),
+    close: () =>
+      void loading.then(
+        ({ close }) => close(),
+        () => {},
+      ),
   }
 }
 
@@ -98,8 +95,8 @@ type MetricsObserver = Pick<
 
 function makeMetrics(
   { Counter, Gauge, Histogram, Registry }: typeof PromClient,
-  { registry, countQueued, isStoreReady }: MetricSources,
-): { readonly observer: MetricsObserver; readonly text: () => Promise<string> } {
+  { registry, countQueued, isStoreReady, unreadBytes }: MetricSources,
+): GatewayMetrics & { readonly observer: MetricsObserver } {
   const metrics = new Registry()
   const registers = [metrics]
   const byTool = boundedLabels()
