@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { JsonSchema } from '../agents/agent.ts'
-import { refusalsOf } from '../agents/schemas.ts'
+import { refusalsOf, whenSchemasChecked } from '../agents/schemas.ts'
 import { argumentsFrom, fittedArguments, isBlank, type Arguments } from './fitted-arguments.ts'
+
+beforeAll(whenSchemasChecked)
 
 const text = { type: 'string' }
 const count = { type: 'integer' }

@@ -7,6 +7,7 @@ import {
   schemaDefectOf,
   shownSchema,
   validatorFor,
+  whenSchemasChecked,
   type Refusal,
 } from '../agents/schemas.ts'
 import { valueFromJson } from '../internal/text.ts'
@@ -66,6 +67,7 @@ export function parametersOf(
   }
 
   function takingArguments(schema: JsonSchema): ToolParameters {
+    void whenSchemasChecked() // each call checks its arguments
     const taken = namesIn(schema)
     const extras = added.filter((name) => !taken.has(name))
     const read = (given: Arguments): ReadArguments => readSkillArguments(given, schema, skill)
