@@ -222,11 +222,7 @@ export function areSchemasPending(): boolean {
   return loading !== undefined && compilers === undefined
 }
 
-function compile(
-  schema: JsonSchema,
-  { draft7, draft2020 }: Compilers,
-  options: Options,
-): Compiled {
+function compile(schema: JsonSchema, { draft7, draft2020 }: Compilers, options: Options): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
     // A new instance for each schema, because two schemas may have the same ids and anchors.
