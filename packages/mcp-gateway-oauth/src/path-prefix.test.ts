@@ -7,6 +7,8 @@ import {
   exchangeOf,
   locationOf,
   post,
+  press,
+  refreshOf,
   register,
   start,
 } from '../test/oauth-world.ts'
@@ -54,13 +56,15 @@ test.each(['/team/agents', '/agents', ''])(
       handle: async (request, from) => {
         const url = new URL(request.url)
         url.pathname = prefix + url.pathname
-        const init = { method: request.method, headers: request.headers }
+        const { headers, method } = request
         const body = request.method === 'POST' ? await request.text() : null
-        return world.one.handle?.(new Request(url, { ...init, body }), from)
+        return world.one.handle?.(new Request(url, { method, headers, body }), from)
       },
     }
     const clientId = await register(one)
-    const login = locationOf(await ask(one, authorizeQuery(clientId)))
+    const path = authorizeQuery(clientId)
+    const page = await ask(one, path)
+    const login = await refreshOf(await press(one, { path, page, decision: 'allow' }))
     expect(login.searchParams.get('gateway_uri')).toBe(`${issuer}/oauth/callback`)
     const state = login.searchParams.get('state')
     const back = locationOf(await ask(one, `/oauth/callback?state=${state}&code=upstream-code`))
