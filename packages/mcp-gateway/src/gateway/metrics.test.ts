@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { setTimeout } from 'node:timers/promises'
 
 import { expect, test } from 'vitest'
 
@@ -96,12 +97,15 @@ test('counts the CPU time since the start of the process, and measures its memor
   expect(before.get('process_cpu_seconds_total')).toBeGreaterThan(0)
   expect(before.get('process_start_time_seconds')).toBeCloseTo(performance.timeOrigin / 1000, 3)
   expect(before.get('process_resident_memory_bytes')).toBeGreaterThan(1e7)
-  // Blocks the event loop for longer than anything else does.
-  const startedAt = performance.now()
-  while (performance.now() < startedAt + 200);
-  await expect
-    .poll(async () => valuesIn(await text()).get('nodejs_eventloop_lag_max_seconds'))
-    .toBeGreaterThan(0.1)
+  // A delay is the time between two samples, and a read begins anew: the event loop must turn before and after the block.
+  const lagAfterBlock = async (): Promise<number | undefined> => {
+    await setTimeout(50)
+    const startedAt = performance.now()
+    while (performance.now() < startedAt + 200);
+    await setTimeout(50)
+    return valuesIn(await text()).get('nodejs_eventloop_lag_max_seconds')
+  }
+  await expect.poll(lagAfterBlock).toBeGreaterThan(0.1)
   const after = valuesIn(await text())
   for (const name of ['process_cpu_user_seconds_total', 'process_cpu_seconds_total']) {
     expect(after.get(name)).toBeGreaterThan(before.get(name) ?? Infinity)

@@ -64,18 +64,21 @@ export function addProcessMetrics(
   // Each sample includes the time between two samples.
   const seconds = (nanoseconds: number): number =>
     Math.max(0, nanoseconds / 1e9 - RESOLUTION_MS / 1000) || 0
-  gauge('nodejs_eventloop_lag_mean_seconds', `${lag}: mean.`, () => seconds(delays.mean))
-  gauge('nodejs_eventloop_lag_p50_seconds', `${lag}: median.`, () => {
-    return seconds(delays.percentile(50))
+  let sample = { p50: 0, p99: 0, max: 0 }
+  // The first of them reads for all, so that no delay is lost between a read and the reset.
+  gauge('nodejs_eventloop_lag_mean_seconds', `${lag}: mean.`, () => {
+    const mean = seconds(delays.mean)
+    const [p50, p99] = [seconds(delays.percentile(50)), seconds(delays.percentile(99))]
+    sample = { p50, p99, max: seconds(delays.max) }
+    delays.reset()
+    return mean
   })
-  gauge('nodejs_eventloop_lag_p99_seconds', `${lag}: 99th percentile.`, () => {
-    return seconds(delays.percentile(99))
-  })
-  gauge('nodejs_eventloop_lag_max_seconds', `${lag}: maximum.`, () => seconds(delays.max))
+  gauge('nodejs_eventloop_lag_p50_seconds', `${lag}: median.`, () => sample.p50)
+  gauge('nodejs_eventloop_lag_p99_seconds', `${lag}: 99th percentile.`, () => sample.p99)
+  gauge('nodejs_eventloop_lag_max_seconds', `${lag}: maximum.`, () => sample.max)
   gauge('nodejs_eventloop_lag_seconds', 'Lag of the event loop now.', async () => {
     const askedAt = performance.now()
     await setImmediate()
-    delays.reset() // the others have been read in the turn before
     return (performance.now() - askedAt) / 1000
   })
   return () => void delays.disable()
