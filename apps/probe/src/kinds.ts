@@ -1,6 +1,7 @@
 // All kinds of probes, in the order in which they run.
 import { bodies } from './kinds/bodies.ts'
 import { calls } from './kinds/calls.ts'
+import { consent } from './kinds/consent.ts'
 import { errorTexts } from './kinds/error-texts.ts'
 import { fetches } from './kinds/fetches.ts'
 import { files } from './kinds/files.ts'
@@ -21,6 +22,7 @@ export const KINDS: readonly Kind[] = [
   origins,
   tokens,
   signIn,
+  consent,
   isolation,
   files,
   sessions,
