@@ -9,6 +9,7 @@ import { globs } from './kinds/globs.ts'
 import { hiddenCharacters } from './kinds/hidden-characters.ts'
 import { isolation } from './kinds/isolation.ts'
 import { origins } from './kinds/origins.ts'
+import { registrations } from './kinds/registrations.ts'
 import { restarts } from './kinds/restarts.ts'
 import { schemas } from './kinds/schemas.ts'
 import { sessions } from './kinds/sessions.ts'
@@ -21,6 +22,7 @@ export const KINDS: readonly Kind[] = [
   bodies,
   origins,
   tokens,
+  registrations,
   signIn,
   consent,
   isolation,

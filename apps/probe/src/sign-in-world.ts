@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { MemoryGatewayStore, type GatewayStore } from '@x/mcp-gateway'
 import { oauthFacade } from '@x/mcp-gateway-oauth'
+import { startTestServer } from '@x/mcp-testing'
 import { modern, textOf, toAnswer, type Answer, type Fields, type Json } from './client.ts'
 import { startTarget, type Target } from './target.ts'
 
@@ -166,3 +167,28 @@ export async function startWorld(stack: AsyncDisposableStack, upstreamUrl: strin
   const http = { clientAddress: { header: ADDRESS } }
   return { target: await startTarget(stack, { auth, store, http }), time }
 }
+
+/** Starts an identity service in which everyone is the same person. @returns its URL */
+export async function startIdentityService(stack: AsyncDisposableStack): Promise<string> {
+  const server = stack.use(
+    await startTestServer((incoming, response) => {
+      const user = { sub: 'ann', email: 'ann@example.org' }
+      const tokens = {
+        access_token: 'upstream-access',
+        refresh_token: 'upstream-refresh',
+        expires_in: 600,
+      }
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(incoming.url?.startsWith('/user_info') ? user : tokens))
+    }, ''),
+  )
+  return server.url
+}
+
+/** An error without details, which no cache keeps. */
+export const isOAuthError = ({ status, headers, text }: Answer): boolean =>
+  status >= 400 &&
+  status < 500 &&
+  /^\{"error":"[a-z_]+"\}$/.test(text) &&
+  headers.get('cache-control') === 'no-store' &&
+  !headers.has('location')

@@ -1,5 +1,4 @@
 // The page that asks a person whether an app may sign in, and answers to it that the person has not given.
-import { startTestServer } from '@x/mcp-testing'
 import { toAnswer, type Answer, type Fields, type Json } from '../client.ts'
 import { probe, type Kind, type Probe } from '../probe.ts'
 import {
@@ -11,6 +10,7 @@ import {
   register,
   request,
   signedIn,
+  startIdentityService,
   startWorld,
   toSignIn,
   type World,
@@ -245,15 +245,7 @@ export const consent: Kind = {
   name: 'consent',
   rule: 'an app gets access only if a person agreed on the page, in one browser',
   async prepare(stack) {
-    const identity = stack.use(
-      await startTestServer((incoming, response) => {
-        const isUser = incoming.url?.startsWith('/user_info')
-        const tokens = { access_token: 'upstream', refresh_token: 'upstream', expires_in: 600 }
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(JSON.stringify(isUser ? { sub: 'ann' } : tokens))
-      }, ''),
-    )
-    const world = await startWorld(stack, identity.url)
+    const world = await startWorld(stack, await startIdentityService(stack))
     const { access } = await signedIn(world)
     return {
       probes: [...pageProbes(world), ...answerProbes(world)],

@@ -1,6 +1,5 @@
 // The authorization server in front of an identity service.
-import { startTestServer } from '@x/mcp-testing'
-import { bearer, jsonOf, toAnswer, type Answer, type Json } from '../client.ts'
+import { bearer, toAnswer, type Answer, type Json } from '../client.ts'
 import { probe, type Kind, type Probe } from '../probe.ts'
 import {
   ADDRESS,
@@ -11,10 +10,11 @@ import {
   clientOf,
   codeFor,
   exchange,
+  isOAuthError,
   mayCall,
-  register,
   request,
   signedIn,
+  startIdentityService,
   startWorld,
   token,
   toSignIn,
@@ -22,77 +22,6 @@ import {
   type World,
 } from '../sign-in-world.ts'
 import { honestClients } from '../target.ts'
-
-/** URIs to which no code may be sent. */
-const BAD_URIS: readonly string[] = [
-  'https://evil.example/callback',
-  'http://evil.example/callback',
-  'http://127.0.0.1.evil.example/callback',
-  'http://127.0.0.1@evil.example/callback',
-  'http://evil.example#@127.0.0.1/callback',
-  'http://evil.example\\@127.0.0.1/callback',
-  'http://localhost.evil.example/callback',
-  'javascript:alert(1)',
-  'javascript://127.0.0.1/%0aalert(1)',
-  'data:text/html,<script>alert(1)</script>',
-  'vbscript:x',
-  'file:///etc/passwd',
-  'blob:http://127.0.0.1/x',
-  'about:blank',
-  'cursor://anysphere.evil/callback',
-  'ftp://127.0.0.1/callback',
-  'https://app.example/callback/../../evil',
-  'https://app.example/callback#fragment',
-  'https://app.example/callback?x=1',
-  'https://app.example.evil.example/callback',
-  'https://user@app.example/callback',
-  'https://APP.example/callback',
-  'https://app.example:8443/callback',
-  'http://app.example/callback',
-  '//evil.example/callback',
-  '/callback',
-  'http://127.0.0.1:4444/call back',
-  'http://127.0.0.1:4444/\u0000',
-  'http://127.0.0.1:4444/é',
-  'http://user:word@127.0.0.1:4444/callback',
-  'http://0.0.0.0:4444/callback',
-  'http://169.254.169.254/callback',
-  `http://127.0.0.1:4444/${'a'.repeat(3000)}`,
-  '',
-]
-
-/** Metadata of clients that is no metadata. */
-const BAD_CLIENTS: Readonly<Record<string, unknown>> = {
-  'no JSON': '{"redirect_uris":',
-  'a list': [],
-  'no URIs': {},
-  'an empty list of URIs': { redirect_uris: [] },
-  'a URI that is no list': { redirect_uris: CALLBACK },
-  'a URI that is a number': { redirect_uris: [7] },
-  'one good and one bad URI': { redirect_uris: [CALLBACK, 'https://evil.example/'] },
-  'a thousand URIs': { redirect_uris: Array(1000).fill(CALLBACK) },
-  'the implicit grant': { redirect_uris: [CALLBACK], response_types: ['token'] },
-  'the password grant': { redirect_uris: [CALLBACK], grant_types: ['password'] },
-  'a megabyte': { redirect_uris: [CALLBACK], client_name: 'x'.repeat(1_000_000) },
-}
-
-/** Metadata that is accepted, without its dangerous parts. */
-const STRANGE_CLIENTS: Readonly<Record<string, Json>> = {
-  'a name with a script': { client_name: '<script>alert(1)</script>' },
-  'a name with a direction of writing': { client_name: 'Good\u202eli\u202c' },
-  'a secret of its own': {
-    client_secret: 'secret',
-    token_endpoint_auth_method: 'client_secret_post',
-  },
-  'an id of its own': { client_id: 'admin' },
-  'a logo that is a script': {
-    logo_uri: 'javascript:alert(1)',
-    client_uri: 'javascript:alert(1)',
-    policy_uri: 'data:text/html,x',
-  },
-  'keys at a URL': { jwks_uri: 'http://169.254.169.254/' },
-  'the member __proto__': JSON.parse('{"__proto__":{"client_secret":"x"}}') as Json,
-}
 
 /** Changes of a good authorization request, each with what must come of it. */
 const BAD_REQUESTS: Readonly<
@@ -150,14 +79,6 @@ const BAD_EXCHANGES: Readonly<Record<string, Json>> = {
   'the grant __proto__': { grant_type: '__proto__' },
 }
 
-/** An error without details, which no cache keeps. */
-const isOAuthError = ({ status, headers, text }: Answer): boolean =>
-  status >= 400 &&
-  status < 500 &&
-  /^\{"error":"[a-z_]+"\}$/.test(text) &&
-  headers.get('cache-control') === 'no-store' &&
-  !headers.has('location')
-
 /** A page for the person: nobody gets a code. */
 const isRefusedPage = ({ status, headers, text }: Answer): boolean =>
   status === 400 &&
@@ -166,56 +87,6 @@ const isRefusedPage = ({ status, headers, text }: Answer): boolean =>
   headers.get('cache-control') === 'no-store' &&
   !text.includes('made-up') &&
   !headers.has('location')
-
-function registrationProbes(world: World): readonly Probe[] {
-  return [
-    ...BAD_URIS.map((uri) =>
-      probe(
-        `registers ${JSON.stringify(uri).slice(0, 50)}`,
-        () => register(world, { redirect_uris: [uri] }),
-        isOAuthError,
-      ),
-    ),
-    ...BAD_URIS.map((uri) =>
-      probe(
-        `asks for a code to be sent to ${JSON.stringify(uri).slice(0, 50)}`,
-        async () =>
-          toAnswer(
-            await request(world, authorizeQuery(await clientOf(world), { redirect_uri: uri })),
-          ),
-        isOAuthError,
-      ),
-    ),
-    ...Object.entries(BAD_CLIENTS).map(([name, body]) =>
-      probe(`a client with ${name}`, () => register(world, body), isOAuthError),
-    ),
-    ...Object.entries(STRANGE_CLIENTS).map(([name, more]) =>
-      probe(
-        `a client with ${name}`,
-        async () => {
-          const { status, headers, text } = await register(world, {
-            redirect_uris: [CALLBACK],
-            ...more,
-          })
-          return {
-            status,
-            type: headers.get('content-type') ?? '',
-            read: jsonOf(text) as Json,
-            text,
-          }
-        },
-        ({ status, type, read, text }) =>
-          status === 400 ||
-          (status === 201 &&
-            type.startsWith('application/json') &&
-            !text.includes('javascript:') &&
-            !text.includes('"client_secret"') &&
-            read['client_id'] !== 'admin' &&
-            read['token_endpoint_auth_method'] === 'none'),
-      ),
-    ),
-  ]
-}
 
 function codeProbes(world: World): readonly Probe[] {
   return [
@@ -543,28 +414,12 @@ export const signIn: Kind = {
   name: 'sign-in',
   rule: 'codes and tokens reach the client that asked for them, once',
   async prepare(stack) {
-    const identity = stack.use(
-      await startTestServer((incoming, response) => {
-        const user = { sub: 'ann', email: 'ann@example.org' }
-        const tokens = {
-          access_token: 'upstream-access',
-          refresh_token: 'upstream-refresh',
-          expires_in: 600,
-        }
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(JSON.stringify(incoming.url?.startsWith('/user_info') ? user : tokens))
-      }, ''),
-    )
-    const world = await startWorld(stack, identity.url)
-    const other = await startWorld(stack, identity.url)
+    const identity = await startIdentityService(stack)
+    const world = await startWorld(stack, identity)
+    const other = await startWorld(stack, identity)
     const { access } = await signedIn(world)
     return {
-      probes: [
-        ...registrationProbes(world),
-        ...codeProbes(world),
-        ...callbackProbes(world, other),
-        ...floodProbes(world),
-      ],
+      probes: [...codeProbes(world), ...callbackProbes(world, other), ...floodProbes(world)],
       honest: [
         ...honestClients('a gateway with sign-in', world.target, { token: access }),
         probe(
