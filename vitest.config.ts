@@ -19,6 +19,7 @@ const IN_A_PROCESS_OF_THEIR_OWN = [
   'packages/mcp-gateway/test/cancelled-runs.test.ts', // reads the warnings of the process
   'packages/mcp-gateway/test/langgraph-sdk-2.test.ts', // replaces a module
   'packages/mcp-gateway/test/unread-answers.test.ts', // measures the heap
+  'packages/mcp-client/src/session-state.test.ts', // counts timers
   'packages/mcp-testing/src/proxy/forwarding.test.ts', // counts handles and timers
   'packages/mcp-transport/test/environment.test.ts', // changes the proxy of the process
 ]

@@ -10,7 +10,7 @@ import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
 import { is, startSetting, textOf } from './setting.ts'
 
-const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
+const seeds = Array.from({ length: 100 }, (_, n) => n + 1)
 
 /** Counts outcomes, because a race that always ends in the same way proves nothing. */
 class Tally {
@@ -44,7 +44,7 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
-describe('races, two hundred times each', () => {
+describe('races, a hundred times each', () => {
   test.each(Object.entries(eras))(
     'first calls, %s: share one initialization whenever they arrive',
     async (_era, { start, opening }) => {

@@ -103,7 +103,8 @@ test('texts are cut between characters', async () => {
       yield { type: 'asked', questions: [{ id: 'q', message: long, schema }], state: {} }
     },
   })
-  const parameters = { type: 'object', properties: {}, additionalProperties: false }
+  const closed = { type: 'object', properties: {}, additionalProperties: false }
+  const parameters = { type: 'object', properties: { a: closed } }
   source.join('strict', () => [], {
     skills: [{ id: 'do', name: 'do', description: '', inputSchema: parameters }],
   })
@@ -119,7 +120,7 @@ test('texts are cut between characters', async () => {
     modern('tools/call', { name: 'ask', arguments: { message: 'x' } }),
     inLegacy('tools/call', { name: long, arguments: {} }),
     inLegacy('prompts/get', { name: long }),
-    modern('tools/call', { name: 'strict_do', arguments: { [long]: 1 } }),
+    modern('tools/call', { name: 'strict_do', arguments: { a: { [long]: 1 } } }),
   ]
   for (const request of requests) {
     const text = await (await gateway.fetch(request)).text()
