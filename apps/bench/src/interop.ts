@@ -5,7 +5,7 @@ const HELP = `Usage: pnpm interop [options]
 
 Checks our packages with those of others: LangChain's adapters with the Client of SDK v1 and v2 on our transport,
 and our tools with these clients on their own transport; the gateway with clients of both eras, the MCP
-Inspector, LangGraph's own server and A2A agents. Exits with 1 unless all checks pass.
+Inspector, LangGraph's own server and templates, and A2A agents. Exits with 1 unless all checks pass.
 
 Options
   --json       print one JSON object as the last line
@@ -38,6 +38,7 @@ async function allChecks(): Promise<readonly Check[]> {
   const gateway = await import('./interop/gateway-checks.ts')
   const { gatewayInspector } = await import('./interop/inspector-checks.ts')
   const { gatewayA2a } = await import('./interop/a2a-checks.ts')
+  const { gatewayTemplates } = await import('./interop/template-checks.ts')
   return [
     ...adaptersOnOurTransport,
     ...ourToolsOnStockClients,
@@ -45,6 +46,7 @@ async function allChecks(): Promise<readonly Check[]> {
     ...gateway.gatewayAccess,
     ...gatewayInspector,
     ...gateway.gatewayInLangGraphServer,
+    ...gatewayTemplates,
     ...gatewayA2a,
   ]
 }
