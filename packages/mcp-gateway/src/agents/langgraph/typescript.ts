@@ -2,7 +2,8 @@
 // and `paths` of tsconfig.json. Only files that a graph imports are loaded in this way: other modules of the process load
 // as before, and a file that both import is one module.
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { createRequire, findPackageJSON, isBuiltin, registerHooks } from 'node:module'
+// By its default export: an old Node lacks some names, and would fail before it says which version is needed.
+import nodeModule, { createRequire, isBuiltin } from 'node:module'
 import type { LoadHookSync, ResolveHookSync } from 'node:module'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -29,7 +30,7 @@ export async function importGraphFile(
   const { href } = pathToFileURL(file)
   entries.add(href)
   warn = onWarning
-  if (!isRegistered) registerHooks({ resolve, load })
+  if (!isRegistered) nodeModule.registerHooks({ resolve, load })
   isRegistered = true
   const module: unknown = await import(href)
   return isRecord(module) ? module : {}
@@ -163,7 +164,7 @@ function formatOf(path: string, code: string): Format {
 }
 
 function isInModulePackage(path: string): boolean {
-  const file = findPackageJSON(pathToFileURL(path))
+  const file = nodeModule.findPackageJSON(pathToFileURL(path))
   if (file === undefined) return false
   const content: unknown = JSON.parse(readFileSync(file, 'utf8'))
   return isRecord(content) && content['type'] === 'module'
