@@ -115,7 +115,7 @@ export class Session {
     this.#address = address
   }
 
-  /** @throws if there is no session */
+  /** @throws Error without a session */
   static async open(
     address: Pick<Address, 'url'>,
     { token, capabilities = {} }: SessionOptions = {},

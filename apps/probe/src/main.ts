@@ -44,7 +44,7 @@ async function main(): Promise<boolean> {
 
 interface Run {
   readonly kinds: readonly KindReport[]
-  /** What ended the run before its end. */
+  /** The error that stopped the run. */
   readonly ended: FailedProbe | undefined
 }
 

@@ -27,7 +27,7 @@ export function probe<Seen>(
 /** Probes of one kind. */
 export interface Kind {
   readonly name: string
-  /** What must hold, as a sentence. */
+  /** The property that must hold, as a sentence. */
   readonly rule: string
   /** Starts what the probes attack, and leaves its end to `stack`. */
   prepare(stack: AsyncDisposableStack): Promise<KindProbes>
@@ -37,13 +37,13 @@ export interface KindProbes {
   readonly probes: readonly Probe[]
   /** Requests of honest clients, made after all probes: an attack must not cost them anything. */
   readonly honest: readonly Probe[]
-  /** What could not be attacked on this machine. */
+  /** Targets that this machine lacks. */
   readonly leftOut?: string | undefined
 }
 
 export interface FailedProbe {
   readonly name: string
-  /** What was seen instead of what must hold. */
+  /** The observation that contradicts the property. */
   readonly seen: string
 }
 

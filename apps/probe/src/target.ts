@@ -37,7 +37,7 @@ export function knownCallers(): ReturnType<typeof bearerAuth> {
 export interface Target extends Address {
   readonly gateway: Gateway
   readonly agents: AgentsAtHand
-  /** What was written to the log. */
+  /** Lines of the log. */
   readonly log: readonly string[]
   /** Number of runs of an agent that began with this text. */
   runsOf(text: string): number
@@ -47,7 +47,7 @@ function textIn({ input }: AgentCall): string {
   return input.kind === 'message' ? input.text : JSON.stringify(input.value)
 }
 
-/** What the agents do with a call, by their names. */
+/** Behaviour of the agents, by their names. */
 export const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
   *echo(call) {
     yield { type: 'done', text: textIn(call) }

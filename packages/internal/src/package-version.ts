@@ -6,7 +6,7 @@ declare const PACKAGE_VERSION: unknown
 
 /**
  * Returns the version of the package that a module belongs to. The build of a package writes it into the code, because
- * in an application that was bundled into one file there is no manifest of the package. Does without `findPackageJSON()`
+ * in an application that was bundled into one file the manifest of the package is missing. Does without `findPackageJSON()`
  * of Node, which Bun does not have. Never throws.
  *
  * @param url URL of the module. Bundlers may leave it out

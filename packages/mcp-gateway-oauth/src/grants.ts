@@ -261,7 +261,7 @@ export class Grants {
       if (!renewal && grant) {
         const until = this.#now() + PENDING_MS
         const begun: Renewal = { family, clientId, isAnswered: false, until }
-        // Of two uses at once, one notes it. The other one looks again.
+        // If a token is used twice at once, the first use is recorded, and the second one reads the record again.
         if (await this.#putRenewal(token, begun, { ifVersion: null, endsAt: grant.endsAt })) {
           return { kind: 'first', grant }
         }

@@ -19,7 +19,7 @@ const CHALLENGE = /^[A-Za-z0-9_-]{43}$/
 /** RFC 6749 section 3.3. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 
-/** More scopes would make a page that nobody reads. */
+/** A page with more scopes would be too long to read. */
 const MAX_SCOPES = 100
 
 /** Cookie with the secret of the forms of a browser. */

@@ -37,7 +37,7 @@ const YES = { action: 'accept', content: { answer: 'yes' } }
 /** The answer to the first question of a task. */
 const ANSWER = { '1.i0': YES }
 
-/** Answers to the question of a task that nobody asked, or that cannot be read. */
+/** Answers to a question that the task has not asked, or that cannot be read. */
 const BAD_ANSWERS: Readonly<Record<string, unknown>> = {
   'no answers': undefined,
   'a list': [],

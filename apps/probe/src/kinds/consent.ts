@@ -142,7 +142,7 @@ async function send(world: World, { query, headers, form }: Sent): Promise<Answe
   )
 }
 
-/** The browser stays, and nobody signs in. */
+/** The browser stays on the page, and the sign-in does not go on. */
 const isStopped = ({ status, headers, text }: Answer): boolean =>
   status >= 400 &&
   status < 500 &&

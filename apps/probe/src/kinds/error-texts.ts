@@ -46,7 +46,7 @@ const INNER = 'postgres://admin:hunter2@10.0.0.7:5432/secret and /var/lib/gatewa
 const LEAK =
   /10\.0\.0|127\.0\.0\.1|localhost|\[::1\]|(?<!"):\d{4,5}\b|hunter2|postgres|redis|sqlite|undici|ECONN|ENO(?:ENT|SPC|TFOUND)|EACCES|EISDIR|ENOTDIR|\/(?:var|tmp|work|home|root|etc)\/|node_modules|node:|\.[cm]?[jt]s\b|\bat \S+ \(|stack|\\n {4}at /i
 
-/** What an answer shows, without what its caller has sent or may see. */
+/** Text of an answer, without the parts that its caller has sent or may see. */
 function leakIn(
   { headers, text }: Pick<Answer, 'headers' | 'text'>,
   own: string,
@@ -220,7 +220,7 @@ async function* brokenStores(
   }
 }
 
-/** What happens to a Redis. */
+/** Faults of a Redis server. */
 const REDIS: Readonly<Record<string, (redis: RedisServer) => unknown>> = {
   'Redis that is away': (redis) => redis.stop(),
   'Redis that does not answer': (redis) => redis.pause(),
@@ -228,7 +228,7 @@ const REDIS: Readonly<Record<string, (redis: RedisServer) => unknown>> = {
   'Redis that is read-only': (redis) => askRedis(redis.url, 'REPLICAOF', '127.0.0.1', '9'),
 }
 
-/** Agents that fail in ways that tell of the inside. */
+/** Agents whose errors name hosts, paths or secrets. */
 const FAILURES: Readonly<
   Record<string, (call: AgentCall) => Iterable<AgentUpdate> | AsyncIterable<AgentUpdate>>
 > = {
@@ -256,7 +256,7 @@ const FAILURES: Readonly<
   *'throws an error of the system'() {
     throw Object.assign(new Error(INNER), { code: 'ENOENT', path: '/var/lib/x', syscall: 'open' })
   },
-  *'throws an abort that nobody asked for'() {
+  *'throws an abort of its own'() {
     throw new DOMException(INNER, 'AbortError')
   },
   *'throws after a text'() {
@@ -281,7 +281,7 @@ const FAILURES: Readonly<
     yield { type: 'file', file: { name: 'a.txt', data: { url: 'http://127.0.0.1:9/secret' } } }
     yield { type: 'done', text: 'done' }
   },
-  *'gives a result that is no JSON'() {
+  *'gives a result that is not JSON'() {
     const loop: Record<string, unknown> = {}
     loop['loop'] = loop
     yield { type: 'done', structured: loop }

@@ -29,7 +29,7 @@ async function fileOf(target: Target, name = 'hers.txt'): Promise<string> {
 const download = (target: Target, uri: string, token?: string): Promise<Response> =>
   fetch(new URL(uri.replace('artifact://', '/artifacts/'), target.url), { headers: bearer(token) })
 
-/** What `bob` may try with the URI of a file. The texts that come back must not hold it. */
+/** Requests of `bob` with the URI of a file of another caller. The answers must not contain the file. */
 const WITH_HER_FILE: Readonly<
   Record<string, (target: Target, uri: string) => Promise<{ text: string; isRefused: boolean }>>
 > = {

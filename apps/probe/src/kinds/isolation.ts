@@ -1,4 +1,4 @@
-// What belongs to one caller, asked for by another one who knows all of its names.
+// Another caller, who knows all names, asks for the sessions, tasks, files and questions of a caller.
 import { randomBytes } from 'node:crypto'
 import {
   at,
@@ -301,7 +301,7 @@ function callProbes(target: Target): readonly Probe[] {
 
 const GUESSES = 100
 
-/** Names that are made up. None may be found, and none may be told from another. */
+/** Made-up names. None may be found, and all get the same answer. */
 function guessProbes(target: Target): readonly Probe[] {
   const hex = (): string => randomBytes(16).toString('hex')
   const guess = (name: string, ask: () => Promise<Answer>): Probe =>

@@ -53,7 +53,7 @@ const BAD_URIS: readonly string[] = [
   '',
 ]
 
-/** Metadata of clients that is no metadata. */
+/** Invalid metadata of clients. */
 const BAD_CLIENTS: Readonly<Record<string, unknown>> = {
   'no JSON': '{"redirect_uris":',
   'a list': [],

@@ -79,7 +79,7 @@ const BAD_EXCHANGES: Readonly<Record<string, Json>> = {
   'the grant __proto__': { grant_type: '__proto__' },
 }
 
-/** A page for the person: nobody gets a code. */
+/** The answer is a page for the person, without a code. */
 const isRefusedPage = ({ status, headers, text }: Answer): boolean =>
   status === 400 &&
   headers.get('content-type') === 'text/html; charset=utf-8' &&

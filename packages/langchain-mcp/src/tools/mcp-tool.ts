@@ -202,7 +202,7 @@ export class McpTool extends StructuredTool {
     // Core would take arguments with a field `type: 'tool_call'` for a call.
     const unchecked = isToolCall(args) ? this.#withoutCheck(() => args) : this.#unchecked
     try {
-      // What core's `invoke()` calls. It would make the config once more, which takes a tenth of the time of a call.
+      // Core's `invoke()` calls this method. The inherited one would make the config once more, which takes a tenth of the time of a call.
       const ofCall = toolCall && { toolCall }
       return await super.call.call(unchecked, args, { runName: this.name, ...config, ...ofCall })
     } catch (error) {

@@ -134,7 +134,7 @@ const uniqueItems: FuncKeywordDefinition = {
 }
 
 /**
- * Marks each reference, wherever it is: a reference may lead to a part of a schema that is no schema by its place.
+ * Marks each reference, wherever it is: a reference may lead to any part of a schema.
  *
  * @param hasNames the keys are names, such as those of properties, and no keywords
  */

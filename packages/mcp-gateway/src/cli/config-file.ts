@@ -52,7 +52,7 @@ export interface ReadConfig {
   readonly placeOf: (path: string) => string
 }
 
-/** What could be read of a configuration. */
+/** The parts of a configuration that could be read. */
 export interface TriedConfig {
   /** A line for each mistake, with its place. */
   readonly mistakes: readonly string[]
@@ -76,7 +76,7 @@ export async function readConfigFile(file: ConfigFile): Promise<ReadConfig> {
 /**
  * Reads what can be read of a file.
  *
- * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG` for text that is no YAML
+ * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG` for text that is not YAML
  */
 export async function tryConfigFile({ file, env, flags }: ConfigFile): Promise<TriedConfig> {
   try {

@@ -223,7 +223,7 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
     [HEALTH_PATH, 'the health probe'],
     [READY_PATH, 'the readiness probe'],
   ])
-  // A value that is no URL is refused elsewhere.
+  // Another check refuses a value that is not a URL.
   const publicUrl = URL.canParse(http.publicUrl ?? '') ? http.publicUrl : undefined
   for (const key of ['path', 'metricsPath'] as const) {
     const urlPath = http[key]

@@ -47,7 +47,7 @@ export function validPartsOf(
     }
     const problems = result.error.issues.flatMap((issue) => problemsOf(schema, issue, rest.value))
     const found = problems.map((each) => ({ ...each, path: rest.originalOf(each.path) }))
-    // What contradicts a section that lost a part may only contradict its defaults.
+    // If a section lost a part, a contradiction may come from its defaults only.
     const incomplete = new Set(rest.removed.map(([first]) => first))
     more.push(...found.filter(({ path: [first] }) => !incomplete.has(first)))
     for (const { path, type } of found) {

@@ -69,7 +69,7 @@ export function isArtifactName(text: string): boolean {
  * throws.
  */
 export function artifactNameFrom(text: string): string {
-  // What ends a line or a column becomes a space. Other control characters, also in sequences, are not legible.
+  // Ends of lines and columns become spaces. Other control characters, also in sequences, are removed.
   const line = text.toWellFormed().replaceAll(/[\t-\r\u0085\p{Zl}\p{Zp}]/gu, ' ')
   const plain = legible(line).normalize('NFC').trim()
   let name = ''

@@ -291,7 +291,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
 
 const MAX_NAMES = 5
 
-/** Names the fields, but not their values. A name that is no identifier may be a text of a user, too. */
+/** Names the fields, but not their values. Other names than identifiers may be texts of a user, and are left out too. */
 function reportLeftOut(call: ToolCall, leftOut: readonly string[]): void {
   if (leftOut.length === 0 || call.isReported) return
   call.isReported = true

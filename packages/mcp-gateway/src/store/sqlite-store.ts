@@ -251,7 +251,7 @@ class SqliteLogRows implements LogRows {
       trim.run(tag, now, tag, limits.maxEvents)
       this.#database.exec('COMMIT')
     } catch (error) {
-      // After a full disk, among others, SQLite has rolled back by itself, and another ROLLBACK fails.
+      // After some errors, such as a full disk, SQLite has rolled back by itself, and another ROLLBACK fails.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
       throw error
     }

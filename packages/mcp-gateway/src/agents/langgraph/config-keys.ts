@@ -67,7 +67,7 @@ function isEmpty(value: unknown): boolean {
   return !value || (isObject(value) && Object.keys(value).length === 0)
 }
 
-/** Variables that a file set, so that another file that wants another value can be told. */
+/** Variables that a file has set. Another file with another value gets a warning. */
 const setBy = new Map<string, string>()
 
 /**
@@ -112,7 +112,7 @@ async function readEnv(path: string, warn: Warn): Promise<unknown> {
   }
 }
 
-/** What `LANGGRAPH_CONFIG`, a variable of LangGraph's server, gives to the runs of one graph. */
+/** Values for the runs of one graph from `LANGGRAPH_CONFIG`, a variable of LangGraph's server. */
 export interface RunDefaults {
   readonly configurable?: Readonly<Record<string, unknown>> | undefined
   readonly context?: Readonly<Record<string, unknown>> | undefined

@@ -58,7 +58,7 @@ export class GraphHost {
   }
 }
 
-/** Returns the graph itself, or the one inside an agent of `createAgent()`. `undefined` for what is no graph of LangGraph. */
+/** Returns the graph itself, or the one inside an agent of `createAgent()`. `undefined` for any other value. */
 function pregelOf(graph: unknown): Readonly<Record<string, unknown>> | undefined {
   if (!isRecord(graph)) return undefined
   return graph['lg_is_pregel'] === true && 'nodes' in graph ? graph : pregelOf(graph['graph'])

@@ -43,7 +43,7 @@ let warn: (message: string, cause: unknown) => void = () => undefined
 
 const TYPESCRIPT = /\.[cm]?tsx?$/
 const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '.json']
-/** What the extension of an import may stand for: that of the compiled file, or of its source. */
+/** Extensions of the files that an import with this extension may mean: the compiled file, or its source. */
 const SOURCES: Readonly<Record<string, readonly string[]>> = {
   '.js': ['.ts', '.tsx'],
   '.jsx': ['.tsx'],
