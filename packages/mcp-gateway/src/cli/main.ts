@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 import '../runtime-check.ts' // stays the first import
 import { Console } from 'node:console'
-import { setSourceMapsSupport } from 'node:module'
+import nodeModule from 'node:module'
 import { needsOwnProcess, protocolOutput, runInOwnProcess } from './protocol-output.ts'
 
 // Standard output is for results, or the protocol: what graphs say to the console goes where logs go.
 globalThis.console = new Console({ stdout: process.stderr, stderr: process.stderr })
 
 // Errors of graphs in TypeScript name the lines of their source.
-setSourceMapsSupport(true, { nodeModules: false, generatedCode: false })
+nodeModule.setSourceMapsSupport(true, { nodeModules: false, generatedCode: false })
 
 if (needsOwnProcess(process.argv)) process.exitCode = await runInOwnProcess()
 else {
