@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const REPOSITORY = 'https://github.com/acme/agents'
+const { repository } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'renamed-'))
 
 try {
@@ -56,7 +57,7 @@ function pnpm(...args: string[]): string {
 /** The lockfiles too: they name the packages of the workspace. */
 function isNamedIn(file: string): boolean {
   const text = file === '' ? '' : readFileSync(join(folder, file), 'utf8')
-  return ['@x/', 'io.github.x-mcp', 'git.example/mcp-sessions'].some((old) => text.includes(old))
+  return ['@x/', 'io.github.x-mcp/', repository.url].some((old) => text.includes(old))
 }
 
 /** Returns whether the linter still refuses what ARCHITECTURE.md forbids: a transport that imports the client. */
