@@ -288,7 +288,8 @@ test.runIf(redis)(
         for (let n = 0; (await each.ask(url, list(n))).status === 503; n++);
         expect((await each.ask(url, list(4))).status).toBe(200)
       }
-      expect((await fetch(new URL('/readyz', url))).status).toBe(200)
+      // A result is kept for 5 s.
+      await expect.poll(async () => (await fetch(new URL('/readyz', url))).status).toBe(200)
     }
     const stream = new EventReader(await session.listen(b.url))
     a.tell('join later')
