@@ -1,7 +1,10 @@
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { readForm, toForm } from '../../runs/forms.ts'
 import type { Answer } from '../agent.ts'
+import { whenSchemasChecked } from '../schemas.ts'
 import { askingOf } from './interrupts.ts'
+
+beforeAll(whenSchemasChecked)
 
 function accepted(content: Readonly<Record<string, unknown>>): Answer {
   return { action: 'accept', content }

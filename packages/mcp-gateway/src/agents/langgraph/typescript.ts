@@ -122,7 +122,11 @@ function pathOf(url: string): string {
 
 // ---- loading -------------------------------------------------------------------------------------------------------
 
-const require = createRequire(import.meta.url)
+/** Returns a function that loads a library, with the first file that needs it. A bundle of CommonJS has no `import.meta.url`. */
+function loader(): NodeJS.Require {
+  const here: string | undefined = import.meta.url
+  return createRequire(here ?? join(process.cwd(), 'bundle.js'))
+}
 
 const load: LoadHookSync = (url, context, nextLoad) => {
   if (!ofGraphs.has(url)) return nextLoad(url, context)
@@ -140,8 +144,7 @@ const load: LoadHookSync = (url, context, nextLoad) => {
 }
 
 function compiled(path: string): string {
-  // Loaded with the first file that needs it.
-  const { transformSync }: typeof Compiler = require('oxc-transform')
+  const { transformSync }: typeof Compiler = loader()('oxc-transform')
   const text = readFileSync(path, 'utf8')
   const { code, errors, map } = transformSync(path, text, configOf(path)?.options ?? DEFAULTS)
   const error = errors.find(({ severity }) => ['Error'].includes(severity))
@@ -219,7 +222,7 @@ const unreadable = new Set<string>()
 
 function readConfig(folder: string): ProjectConfig | undefined {
   if (!isInProject(folder)) return undefined
-  const reader: typeof Reader = require('get-tsconfig')
+  const reader: typeof Reader = loader()('get-tsconfig')
   try {
     const found = reader.getTsconfig(folder)
     if (found === null) return undefined
