@@ -221,7 +221,9 @@ async function send(url: string, method: string, params: Json): Promise<Json> {
     }),
   })
   const text = await response.text()
-  const json = text.startsWith('{') ? text : (/^data: (\{.*)$/m.exec(text)?.[1] ?? '{}')
+  // Notifications may come before the answer.
+  const [, event = '{}'] = [...text.matchAll(/^data: (\{.*)$/gm)].at(-1) ?? []
+  const json = text.startsWith('{') ? text : event
   const { result, error } = JSON.parse(json) as { result?: Json; error?: Json }
   if (result === undefined) throw new Error(JSON.stringify(error))
   return result
