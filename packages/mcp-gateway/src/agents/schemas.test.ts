@@ -1,5 +1,7 @@
-import { expect, test } from 'vitest'
-import { refusalsOf, validatorFor } from './schemas.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { refusalsOf, validatorFor, whenSchemasChecked } from './schemas.ts'
+
+beforeAll(whenSchemasChecked)
 
 /** A tree of operations. Each level of a value fits both alternatives up to its `op`. */
 const treeOf = (union: string, place: string, name: string): Record<string, unknown> => {
