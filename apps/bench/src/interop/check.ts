@@ -2,7 +2,7 @@
 export interface Check {
   readonly group: string
   readonly name: string
-  /** Time limit. @default 10_000 */
+  /** Time limit, which ends what hangs. @default 60_000 */
   readonly ms?: number
   /** Rejects unless it works. */
   readonly run: () => Promise<void>
@@ -18,7 +18,7 @@ export interface CheckOutcome {
 }
 
 export async function outcomeOf(check: Check): Promise<CheckOutcome> {
-  const { group, name, ms: limitMs = 10_000, run } = check
+  const { group, name, ms: limitMs = 60_000, run } = check
   const startedAt = performance.now()
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => late.reject(new Error(`no result in ${limitMs} ms`)), limitMs)
