@@ -24,11 +24,15 @@ const { positionals, values } = parseArgs({
 })
 const [scope = ''] = positionals
 if (!SCOPE.test(scope) || positionals.length > 1) {
-  fail(`"${positionals.join(' ')}" is no scope of npm. Write for example: pnpm rename-scope @acme`)
+  fail(
+    `"${positionals.join(' ')}" is not a scope of npm. Write for example: pnpm rename-scope @acme`,
+  )
 }
 const repository = values.repository?.replace(/(?:\.git|\/)+$/, '')
 if (repository !== undefined && !URL.canParse(repository)) {
-  fail(`"${repository}" is no URL. Write for example --repository https://github.com/acme/agents`)
+  fail(
+    `"${repository}" is not a URL. Write for example --repository https://github.com/acme/agents`,
+  )
 }
 const oldScope = manifestOf('packages/mcp-client').name.split('/')[0]
 const changes = changesFor(scope, repository)

@@ -128,6 +128,7 @@ async function startTls(port: number): Promise<AsyncDisposable & { readonly url:
   }
 }
 
+// Without a Chromium they are skipped, with a message; where `CI` is set, `startChromium()` throws instead.
 describe.skipIf(browser === undefined)('the consent page', () => {
   const violations: string[] = []
   afterAll(() => browser?.close())

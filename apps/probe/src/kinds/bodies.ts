@@ -50,7 +50,7 @@ const BAD_BODIES: Readonly<Record<string, string>> = {
   'a form': 'method=initialize&id=1',
   XML: '<?xml version="1.0"?><methodCall/>',
   'no method': '{"jsonrpc":"2.0","id":1}',
-  'a method that is no text': '{"jsonrpc":"2.0","id":1,"method":7}',
+  'a method that is a number': '{"jsonrpc":"2.0","id":1,"method":7}',
   'a method that is a list': '{"jsonrpc":"2.0","id":1,"method":["initialize"]}',
   'JSON-RPC 1.0': '{"id":1,"method":"initialize","params":{}}',
   'a wrong version': rpc(shake).replace('"2.0"', '2.0'),
@@ -168,7 +168,7 @@ const BAD_METHODS: readonly (readonly [method: string, params: Json])[] = [
 /** Headers of a call of 2026-07-28 that contradict its body, or cannot be read. */
 const BAD_HEADERS: Readonly<Record<string, Fields>> = {
   'a version that does not exist': { 'mcp-protocol-version': '2099-01-01' },
-  'a version that is no date': { 'mcp-protocol-version': '../../etc' },
+  'a version that is a path': { 'mcp-protocol-version': '../../etc' },
   'an older version': { 'mcp-protocol-version': '2025-06-18' },
   'a version of 8,000 characters': { 'mcp-protocol-version': '2'.repeat(8000) },
   'two versions': { 'mcp-protocol-version': '2026-07-28, 2025-11-25' },

@@ -61,7 +61,7 @@ function leakIn(
 /** A request whose answer must show nothing. @param uri a file that the caller has made before */
 type Ask = (target: Target, had: Had) => Promise<Answer>
 
-/** What a caller had before the gateway broke. */
+/** Sessions, tasks and files that a caller opened before the gateway broke. */
 interface Had {
   readonly uri: string
   readonly session: Session | undefined
@@ -475,7 +475,7 @@ export const errorTexts: Kind = {
     return {
       probes,
       honest: honestClients('a gateway with failing agents', target, { token }),
-      ...(stores < 6 && { leftOut: 'broken Redis: there is no redis-server' }),
+      ...(stores < 6 && { leftOut: 'broken Redis: redis-server is not installed' }),
     }
   },
 }

@@ -98,7 +98,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   'a public address, and loopback of IPv6': ['2606:4700::1111', '::1'],
   'no address': [],
   'an address with a zone': ['fe80::1%eth0'],
-  'a text that is no address': ['localhost'],
+  'a name without a protocol': ['localhost'],
   'an IPv4 address in octal': ['0177.0.0.1'],
 }
 

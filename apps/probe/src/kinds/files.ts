@@ -292,7 +292,7 @@ export const files: Kind = {
     return {
       probes: [...probes, ...anonymousProbes(open), ...(await uploadProbes(stack))],
       honest: [...honest, ...honestClients('a gateway without auth', open)],
-      ...(stores < 3 && { leftOut: 'a gateway on Redis: there is no redis-server' }),
+      ...(stores < 3 && { leftOut: 'a gateway on Redis: redis-server is not installed' }),
     }
   },
 }

@@ -385,7 +385,7 @@ export const isolation: Kind = {
     return {
       probes,
       honest: [...honest, ...honestClients('a gateway without auth', open)],
-      ...(stores < 3 && { leftOut: 'a gateway on Redis: there is no redis-server' }),
+      ...(stores < 3 && { leftOut: 'a gateway on Redis: redis-server is not installed' }),
     }
   },
 }

@@ -74,7 +74,7 @@ function forgedProbes(target: Target): readonly Probe[] {
 /** Headers of a request in a session that its client may not send. */
 const WRONG_HEADERS: readonly (readonly [name: string, headers: Fields, status: number])[] = [
   ['a version that does not exist', { 'mcp-protocol-version': '1999-01-01' }, 400],
-  ['a version that is no date', { 'mcp-protocol-version': 'latest' }, 400],
+  ['a version that is a word', { 'mcp-protocol-version': 'latest' }, 400],
   ['an empty version', { 'mcp-protocol-version': '' }, 400],
   ['two versions', { 'mcp-protocol-version': '2025-11-25, 2025-06-18' }, 400],
   ['a version of 8,000 characters', { 'mcp-protocol-version': '2'.repeat(8000) }, 400],
