@@ -399,6 +399,15 @@ describe('an answer', () => {
     expect(lines).not.toContain('DELETE /threads/t1')
   })
 
+  test('is in doubt if the connection breaks before the server names the run', async () => {
+    const breaks: Answer = (_, response) => void response.destroy()
+    const { error, lines } = await answered({ [STATE]: json(waiting), [STREAM]: breaks })
+    expect(error).toMatchObject({ ...refused, isStarted: true, cause: expect.any(Error) })
+    expect(String(error)).toContain('may have continued')
+    expect(lines.filter((line) => line === STREAM)).toHaveLength(1)
+    expect(lines).not.toContain('DELETE /threads/t1')
+  })
+
   test('is not lost if the server cannot be reached, and can be given again', async () => {
     const { error, lines } = await answered({ [STATE]: fails(503) })
     expect(error).toMatchObject({ reason: 'unavailable', isStarted: false, retryAfterMs: 5000 })

@@ -37,7 +37,7 @@ import {
   findRun,
   followRun,
   isUnknown,
-  refusedAnswer,
+  lostAnswer,
   remoteThreadFrom,
   RUN_NAME,
   RunError,
@@ -247,7 +247,7 @@ class LangGraphServerSource implements AgentSource {
         yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
         return
       }
-      throw (isUnanswered ? refusedAnswer(error) : undefined) ?? error
+      throw (isUnanswered ? lostAnswer(error) : undefined) ?? error
     } finally {
       signal.removeEventListener('abort', onAbort)
       isKept ||= signal.aborted ? remote?.isLeft() === true : isUnanswered

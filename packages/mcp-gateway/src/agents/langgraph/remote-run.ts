@@ -2,6 +2,7 @@ import type { Client } from '@langchain/langgraph-sdk'
 import { isRecord } from '@x/internal'
 import type { Clock } from '../../internal/clock.ts'
 import { pause } from '../../internal/timers.ts'
+import { GatewayError } from '../../errors.ts'
 import { RunFailure, type AgentUpdate, type Resume } from '../agent.ts'
 import { PAGE } from './assistants.ts'
 import { openInterruptsOf } from './interrupts.ts'
@@ -135,8 +136,16 @@ export async function confirmedResume(
   return resumeOfOpen(resume, isRecord(state) ? state : undefined)
 }
 
-/** Returns the failure of a call whose answer the server refused to use. `undefined` for other errors. */
-export function refusedAnswer(error: unknown): RunFailure | undefined {
+/**
+ * Returns the failure of a call after its answer was sent and before the server has named the run: the server refused the
+ * answer, or the connection broke and the server may have taken it. `undefined` for other errors.
+ */
+export function lostAnswer(error: unknown): RunFailure | undefined {
+  if (isBroken(error)) {
+    const text =
+      'The connection to its server broke while the answer was sent, so the run may have continued. Check what the call did before you call again.'
+    return new RunFailure('outcome_unknown', text, { cause: error })
+  }
   if (isUnknown(error)) return lostQuestion({ cause: error })
   // 409 of servers for Python, 422 of those for JavaScript, which also have it for wrong input.
   const isBusy =
@@ -149,6 +158,12 @@ export function refusedAnswer(error: unknown): RunFailure | undefined {
 /** Returns whether the server does not know the thread or the run. */
 export function isUnknown(error: unknown): boolean {
   return hasStatus(error, 404)
+}
+
+/** Returns whether a request ended without a status. */
+function isBroken(error: unknown): boolean {
+  const isOurs = error instanceof RunError || error instanceof RunFailure || GatewayError.is(error)
+  return !isOurs && !(error instanceof Error && 'status' in error)
 }
 
 function hasStatus(error: unknown, status: number): error is Error {
