@@ -34,8 +34,8 @@ test('delays only one read of a card by a function for credentials that never an
   await agent.called('GET /.well-known/agent-card.json')
 })
 
-test('reads a card again by its tag, reports changes and removal, and reads less often after failures', async () => {
-  await using agent = await startA2aAgent(rain)
+/** Time and randomness of a source. `next()` resolves after the look at the card that is due then. */
+function looking() {
   const clock = new ManualClock()
   let looked = deferred()
   // Asked for once after each look.
@@ -43,12 +43,18 @@ test('reads a card again by its tag, reports changes and removal, and reads less
     looked.resolve()
     return 0.5
   }
-  await using world = await started(agent, { clock, random })
   const next = async (ms: number): Promise<void> => {
     looked = deferred()
     await clock.advance(ms)
     await looked.promise
   }
+  return { clock, random, next }
+}
+
+test('reads a card again by its tag, reports changes and removal, and reads less often after failures', async () => {
+  await using agent = await startA2aAgent(rain)
+  const { clock, random, next } = looking()
+  await using world = await started(agent, { clock, random })
   await next(20_000)
   expect(agent.requests.at(-1)?.headers['if-none-match']).toBeDefined()
   expect(world.agents[1]).toBe(world.agents[0])
@@ -181,16 +187,9 @@ test.for(['file:///etc/passwd', 'agent', 'https://user:secret@a.example'])(
 test('finds a card at the path of earlier versions, and asks there first from then on', async () => {
   const cardPath = '/.well-known/agent.json'
   await using agent = await startA2aAgent(rain, { cardPath })
-  const clock = new ManualClock()
-  let looked = deferred()
-  const random = (): number => {
-    looked.resolve()
-    return 0.5
-  }
-  await using world = await started(agent, { clock, random })
-  looked = deferred()
-  await clock.advance(20_000)
-  await looked.promise
+  const { next, ...timing } = looking()
+  await using world = await started(agent, timing)
+  await next(20_000)
   expect(agent.requests.map(({ line }) => line)).toEqual([
     'GET /.well-known/agent-card.json',
     `GET ${cardPath}`,
@@ -251,16 +250,9 @@ test('warns once of an address in a card that cannot be called', async () => {
     { url: 'http://0.0.0.0:9999/', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
   ]
   await using agent = await startA2aAgent(rain, { card: { supportedInterfaces } })
-  const clock = new ManualClock()
-  let looked = deferred()
-  const random = (): number => {
-    looked.resolve()
-    return 0.5
-  }
-  await using world = await started(agent, { clock, random })
-  looked = deferred()
-  await clock.advance(20_000)
-  await looked.promise
+  const { next, ...timing } = looking()
+  await using world = await started(agent, timing)
+  await next(20_000)
   expect(world.told).toEqual(['found Weather', 'found Weather'])
   expect(world.warnings).toEqual([
     expect.stringContaining('The agent card names http://0.0.0.0:9999, which cannot be called'),
