@@ -49,18 +49,20 @@ export interface MetricSources {
 /** Makes the metrics of one gateway. Loads the library, which only gateways with metrics need. */
 export function gatewayMetrics(sources: MetricSources): GatewayMetrics {
   let observer: MetricsObserver | undefined
-  const early: ((to: MetricsObserver) => void)[] = []
+  /** Undefined when the library is loaded, or cannot be. */
+  let early: ((to: MetricsObserver) => void)[] | undefined = []
   const loading = import('prom-client').then((client) => {
     const made = makeMetrics(client, sources)
     observer = made.observer
-    for (const tell of early.splice(0)) tell(observer)
+    for (const tell of early ?? []) tell(observer)
+    early = undefined
     return made
   })
   // A request for the metrics reports it.
-  loading.catch(() => early.splice(0))
+  loading.catch(() => (early = undefined))
   const tell = (event: (to: MetricsObserver) => void): void => {
     if (observer) event(observer)
-    else if (early.length < MAX_EARLY) early.push(event)
+    else if (early && early.length < MAX_EARLY) early.push(event)
   }
   return {
     observer: {
