@@ -19,12 +19,12 @@ const FOLDER = '.readme-examples'
 /** Packages whose dependencies the examples of a package or page use, if those of the owner do not suffice. */
 const OWNERS: Readonly<Record<string, string>> = {
   'mcp-testing': join('apps', 'playground'), // depends on a package that mcp-testing cannot depend on
-  'questions-to-people.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
-  'sessions-and-runs.md': join('packages', 'mcp-client'), // needs `@x/mcp-transport`
-  'authorization.md': join('packages', 'mcp-transport'), // needs `@x/mcp-transport/auth`
-  'gateway-sessions.md': join('packages', 'mcp-gateway'), // needs Express and Fastify
-  'gateway-files.md': join('packages', 'mcp-gateway'), // needs `@modelcontextprotocol/client`
-  'gateway-access.md': join('packages', 'mcp-gateway'), // needs Hono
+  'docs/guides/approvals.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
+  'docs/guides/sessions-and-runs.md': join('packages', 'mcp-client'), // needs `@x/mcp-transport`
+  'docs/guides/users-and-tokens.md': join('packages', 'mcp-transport'), // needs `@x/mcp-transport/auth`
+  'docs/gateway/sessions.md': join('packages', 'mcp-gateway'), // needs Express and Fastify
+  'docs/gateway/files.md': join('packages', 'mcp-gateway'), // needs `@modelcontextprotocol/client`
+  'docs/gateway/sign-in.md': join('packages', 'mcp-gateway'), // needs Hono
 }
 /** Examples that cannot run here: they need a model, a file, an environment or a prompt that is not in the example. */
 const NOT_RUN =
@@ -54,9 +54,10 @@ async function documents(): Promise<readonly Document[]> {
     }),
   )
   const owner = join('apps', 'playground') // depends on all packages
-  const pages = (await readdir(join(ROOT, 'docs')))
+  const pages = (await readdir(join(ROOT, 'docs'), { recursive: true }))
     .filter((file) => file.endsWith('.md'))
-    .map((file) => ({ path: join('docs', file), owner: OWNERS[file] ?? owner }))
+    .map((file) => join('docs', file))
+    .map((path) => ({ path, owner: OWNERS[path] ?? owner }))
   return [{ path: 'README.md', owner }, ...pages, ...own.flat()]
 }
 

@@ -40,7 +40,7 @@ test('finds each example in its page', async () => {
   }
 })
 
-test('runs the interceptor of docs/tool-calls.md around each call', async () => {
+test('runs the interceptor of docs/guides/tool-calls.md around each call', async () => {
   await using server = await startLegacyServer()
   const told: unknown[] = []
   const { agent, mcp } = guardedAgent(server.url, (...what) => told.push(what))
@@ -141,7 +141,7 @@ test.each([
   expect(mayDestroy({ name: 'tool', annotations })).toBe(expected)
 })
 
-test('runs the loop of docs/questions-to-people.md', async () => {
+test('runs the loop of docs/guides/approvals.md', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({ servers: { hotel: { url: server.url } } })
   const model = fakeModel()

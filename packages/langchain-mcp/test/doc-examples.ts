@@ -34,7 +34,7 @@ export function guardedAgent(
   audit: (...what: unknown[]) => void,
 ): { readonly agent: Agent; readonly mcp: McpTools } {
   const model = new ScriptedModel()
-  // #region docs/tool-calls.md
+  // #region docs/guides/tool-calls.md
   const audited: ToolInterceptor = async (request, next) => {
     const answer = await next({ headers: { 'x-request-id': crypto.randomUUID() } })
     audit(request.server.name, request.tool.name, request.withoutSecrets(request.args))
@@ -54,14 +54,14 @@ export function guardedAgent(
 
 export function approvedAgent(tools: McpTool[]): Agent {
   const model = new ScriptedModel()
-  // #region docs/tool-calls.md
+  // #region docs/guides/tool-calls.md
   const approval = humanInTheLoopMiddleware({ interruptOn: interruptOnFrom(tools) })
   const agent = createAgent({ model, tools, middleware: [approval], checkpointer })
   // #endregion
   return agent
 }
 
-// #region docs/tool-calls.md
+// #region docs/guides/tool-calls.md
 export const approved: ToolInterceptor = (request, next) => {
   if (!mayDestroy(request.tool)) return next()
   const { name, args, config } = request
@@ -79,7 +79,7 @@ export async function book(
 ): Promise<unknown> {
   const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
   const config = { configurable: { thread_id: 't1' } }
-  // #region docs/questions-to-people.md
+  // #region docs/guides/approvals.md
   let state = await agent.invoke({ messages: [{ role: 'user', content: 'Book a room' }] }, config)
   while (isInterrupted(state)) {
     let resume = {}

@@ -1,5 +1,5 @@
 // All settings of a gateway: beside each type with its comments are the ranges and the defaults. From this one
-// description come the checks of options and files, and `docs/gateway-configuration.md`.
+// description come the checks of options and files, and `docs/reference/settings.md`.
 import { readPackageVersion } from '@x/internal'
 import { z } from 'zod'
 
@@ -32,7 +32,7 @@ import type { GatewayStore } from './store/gateway-store.ts'
 
 /**
  * Options of `createGateway`. Only agents are needed: `agents` or `sources`. Settings that are left out have the
- * defaults of `docs/gateway-configuration.md`. Times are milliseconds, sizes are bytes, `Infinity` means "no limit".
+ * defaults of `docs/reference/settings.md`. Times are milliseconds, sizes are bytes, `Infinity` means "no limit".
  */
 export interface GatewayOptions extends GatewayObjects, Given<GatewaySettings> {}
 
@@ -309,7 +309,7 @@ export interface ToolSettings {
    * their properties. Properties that all examples have are required. Such a tool has `_meta.schemaFrom`.
    */
   readonly schemaFromExamples: boolean
-  /** Which calls become tasks, for tools without an override. See `docs/tasks.md`. */
+  /** Which calls become tasks, for tools without an override. See `docs/guides/tasks.md`. */
   readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */
   readonly prompts: boolean

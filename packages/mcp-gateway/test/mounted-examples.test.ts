@@ -60,7 +60,7 @@ describe.each([
 ])('%s', (file, start) => {
   test('is in the documentation as it is, and serves clients of all kinds', async () => {
     const example = await readFile(fileURLToPath(new URL(file, import.meta.url)), 'utf8')
-    const readme = fileURLToPath(new URL('../../../docs/gateway-sessions.md', import.meta.url))
+    const readme = fileURLToPath(new URL('../../../docs/gateway/sessions.md', import.meta.url))
     expect(await readFile(readme, 'utf8')).toContain(`\`\`\`ts\n${example}\`\`\``)
     await using served = await start()
     for (const kind of CLIENT_KINDS) {

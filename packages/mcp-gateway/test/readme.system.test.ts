@@ -10,7 +10,7 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 
 test('the example about files is in its page, and works', async () => {
   const example = await readFile(here('example-files.ts'), 'utf8')
-  expect(await readFile(here('../../../docs/gateway-files.md'), 'utf8')).toContain(
+  expect(await readFile(here('../../../docs/gateway/files.md'), 'utf8')).toContain(
     `\`\`\`ts\n${example}\`\`\``,
   )
   const args = ['--conditions=mcp-source', here('example-files.ts')]

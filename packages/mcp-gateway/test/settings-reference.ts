@@ -1,4 +1,4 @@
-// Writes `docs/gateway-configuration.md` from the schema of a configuration file, the sections of the packages beside the
+// Writes `docs/reference/settings.md` from the schema of a configuration file, the sections of the packages beside the
 // gateway, and the doc comments of their types.
 import { readFile } from 'node:fs/promises'
 

@@ -58,7 +58,7 @@ test('names every error code in the README', async () => {
 })
 
 test('has the defaults of the code in the page of all options', async () => {
-  const page = new URL('../../../docs/transport-options.md', import.meta.url)
+  const page = new URL('../../../docs/reference/transport-options.md', import.meta.url)
   const text = await readFile(page, 'utf8')
   const { responseBytes, eventBytes, ...limits } = resolveLimits()
   expect([responseBytes, eventBytes]).toEqual([16 * 1024 * 1024, 16 * 1024 * 1024])

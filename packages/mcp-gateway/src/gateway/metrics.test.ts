@@ -26,7 +26,7 @@ test('counts labels beyond a thousand sets as other', () => {
 test('documents each metric, and no other, on the page about operation', async () => {
   const { text, close } = gatewayMetrics(sourcesOf(new AgentRegistry(registryOptions({}))))
   const readme = await readFile(
-    new URL('../../../../docs/gateway-operation.md', import.meta.url),
+    new URL('../../../../docs/gateway/deploy.md', import.meta.url),
     'utf8',
   )
   const named = [...readme.matchAll(/(?<=`)(?:mcp_gateway|process|nodejs)_\w+(?=`)/g)].join('\n')
