@@ -9,7 +9,7 @@ import type { McpClientErrorCode } from '../src/index.ts'
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const readme = await readFile(here('../README.md'), 'utf8')
-const tasks = await readFile(here('../../../docs/guides/tasks.md'), 'utf8')
+const tasks = await readFile(here('../../../docs/guides/long-tools.md'), 'utf8')
 
 test('the README contains the example file, and the example works', async () => {
   const example = await readFile(here('example.ts'), 'utf8')

@@ -309,7 +309,7 @@ export interface ToolSettings {
    * their properties. Properties that all examples have are required. Such a tool has `_meta.schemaFrom`.
    */
   readonly schemaFromExamples: boolean
-  /** Which calls become tasks, for tools without an override. See `docs/guides/tasks.md`. */
+  /** Which calls become tasks, for tools without an override. See `docs/gateway/tasks.md`. */
   readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */
   readonly prompts: boolean
