@@ -494,9 +494,25 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     expect(await until(first.url, taskId, 'completed')).toMatchObject({ status: 'completed' })
     expect(await world.nodes()).toEqual(['first A', 'second A', 'second A', 'third A'])
     expect(await world.pids()).toEqual([killed?.pid, killed?.pid, other?.pid, other?.pid])
-    expect(other?.line).toBe('Executes the queued tasks of 1 tool')
+    expect(other?.line).toMatch(/^Executes the queued tasks of 1 tool, ready at /)
     other?.kill('SIGTERM')
     expect(await other?.exited).toEqual([0, null])
+  })
+
+  test('has a worker that answers probes, also while Redis is away', async () => {
+    await using own = await startRedisServer()
+    await using world = await newWorld(undefined, own?.url)
+    const { line } = await world.command('work')
+    const [, url = ''] = / ready at (\S+)\/readyz$/.exec(line) ?? []
+    const statusOf = async (path: string): Promise<number> => (await fetch(url + path)).status
+    expect(await Promise.all(['/readyz', '/mcp'].map(statusOf))).toEqual([200, 404])
+    const metrics = await fetch(`${url}/metrics`)
+    expect(await metrics.text()).toMatch(/^mcp_gateway_queued_tasks 0$/m)
+    await own?.stop()
+    await vi.waitUntil(async () => (await statusOf('/readyz')) === 503, { timeout: SLOW })
+    expect(await statusOf('/healthz')).toBe(200)
+    await own?.start()
+    await vi.waitUntil(async () => (await statusOf('/readyz')) === 200, { timeout: SLOW })
   })
 
   test('keeps its answer if its process is stopped', async () => {

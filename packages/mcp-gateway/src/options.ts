@@ -63,7 +63,13 @@ export interface GatewayObjects {
 export interface CheckedOptions extends GatewayObjects, GatewaySettings {}
 
 /** Options of `gateway.listen()`. What is left out is as in `http`. */
-export type ListenOptions = Given<Pick<HttpSettings, 'host' | 'port' | 'insecure'>>
+export interface ListenOptions extends Given<Pick<HttpSettings, 'host' | 'port' | 'insecure'>> {
+  /**
+   * Answers health and metrics only, until `close()` has ended: for a process that executes tasks and serves no client.
+   * Needs no `auth`, because nobody can call an agent there. @default false
+   */
+  readonly probesOnly?: boolean | undefined
+}
 
 /** The same settings, each of which may be left out. Lists, functions and objects with names of the user stay as they are. */
 export type Given<T> = { readonly [Key in keyof T]?: GivenValue<T[Key]> | undefined }

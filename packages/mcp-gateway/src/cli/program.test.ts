@@ -435,7 +435,7 @@ describe('serve', () => {
     const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: true }\n'
     const secrets = `stateKey: ${'k'.repeat(40)}\n`
     const path = await file('g.yaml', YAML + store + secrets)
-    const worker = start(['work', path])
+    const worker = start(['work', path, '--port', '0'])
     const line = /"msg":"Queued tasks are not executed here yet.*\n/
     const [first] = await worker.said('stderr', line)
     expect(first).toMatch(/next attempt is in 250 ms/)
@@ -443,6 +443,11 @@ describe('serve', () => {
       /Redis at 127\.0\.0\.1:\d+ cannot be used: .*ECONNREFUSED/,
     )
     await worker.said('stderr', /next attempt is in 500 ms/)
+    const [, url = ''] = await worker.said('stderr', /"url":"(\S+?)".*"answering probes"/)
+    expect((await fetch(`${url}/healthz`)).status).toBe(200)
+    const ready = await fetch(`${url}/readyz`)
+    expect(ready.status).toBe(503)
+    expect(await ready.json()).toMatchObject({ reasons: ['store'] })
     worker.signal('SIGTERM')
     expect(await worker.code).toBe(0)
     expect(worker.text('stdout')).toBe('')

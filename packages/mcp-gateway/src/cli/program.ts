@@ -50,10 +50,14 @@ const SETTING_OPTIONS = [
   ['log.level', '--log-level <level>', 'trace, debug, info, warn, error, silent'],
 ] as const
 
-/** Adds these options to a command. @returns a function that reads their settings */
-function addSettingOptions(command: Command): () => readonly SettingFlag[] {
+/** Adds these options to a command, but for some settings. @returns a function that reads their settings */
+function addSettingOptions(
+  command: Command,
+  ...without: readonly string[]
+): () => readonly SettingFlag[] {
   command.optionsGroup('Settings (they win over the file):')
-  const options = SETTING_OPTIONS.map(([path, flags, text]) => {
+  const shown = SETTING_OPTIONS.filter(([path]) => !without.includes(path))
+  const options = shown.map(([path, flags, text]) => {
     const option = new Option(flags, `${text} (${path})`)
     command.addOption(option.isBoolean() ? option.preset('true') : option)
     return { option, path: path.split('.') }
@@ -101,18 +105,22 @@ function addServeCommand(program: Command, context: CommandContext): void {
     })
 }
 
-const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { type: redis, url: …, tasks: true }. After the first signal, other processes continue its tasks at once.`
+const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { type: redis, url: …, tasks: true }. After the first signal, other processes continue its tasks at once.
+
+It answers /healthz, /readyz and http.metricsPath at http.host and http.port. Beside another process on the same machine, give it another --port.`
 
 function addWorkCommand(program: Command, context: CommandContext): void {
-  program
+  const command = program
     .command('work')
-    .summary('execute queued tasks of the agents of a file, without HTTP')
+    .summary('execute queued tasks of the agents of a file, without clients')
     .description(WORK_TEXT)
     .argument('[file]', 'configuration, or a langgraph.json', DEFAULT_FILE)
-    .option('--json', 'print the line as JSON: {"tools"}')
+  const toSettings = addSettingOptions(command, 'http.insecure')
+  command
+    .option('--json', 'print the line as JSON: {"tools", "url"}')
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { serveFile } = await import('./serve.ts')
-      const configFile = { file, env: context.env, flags: [] }
+      const configFile = { file, env: context.env, flags: toSettings() }
       await serveFile({ context, configFile, serves: undefined, works: true, json })
     })
 }

@@ -5,6 +5,7 @@ import { isLoopback } from '@x/internal'
 import { CommandError, listenToStopSignals, toLine } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import { checkAuthFits } from '../http/auth/combine.ts'
+import { READY_PATH } from '../http/router.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { auditObserver, gatewayLog, toGatewayLogger } from '../gateway/logger.ts'
@@ -65,6 +66,7 @@ async function serveConfig(
   const options = { ...configured.options, log: logger, observer }
   await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]
+  let probed = ''
   if (serves === 'stdio') {
     const { stdin: input, stdout: output } = context
     ended.push(gateway.serveStdio({ input, output }).closed)
@@ -72,6 +74,10 @@ async function serveConfig(
     const { url } = await gateway.listen({ insecure: config.http.insecure })
     context.stdout.write(`${json ? JSON.stringify({ url }) : url}\n`)
     log.info({ url }, 'listening')
+  } else {
+    const { url } = await gateway.listen({ probesOnly: true })
+    probed = url
+    log.info({ url }, 'answering probes')
   }
   const begin = async (): Promise<void> => {
     await gateway.registry.start()
@@ -82,8 +88,9 @@ async function serveConfig(
     const tools = gateway.registry.plan().tools.length
     log.info({ tools }, 'executing tasks')
     if (serves) return
-    const line = `Executes the queued tasks of ${tools} ${tools === 1 ? 'tool' : 'tools'}`
-    context.stdout.write(`${json ? JSON.stringify({ tools }) : line}\n`)
+    const named = `${tools} ${tools === 1 ? 'tool' : 'tools'}`
+    const line = `Executes the queued tasks of ${named}, ready at ${probed}${READY_PATH}`
+    context.stdout.write(`${json ? JSON.stringify({ tools, url: probed }) : line}\n`)
   }
   await Promise.race([begin(), ...ended])
   const signal = await Promise.race(ended)

@@ -69,7 +69,12 @@ export function checkedOptions(owner: string, options: GatewayOptions): CheckedO
   }
 }
 
-export const listenChecks: Checks<ListenOptions> = { host: text, port: number(), insecure: flag }
+export const listenChecks: Checks<ListenOptions> = {
+  host: text,
+  port: number(),
+  insecure: flag,
+  probesOnly: flag,
+}
 
 export const stdioChecks: Checks<StdioOptions> = {
   input: { ...methods('on', 'read'), takes: 'a readable stream' },

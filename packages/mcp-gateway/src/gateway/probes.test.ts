@@ -3,12 +3,14 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { modernParts, post } from '../../test/rpc-requests.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 
 const HOST = { host: '10.1.2.3:8000' }
+const CALL = { name: 'support', arguments: { message: 'Hi' } }
 
 function get(path: string): Request {
   return new Request(`http://10.1.2.3:8000${path}`, { headers: HOST })
@@ -128,4 +130,36 @@ test('serves metrics at http.metricsPath only', async () => {
   expect((await gateway.fetch(written)).status).toBe(405)
   await using without = createGateway({ sources: [agents] })
   expect((await without.fetch(get('/metrics'))).status).not.toBe(200)
+})
+
+test('answers nothing but probes at an address with probesOnly, until all calls have ended', async () => {
+  const begun = deferred()
+  const finish = deferred()
+  const agents = new AgentsAtHand({
+    support: async function* () {
+      begun.resolve()
+      await finish.promise
+      yield { type: 'done', text: 'Done' }
+    },
+  })
+  const http = { host: '0.0.0.0', port: 0, metricsPath: '/metrics' }
+  const gateway = createGateway({ sources: [agents], http })
+  await gateway.registry.start()
+  const { port } = await gateway.listen({ probesOnly: true }) // without auth, at all addresses
+  const probe = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`)
+  expect((await probe('/healthz')).status).toBe(200)
+  expect((await probe('/readyz')).status).toBe(200)
+  expect(await (await probe('/metrics')).text()).toContain('\nmcp_gateway_store_ready 1\n')
+  for (const path of ['/mcp', '/', '/artifacts/a']) expect((await probe(path)).status).toBe(404)
+
+  const { message, headers } = modernParts('tools/call', CALL)
+  const answer = gateway.fetch(post(message, headers))
+  await begun.promise
+  const closed = gateway.close()
+  const draining = await probe('/readyz')
+  expect(await draining.json()).toEqual({ status: 'unavailable', reasons: ['draining'] })
+  finish.resolve()
+  expect(await (await answer).text()).toContain('Done')
+  await closed
+  await expect(probe('/healthz')).rejects.toThrow('fetch failed')
 })

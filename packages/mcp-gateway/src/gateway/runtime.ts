@@ -35,6 +35,8 @@ import { SignedCursors, stateKeyFrom } from '../internal/signing.ts'
 import {
   documentRoute,
   HEALTH_PATH,
+  notFound,
+  pathOf,
   READY_PATH,
   Router,
   type Document,
@@ -128,6 +130,7 @@ export class Runtime implements AsyncDisposable {
   /** Serves the revisions with sessions. */
   readonly #legacy: SessionHttp
   readonly #router: Router
+  readonly #probes: readonly HttpRoute[]
   readonly #rates: RateLimits
   /** `undefined` without `http.publicUrl`. */
   readonly #urls: PublicUrls | undefined
@@ -242,6 +245,7 @@ export class Runtime implements AsyncDisposable {
       clock,
     })
     this.#legacy = this.#makeLegacy({ streams })
+    this.#probes = this.#makeProbes()
     this.#router = this.#makeRouter()
     const endpoints = endpointPaths(http.publicUrl, http.path)
     this.#listeners = new GatewayListeners({
@@ -249,6 +253,11 @@ export class Runtime implements AsyncDisposable {
       http,
       maxBodyBytes: this.#maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoints }),
+      serveProbes: async (exchange) => {
+        const path = pathOf(exchange.url)
+        const isProbe = this.#probes.some((route) => route.matches(path))
+        return isProbe ? this.#serve(exchange, {}) : notFound()
+      },
       isStreamed: (requestPath) => this.#router.isStreamed(requestPath),
       unread: this.#unread,
       writeTimeoutMs: this.#limits.writeTimeoutMs,
@@ -272,7 +281,8 @@ export class Runtime implements AsyncDisposable {
   async listen(options: ListenOptions = {}): Promise<GatewayListener> {
     assertGatewayOptions('gateway.listen()', options, listenChecks)
     const listener = await this.#listeners.listen(options)
-    this.#isReachable = true
+    // No load balancer sends calls to an address that answers probes only.
+    if (!options.probesOnly) this.#isReachable = true
     void this.#start()
     return listener
   }
@@ -445,7 +455,7 @@ export class Runtime implements AsyncDisposable {
 
   #makeRouter(): Router {
     const { artifacts: files, auth, http } = this.#options
-    const { allowedOrigins: origins, metricsPath, publicUrl } = http
+    const { allowedOrigins: origins, publicUrl } = http
     const endpoint = this.#urls?.endpoint
     const admission = new Admission({
       hosts: hostsOf(this.#options),
@@ -477,10 +487,7 @@ export class Runtime implements AsyncDisposable {
               }),
             ]
           : []),
-        ...this.#healthRoutes(),
-        ...(this.#metrics && metricsPath !== undefined
-          ? [metricsRoute(metricsPath, this.#metrics)]
-          : []),
+        ...this.#probes,
       ],
       admission,
       observer: this.#observer,
@@ -492,8 +499,9 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  /** Answers `GET` of two paths for orchestrators, which address the gateway by its IP address. */
-  #healthRoutes(): readonly HttpRoute[] {
+  /** Answers `GET` of health and metrics for orchestrators, which address the gateway by its IP address. */
+  #makeProbes(): readonly HttpRoute[] {
+    const { metricsPath } = this.#options.http
     const readiness = async (): Promise<Document> => {
       if (this.#isUnready) return healthDocument(['draining'])
       const isReady = await this.#readiness.isReady()
@@ -503,6 +511,9 @@ export class Runtime implements AsyncDisposable {
     return [
       documentRoute(HEALTH_PATH, async () => healthDocument([])),
       documentRoute(READY_PATH, readiness),
+      ...(this.#metrics && metricsPath !== undefined
+        ? [metricsRoute(metricsPath, this.#metrics)]
+        : []),
     ]
   }
 

@@ -257,7 +257,7 @@ export function pathOf(url: string): string {
   return end < 0 ? url.slice(start) : url.slice(start, end)
 }
 
-function notFound(): Reply {
+export function notFound(): Reply {
   const headers = { 'content-type': 'text/plain' }
   return toReply(new Response('Not found\n', { status: 404, headers }))
 }

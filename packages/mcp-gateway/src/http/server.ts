@@ -12,7 +12,7 @@ export interface GatewayListener extends AsyncDisposable {
   readonly host: string
   /** The port in use, also where 0 was given. */
   readonly port: number
-  /** URL of the MCP endpoint. */
+  /** URL of the MCP endpoint. With `probesOnly`: the origin, which `/readyz` follows. */
   readonly url: string
   /** Stops listening on this address. The gateway goes on. */
   close(): Promise<void>
@@ -22,6 +22,8 @@ export interface GatewayListenersOptions extends NodeListenerOptions {
   readonly auth: Authenticator | undefined
   /** Defaults for `listen()`. */
   readonly http: Pick<HttpSettings, 'host' | 'port' | 'path' | 'insecure'>
+  /** As `serve`, for addresses with `probesOnly`. */
+  readonly serveProbes: NodeListenerOptions['serve']
   /** Connections that accept no bytes for this time are ended. */
   readonly writeTimeoutMs: number
 }
@@ -37,6 +39,7 @@ export class GatewayListeners {
   readonly #options: GatewayListenersOptions
   /** With the origin that clients can use. `undefined`: clients cannot connect to that host. */
   readonly #servers = new Map<HttpServer, string | undefined>()
+  readonly #probed = new Set<HttpServer>()
   #isStopped = false
 
   constructor(options: GatewayListenersOptions) {
@@ -50,12 +53,14 @@ export class GatewayListeners {
 
   /** @throws GatewayError `CONFIG`, `CLOSED` after `stop()`, `LISTEN` with the cause */
   async listen(place: ListenOptions = {}): Promise<GatewayListener> {
-    const { auth, http, onError, writeTimeoutMs } = this.#options
+    const { auth, http, onError, serveProbes, writeTimeoutMs } = this.#options
     const { host = http.host, port = http.port, insecure = http.insecure } = place
-    checkAuthFits(auth, { host, insecure })
+    const { probesOnly = false } = place
+    if (!probesOnly) checkAuthFits(auth, { host, insecure })
     if (this.#isStopped) throw closed()
-    const { path } = http
-    const listener = nodeListener(this.#options)
+    const listener = nodeListener(
+      probesOnly ? { ...this.#options, serve: serveProbes } : this.#options,
+    )
     const server = await listenOn({ host, port, writeTimeoutMs }, listener, onError)
     // `stop()` may have been called meanwhile, without this server.
     if (this.#isStopped) {
@@ -64,16 +69,18 @@ export class GatewayListeners {
     }
     const close = async (): Promise<void> => {
       this.#servers.delete(server)
+      this.#probed.delete(server)
       await server.close()
     }
     const isBareIpv6 = host.includes(':') && !host.startsWith('[')
     const origin = `http://${isBareIpv6 ? `[${host}]` : host}:${server.port}`
-    this.#servers.set(server, ANY_ADDRESS.includes(host) ? undefined : origin)
-    const url = `${origin}${path}`
+    if (probesOnly) this.#probed.add(server)
+    else this.#servers.set(server, ANY_ADDRESS.includes(host) ? undefined : origin)
+    const url = probesOnly ? origin : `${origin}${http.path}`
     return { host, port: server.port, url, close, [Symbol.asyncDispose]: close }
   }
 
-  /** Accepts no more connections. Connections in use may go on. */
+  /** Accepts no more connections of clients. Connections in use may go on, and probes are answered. */
   stop(): void {
     this.#isStopped = true
     for (const server of this.#servers.keys()) server.stop()
@@ -82,7 +89,8 @@ export class GatewayListeners {
   /** Ends all connections. */
   async close(): Promise<void> {
     this.stop()
-    await Promise.all([...this.#servers.keys()].map((server) => server.close()))
+    const all = [...this.#servers.keys(), ...this.#probed]
+    await Promise.all(all.map((server) => server.close()))
   }
 }
 
