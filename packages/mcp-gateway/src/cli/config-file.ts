@@ -386,8 +386,10 @@ async function readText(file: string): Promise<string> {
     return await readFile(file, 'utf8')
   } catch (cause) {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
-    const advice = ': name another, or see mcp-gateway --help'
-    const why = isMissing ? `there is no such file${advice}` : `it cannot be read: ${toLine(cause)}`
+    const advice = 'name another, or write a first one with mcp-gateway init'
+    const why = isMissing
+      ? `there is no such file: ${advice}`
+      : `it cannot be read: ${toLine(cause)}`
     throw new CommandError(`${file}: ${why}`, { cause })
   }
 }

@@ -31,6 +31,7 @@ describe('the command line', () => {
     [['help']],
     [['serve', '--help']],
     [['work', '--help']],
+    [['init', '--help']],
     [['help', 'check']],
     [['token', '--help']],
   ])('prints the usage for %j', async (args) => {
@@ -65,7 +66,7 @@ describe('the command line', () => {
     expect(await run(args)).toEqual({
       code: 1,
       out: '',
-      err: `mcp-gateway: ${name}: there is no such file: name another, or see mcp-gateway --help\n`,
+      err: `mcp-gateway: ${name}: there is no such file: name another, or write a first one with mcp-gateway init\n`,
     })
   })
 })

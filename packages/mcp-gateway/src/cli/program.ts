@@ -25,6 +25,7 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
     )
     .addHelpText('after', '\nExit code: 0 done, 1 failed, 2 wrong command line.')
   addServeCommand(program, context)
+  addInitCommand(program, context)
   addWorkCommand(program, context)
   addCheckCommand(program, context)
   addTokenCommand(program, context)
@@ -102,6 +103,26 @@ function addServeCommand(program: Command, context: CommandContext): void {
         works: flags.work,
         json: flags.json ?? false,
       })
+    })
+}
+
+const INIT_TEXT = `Writes the files that a first gateway needs, lists them, and says which command comes next. It asks nothing, and never changes a file that exists.
+
+With a langgraph.json in the folder, in its project or in a folder below, this is a ${DEFAULT_FILE} that offers its graphs. Without one, it also writes a langgraph.json and a first graph without a model, and in an empty folder a package.json.`
+
+function addInitCommand(program: Command, { env, stdout }: CommandContext): void {
+  program
+    .command('init')
+    .summary('write a first configuration, for the graphs of a project or for a new one')
+    .description(INIT_TEXT)
+    .argument('[folder]', 'folder to write to, which is created if it is missing', '.')
+    .option(
+      '--graph <path:export>',
+      'graph to offer if there is no langgraph.json: ./agent.ts:agent',
+    )
+    .action(async (folder: string, { graph }: { graph?: string }) => {
+      const { initFolder } = await import('./init.ts')
+      await initFolder({ folder, graph, env, stdout })
     })
 }
 

@@ -34,11 +34,7 @@ export async function readGraphConfig(
   warn: Warn,
 ): Promise<readonly ConfiguredGraph[]> {
   const path = resolve(file instanceof URL ? fileURLToPath(file) : file)
-  const config = await readJson(path)
-  const graphs = isRecord(config) ? config['graphs'] : undefined
-  if (!isRecord(config) || !isRecord(graphs)) {
-    throw wrong(path, 'graphs', 'must be an object with graphs by name')
-  }
+  const { config, graphs } = await readFileOfGraphs(path)
   warnOfUnused(path, config, warn)
   await applyEnv(path, config['env'], warn)
   const defaults = runDefaults(warn)
@@ -53,6 +49,47 @@ export async function readGraphConfig(
     }
     return { name, definition: { ...definitionOf(name, entry), ...ofRuns }, configurable, load }
   })
+}
+
+/** A graph as a `langgraph.json` names it. */
+interface NamedGraph {
+  readonly name: string
+  /** As it is written: `./path.ts:export`. `undefined`: the entry is wrong. */
+  readonly path: string | undefined
+  readonly isPython: boolean
+}
+
+/**
+ * Lists the graphs of a `langgraph.json`, and loads none.
+ *
+ * @throws GatewayError `CONFIG` if the file is missing, is not JSON, or has no `graphs`
+ */
+export async function listGraphs(file: string): Promise<readonly NamedGraph[]> {
+  const { graphs } = await readFileOfGraphs(file)
+  return Object.entries(graphs).map(([name, entry]) => {
+    const path = pathOf(entry)
+    return { name, path, isPython: path !== undefined && isPythonGraph(path) }
+  })
+}
+
+/** Returns whether a graph is a file in Python, or a module of Python: `package.module:graph`. */
+export function isPythonGraph(path: string): boolean {
+  const isModule = /^\w+(?:\.\w+)*:\w+$/.test(path) && !/\.[cm]?[jt]sx?:/.test(path)
+  return isModule || /\.py[xdi]?(?::\w+)?$/.test(path)
+}
+
+async function readFileOfGraphs(path: string) {
+  const config = await readJson(path)
+  const graphs = isRecord(config) ? config['graphs'] : undefined
+  if (!isRecord(config) || !isRecord(graphs)) {
+    throw wrong(path, 'graphs', 'must be an object with graphs by name')
+  }
+  return { config, graphs }
+}
+
+function pathOf(entry: unknown): string | undefined {
+  const text = isRecord(entry) ? entry['path'] : entry
+  return typeof text === 'string' ? text : undefined
 }
 
 function definitionOf(name: string, entry: unknown): Omit<GraphDefinition, 'graph'> {
@@ -80,8 +117,6 @@ function valuesOf(input: AgentInput, schema: JsonSchema): unknown {
   return field === undefined ? undefined : { [field]: input.text }
 }
 
-const PYTHON = /\.py[xdi]?$/
-
 interface Entry {
   /** Path of the `langgraph.json`. */
   readonly config: string
@@ -91,11 +126,11 @@ interface Entry {
 }
 
 async function loadGraph({ config, name, entry, warn }: Entry): Promise<GraphExport> {
-  const text = isRecord(entry) ? entry['path'] : entry
+  const text = pathOf(entry)
   const where = `graphs.${name}`
-  if (typeof text !== 'string') throw wrong(config, where, 'must be "./file.ts:export"')
+  if (text === undefined) throw wrong(config, where, 'must be "./file.ts:export"')
   const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
-  if (PYTHON.test(path)) {
+  if (isPythonGraph(text)) {
     const advice =
       "Run it with LangGraph's server for Python, and offer it with a source of type langgraph-server"
     throw wrong(config, where, `is a graph in Python, which Node cannot run. ${advice}`)

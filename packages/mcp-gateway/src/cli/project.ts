@@ -1,0 +1,160 @@
+// What a folder and its project hold already, for `init`.
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { homedir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+
+import { isRecord } from '@x/internal'
+
+const GRAPHS = 'langgraph.json'
+
+/**
+ * Finds the `langgraph.json` of a folder: there, above it in its project, or else each one below it, as in a monorepo.
+ */
+export async function findGraphConfigs(folder: string): Promise<readonly string[]> {
+  const above = projectFolders(folder).find((each) => existsSync(join(each, GRAPHS)))
+  if (above !== undefined) return [join(above, GRAPHS)]
+  return isInProject(folder) ? configsBelow(folder, 3) : []
+}
+
+/** Marks of the folder of a repository or of a package. */
+const MARKS = ['.git', 'package.json', 'pyproject.toml']
+
+/** A folder outside of a project may hold many others, such as the home folder of a user. */
+function isInProject(folder: string): boolean {
+  return projectFolders(folder).some((each) => MARKS.some((mark) => existsSync(join(each, mark))))
+}
+
+/** Returns the folder and those above it that belong to the same repository, or else to the same package. */
+function projectFolders(folder: string): readonly string[] {
+  const folders = [folder]
+  for (let each = dirname(folder); !folders.includes(each); each = dirname(each)) folders.push(each)
+  const home = folders.indexOf(homedir()) // what lies in it belongs to no project
+  const reachable = home > 0 ? folders.slice(0, home) : folders
+  for (const mark of MARKS) {
+    const end = reachable.findIndex((each) => existsSync(join(each, mark)))
+    if (end >= 0) return reachable.slice(0, end + 1)
+  }
+  return [folder]
+}
+
+const NO_SOURCES = new Set(['node_modules', 'dist', 'build', 'coverage', 'venv', '__pycache__'])
+
+async function configsBelow(folder: string, depth: number): Promise<readonly string[]> {
+  const found: string[] = []
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const path = join(folder, entry.name)
+    if (entry.name === GRAPHS && entry.isFile()) found.push(path)
+    const isSource = !entry.name.startsWith('.') && !NO_SOURCES.has(entry.name)
+    if (depth > 0 && entry.isDirectory() && isSource) {
+      found.push(...(await configsBelow(path, depth - 1)))
+    }
+  }
+  return found.toSorted()
+}
+
+/** Returns whether a folder needs a `package.json`: an empty one does, and one outside of a package. */
+export async function needsManifest(folder: string): Promise<boolean> {
+  const names = await readdir(folder).catch(() => [])
+  return names.every((name) => name.startsWith('.')) || manifestAbove(folder) === undefined
+}
+
+function manifestAbove(folder: string): string | undefined {
+  const paths = projectFolders(folder).map((each) => join(each, 'package.json'))
+  return paths.find((path) => existsSync(path))
+}
+
+/** Commands of a package manager. */
+export interface PackageManager {
+  /** Installs the packages of `package.json`. */
+  readonly install: string
+  /** Adds packages. */
+  readonly add: string
+  /** Runs the command of a package. */
+  readonly run: string
+}
+
+const MANAGERS: Readonly<Record<string, PackageManager & { readonly lockfiles: string[] }>> = {
+  npm: {
+    lockfiles: ['package-lock.json'],
+    install: 'npm install',
+    add: 'npm install',
+    run: 'npx',
+  },
+  pnpm: {
+    lockfiles: ['pnpm-lock.yaml'],
+    install: 'pnpm install',
+    add: 'pnpm add',
+    run: 'pnpm exec',
+  },
+  yarn: { lockfiles: ['yarn.lock'], install: 'yarn', add: 'yarn add', run: 'yarn' },
+  bun: {
+    lockfiles: ['bun.lock', 'bun.lockb'],
+    install: 'bun install',
+    add: 'bun add',
+    run: 'bunx',
+  },
+}
+
+/** Returns the package manager of a project: the one of its lockfile, the one that runs this command, or npm. */
+export function packageManagerOf(
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+): PackageManager {
+  const [running = ''] = (env['npm_config_user_agent'] ?? '').split('/', 1)
+  const byLockfile = projectFolders(folder).flatMap((each) =>
+    Object.values(MANAGERS).filter(({ lockfiles }) =>
+      lockfiles.some((name) => existsSync(join(each, name))),
+    ),
+  )
+  const found = byLockfile[0] ?? (Object.hasOwn(MANAGERS, running) ? MANAGERS[running] : undefined)
+  return found ?? { install: 'npm install', add: 'npm install', run: 'npx' }
+}
+
+/** Returns the command that installs what is missing of these packages. `undefined`: a module of the folder finds them all. */
+export async function installCommand(
+  folder: string,
+  packages: readonly string[],
+  { install, add }: PackageManager,
+): Promise<string | undefined> {
+  const places = createRequire(join(folder, 'any.js')).resolve.paths('any-package') ?? []
+  const missing = packages.filter((name) => {
+    return !places.some((place) => existsSync(join(place, name, 'package.json')))
+  })
+  if (missing.length === 0) return undefined
+  const declared = await declaredPackages(folder)
+  const isDeclared = missing.every((name) => declared.has(name))
+  return isDeclared ? install : `${add} ${missing.join(' ')}`
+}
+
+async function declaredPackages(folder: string): Promise<ReadonlySet<string>> {
+  const file = manifestAbove(folder)
+  const content = file === undefined ? undefined : await readManifest(file)
+  const sections = [content?.['dependencies'], content?.['devDependencies']]
+  return new Set(sections.flatMap((each) => (isRecord(each) ? Object.keys(each) : [])))
+}
+
+async function readManifest(file: string): Promise<Readonly<Record<string, unknown>> | undefined> {
+  try {
+    const content: unknown = JSON.parse(await readFile(file, 'utf8'))
+    return isRecord(content) ? content : undefined
+  } catch {
+    return undefined // its package manager will say so
+  }
+}
+
+/** Returns a name for the graph of a file: `./src/agents/support.ts:graph` gives `support`. */
+export function graphName(path: string): string {
+  const [file, exported = ''] = splitGraph(path)
+  const stem = basename(file).replace(/\.[^.]*$/, '')
+  const name = ['index', 'graph', 'agent', 'main'].includes(stem) ? exported : stem
+  const isTelling = !['', 'default', 'graph'].includes(name)
+  return (isTelling ? name : 'assistant').replaceAll(/[^\w-]/g, '-')
+}
+
+/** Splits `./file.ts:export`. A drive letter of Windows is no file. */
+export function splitGraph(path: string): readonly [file: string, exported: string | undefined] {
+  const [, file = path, exported] = /^(.{2,}?)(?::([\w$]+))?$/.exec(path) ?? []
+  return [file, exported]
+}
