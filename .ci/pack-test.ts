@@ -6,57 +6,13 @@ import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { startLegacyServer } from '../packages/mcp-testing/src/index.ts'
+import { manifestOf, packAll, withOurs } from './tarballs.ts'
+import type { Manifest, Packed } from './tarballs.ts'
 
 const run = promisify(execFile)
-const PACKAGES = fileURLToPath(new URL('../packages', import.meta.url))
 const EXAMPLE_URL = 'https://shop.example/mcp'
-
-interface Manifest {
-  readonly name: string
-  readonly version: string
-  readonly private?: boolean
-  readonly publishConfig: {
-    readonly exports: Readonly<Record<string, unknown>>
-    readonly bin?: Readonly<Record<string, string>>
-  }
-  readonly dependencies?: Readonly<Record<string, string>>
-  readonly peerDependencies?: Readonly<Record<string, string>>
-  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
-}
-
-interface Packed {
-  readonly folder: string
-  readonly manifest: Manifest
-  readonly tarball: string
-}
-
-async function published(): Promise<string[]> {
-  const names = await readdir(PACKAGES)
-  const folders = names.map((name) => join(PACKAGES, name))
-  const manifests = await Promise.all(folders.map(manifestOf))
-  return folders.filter((_folder, index) => manifests[index]?.private !== true)
-}
-
-async function manifestOf(folder: string): Promise<Manifest> {
-  return JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
-}
-
-async function pack(folder: string, destination: string): Promise<Packed> {
-  const pnpm = ['--yes', 'pnpm@12', 'pack', '--json', '--pack-destination', destination]
-  const { stdout } = await run('npx', pnpm, { cwd: folder })
-  const { filename } = JSON.parse(stdout)
-  return { folder, manifest: await manifestOf(folder), tarball: filename }
-}
-
-/** The package and the packages of ours that it needs: the registry does not have them yet. */
-function withOurs(packed: Packed, all: readonly Packed[]): Packed[] {
-  const names = Object.keys(packed.manifest.dependencies ?? {})
-  const needed = all.filter(({ manifest }) => names.includes(manifest.name))
-  return [...new Set([packed, ...needed.flatMap((other) => withOurs(other, all))])]
-}
 
 /** The first version that a range such as `^1.21.0` allows. */
 function oldestOf(range: string): string {
@@ -305,8 +261,7 @@ const folder = await mkdtemp(join(tmpdir(), 'pack-test-'))
 const bun = await installBun(join(folder, 'bun'))
 if (bun === undefined) console.log('Bun is tested on Linux x64 only')
 try {
-  const all: Packed[] = []
-  for (const path of await published()) all.push(await pack(path, folder))
+  const all = await packAll(folder)
   let failed = 0
   for (const packed of all) {
     const project = join(folder, packed.manifest.name.replaceAll('/', '-'))
