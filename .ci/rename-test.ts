@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const REPOSITORY = 'https://github.com/acme/agents'
-const { repository } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const { homepage, repository } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'renamed-'))
 
 try {
@@ -25,7 +25,11 @@ try {
   run('node_modules/.bin/oxfmt', '--check')
   assert(refusesImport(), 'The rules for imports no longer hold: a wrong one passes')
   run('node_modules/.bin/tsc', '-b')
-  const tests = ['packages/agents-debugstate', 'packages/mcp-client/test/idempotency.test.ts']
+  const tests = [
+    'packages/internal/src/error-link.test.ts', // the homepage
+    'packages/agents-debugstate',
+    'packages/mcp-client/test/idempotency.test.ts',
+  ]
   run(
     'node_modules/.bin/vitest',
     'run',
@@ -57,7 +61,7 @@ function pnpm(...args: string[]): string {
 /** The lockfiles too: they name the packages of the workspace. */
 function isNamedIn(file: string): boolean {
   const text = file === '' ? '' : readFileSync(join(folder, file), 'utf8')
-  return ['@x/', 'io.github.x-mcp/', repository.url].some((old) => text.includes(old))
+  return ['@x/', 'io.github.x-mcp/', repository.url, homepage].some((old) => text.includes(old))
 }
 
 /** Returns whether the linter still refuses what ARCHITECTURE.md forbids: a transport that imports the client. */

@@ -1,4 +1,4 @@
-import { readAtMost, untilAborted } from '@x/internal'
+import { readAtMost, untilAborted, withErrorLink } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { encodeSegment } from './debug-state-config.ts'
 import type { DebugStateConfig } from './debug-state-config.ts'
@@ -32,7 +32,7 @@ export class DebugStateError extends Error {
     message: string,
     options: ErrorOptions & { readonly status?: number } = {},
   ) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    super(withErrorLink(message, code), 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.status = options.status
   }

@@ -1,4 +1,5 @@
 // Checks of options. Used as a namespace: `check.number(1)`.
+import { withErrorLink } from './error-link.ts'
 import { isRecord } from './is-record.ts'
 import { nearestWord, nearestWords } from './nearest-word.ts'
 
@@ -141,7 +142,8 @@ export function assertOptions(
   const problem = optionProblem(given, checks, '')
   if (problem === undefined) return
   if (typeof owner === 'function') throw owner(problem)
-  throw Object.assign(new TypeError(`${owner}: ${problem.message}`), { code: 'CONFIG' })
+  const message = withErrorLink(`${owner}: ${problem.message}`, 'CONFIG')
+  throw Object.assign(new TypeError(message), { code: 'CONFIG' })
 }
 
 /** Returns the first option that is unknown or has a wrong value. `path` is where the options are. */

@@ -1,3 +1,5 @@
+import { withErrorLink } from './error-link.ts'
+
 /** The oldest Node.js that runs the packages: the same as `engines` in each package.json. */
 const OLDEST_NODE = '22.19'
 
@@ -10,7 +12,8 @@ const OLDEST_NODE = '22.19'
  */
 export function assertRuntime(packageName: string): void {
   const problem = runtimeProblem(packageName, process.versions.node)
-  if (problem !== undefined) throw Object.assign(new Error(problem), { code: 'CONFIG' })
+  if (problem === undefined) return
+  throw Object.assign(new Error(withErrorLink(problem, 'CONFIG')), { code: 'CONFIG' })
 }
 
 /** Returns a sentence about a Node.js that is too old, `undefined` for others. */

@@ -1,4 +1,4 @@
-import { check, isRecord, Listeners, type Checks } from '@x/internal'
+import { check, isRecord, Listeners, withoutErrorLink, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
@@ -293,7 +293,7 @@ class LiveTools implements McpTools {
   }
 
   #listenerFailed(error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = withoutErrorLink(error instanceof Error ? error.message : String(error))
     const message = `A listener for changed tools failed: ${reason}`
     this.#log({ level: 'warning', code: 'LISTENER_FAILED', message, server: 'all' })
   }

@@ -1,4 +1,5 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { withErrorLink } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import { describe, expect, test } from 'vitest'
 import { DeadlineError } from './deadline.ts'
@@ -61,7 +62,10 @@ describe('the error for a caller', () => {
       server,
       tool: 'pay',
       outcome: 'not-executed',
-      message: 'tool "pay" of MCP server "shop": No connection to http://h/mcp',
+      message: withErrorLink(
+        'tool "pay" of MCP server "shop": No connection to http://h/mcp',
+        'UNREACHABLE',
+      ),
       cause: failure,
     })
   })
@@ -95,7 +99,10 @@ describe('the error of a session that could not be opened', () => {
     expect(opening(sdkError(failure))).toMatchObject({
       code: 'UNREACHABLE',
       outcome: 'not-executed',
-      message: 'initialize of MCP server "shop": The connection broke',
+      message: withErrorLink(
+        'initialize of MCP server "shop": The connection broke',
+        'UNREACHABLE',
+      ),
     })
   })
 
@@ -103,8 +110,9 @@ describe('the error of a session that could not be opened', () => {
     expect(opening(new Error('x'), { signal: expired })).toMatchObject({
       code: 'TIMEOUT',
       outcome: 'not-executed',
-      message:
+      message: expect.stringContaining(
         'initialize of MCP server "shop" failed: No answer within 50 ms. Check the server, or raise handshakeMs',
+      ),
     })
   })
 

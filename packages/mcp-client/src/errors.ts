@@ -1,5 +1,5 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { assertOptions } from '@x/internal'
+import { assertOptions, withErrorLink } from '@x/internal'
 import type { Check } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
@@ -68,7 +68,7 @@ export class McpClientError extends Error {
   readonly task: TaskReference | undefined
 
   constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    super(withErrorLink(message, code), 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.server = options.server
     this.tool = options.tool

@@ -1,4 +1,4 @@
-import { assertOptions, type Check } from '@x/internal'
+import { assertOptions, withErrorLink, withoutErrorLink, type Check } from '@x/internal'
 
 /** Kinds of errors of the gateway. They stay the same, so that callers can switch on them. */
 export type GatewayErrorCode =
@@ -25,7 +25,7 @@ export class GatewayError extends Error {
   readonly path: string | undefined
 
   constructor(code: GatewayErrorCode, message: string, options: GatewayErrorOptions = {}) {
-    super(message, options)
+    super(withErrorLink(message, code), options)
     this.code = code
     this.path = options.path
     Object.defineProperty(this, BRAND, { value: true })
@@ -45,7 +45,9 @@ const OF_CALLER: ReadonlySet<GatewayErrorCode> = new Set(['LIMIT', 'QUOTA', 'REF
  * and folders: they are for its log only.
  */
 export function textForCaller(error: GatewayError): string {
-  return isOfCaller(error) ? error.message : 'The data of the gateway cannot be reached now'
+  return isOfCaller(error)
+    ? withoutErrorLink(error.message)
+    : 'The data of the gateway cannot be reached now'
 }
 
 /** Returns whether an error is about what the caller gave, or has. No log needs to contain it. */

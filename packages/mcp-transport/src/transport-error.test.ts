@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { TransportError, worstOutcome } from './transport-error.ts'
@@ -14,6 +15,15 @@ test('has no fields for missing options', () => {
 test('keeps its cause', () => {
   const cause = new Error('ECONNRESET')
   expect(new TransportError('OUTCOME_UNKNOWN', 'broke', { cause }).cause).toBe(cause)
+})
+
+test('names the section of its code once, also in a changed copy', () => {
+  const error = new TransportError('UNREACHABLE', 'No connection')
+  expect(error.message).toBe(withErrorLink('No connection', 'UNREACHABLE'))
+  const message = `${error.message} (in a later round of the call)`
+  expect(error.with({ code: 'OUTCOME_UNKNOWN', message }).message).toBe(
+    withErrorLink('No connection (in a later round of the call)', 'OUTCOME_UNKNOWN'),
+  )
 })
 
 test('is() accepts only errors of this package, also of another copy', () => {

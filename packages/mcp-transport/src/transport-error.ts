@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import type { InputAnswers, JsonRpcError, RequestId } from './json-rpc.ts'
 
 /** Reason of a failure. Stable: callers switch on it. */
@@ -90,7 +91,7 @@ export class TransportError extends Error {
 
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
     const { cause, resume: _resume, outcome: _outcome, isNamed: _isNamed, ...details } = options
-    super(message, cause === undefined ? undefined : { cause })
+    super(withErrorLink(message, code), cause === undefined ? undefined : { cause })
     this.code = code
     this.#options = options
     // Only known values are set, so that a logged error shows no undefined fields.

@@ -7,6 +7,7 @@ import {
   toLine,
   UsageError,
 } from '@x/internal/command-line'
+import { splitErrorLink } from '@x/internal'
 import type { CommandContext } from '@x/internal/command-line'
 import { pino } from 'pino'
 import {
@@ -94,10 +95,12 @@ async function listen(server: DebugStateServer, { port, host }: ServeFlags): Pro
     return await server.listen({ port, host })
   } catch (cause) {
     if (!(cause instanceof DebugStateServerError)) throw cause
-    const { code, message } = cause
-    if (code === 'NOT_LOOPBACK') throw new UsageError(`${message}: add --token`, { cause })
+    const { code } = cause
+    const [message, link] = splitErrorLink(cause.message)
+    if (code === 'NOT_LOOPBACK') throw new UsageError(`${message}: add --token${link}`, { cause })
     const reason = cause.cause instanceof Error ? `: ${cause.cause.message}` : ''
-    throw new CommandError(message + (code === 'ADDRESS_IN_USE' ? ' (--port)' : reason), { cause })
+    const advice = code === 'ADDRESS_IN_USE' ? ' (--port)' : reason
+    throw new CommandError(`${message}${advice}${link}`, { cause })
   }
 }
 

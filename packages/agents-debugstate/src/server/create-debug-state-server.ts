@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { Server, ServerOptions } from 'node:http'
 import { getRequestListener, RequestError } from '@hono/node-server'
 import type { Http2Bindings, HttpBindings } from '@hono/node-server'
-import { assertOptions, check, isLoopback } from '@x/internal'
+import { assertOptions, check, isLoopback, withErrorLink } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDebugStateHandler } from './debug-state-handler.ts'
 import type {
@@ -66,7 +66,7 @@ export class DebugStateServerError extends Error {
   readonly code: DebugStateServerErrorCode
 
   constructor(code: DebugStateServerErrorCode, message: string, options: ErrorOptions = {}) {
-    super(message, options)
+    super(withErrorLink(message, code), options)
     this.code = code
   }
 }

@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import type { Logger } from 'pino'
 import { afterEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
 import { createDebugStateServer } from './create-debug-state-server.ts'
@@ -217,7 +218,7 @@ test('warns about a store failure, and answers 503 without details', async () =>
     await expectProblem(response, 503, 'STORE_FAILED')
   }
   expect(warn.mock.calls).toEqual(
-    [1, 2].map(() => ['The store is closed', 'DebugStateServerWarning']),
+    [1, 2].map(() => [withErrorLink('The store is closed', 'CLOSED'), 'DebugStateServerWarning']),
   )
   expect((await ask('GET', 'http://service.test/health/live')).status).toBe(200)
   warn.mockRestore()
@@ -264,7 +265,11 @@ describe('the log', () => {
     const ask = startService({ logger, store })
     await expectProblem(await ask('PUT', KEY, { body: 'session-1' }), 503, 'STORE_FAILED')
     expect(lines).toMatchObject([
-      ['error', 'store failed', { error: 'The store is closed', code: 'CLOSED' }],
+      [
+        'error',
+        'store failed',
+        { error: withErrorLink('The store is closed', 'CLOSED'), code: 'CLOSED' },
+      ],
       ['info', 'request', { method: 'PUT', status: 503 }],
     ])
   })

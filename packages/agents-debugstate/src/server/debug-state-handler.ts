@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { performance } from 'node:perf_hooks'
-import { definedFields, readAtMost } from '@x/internal'
+import { definedFields, readAtMost, withoutErrorLink } from '@x/internal'
 import { Hono } from 'hono'
 import type { MiddlewareHandler } from 'hono'
 import { HTTPException } from 'hono/http-exception'
@@ -220,9 +220,10 @@ export function getKeyDigest(key: string): string {
 function getErrorFields(error: unknown): Readonly<Record<string, unknown>> {
   if (!(error instanceof Error)) return { error: String(error) }
   const { message, cause } = error
+  const reason = cause instanceof Error ? withoutErrorLink(cause.message) : ''
   return {
     error: message,
     ...('code' in error ? { code: error.code } : {}),
-    ...(cause instanceof Error && !message.includes(cause.message) ? { cause: cause.message } : {}),
+    ...(message.includes(reason) ? {} : { cause: reason }),
   }
 }

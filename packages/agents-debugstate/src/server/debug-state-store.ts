@@ -1,3 +1,5 @@
+import { withErrorLink } from '@x/internal'
+
 /** Names one value. Both parts are already checked (PROTOCOL.md, "Names"). */
 export interface DebugStateAddress {
   readonly agentId: string
@@ -50,7 +52,7 @@ export class DebugStateStoreError extends Error {
   readonly code: DebugStateStoreErrorCode
 
   constructor(code: DebugStateStoreErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options)
+    super(withErrorLink(message, code), options)
     this.code = code
   }
 }

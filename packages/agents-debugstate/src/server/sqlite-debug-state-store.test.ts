@@ -101,7 +101,7 @@ test.each<[string, DebugStateStoreError['code'], (path: string) => Promise<void>
   const error = errorOfOpening(path)
   expect(error).toMatchObject({ name: 'DebugStateStoreError', code })
   expect(error.message).toContain(path)
-  expect(error.message).toMatch(/^[^\n]+: [^\n]+another file$/)
+  expect(error.message).toMatch(/^[^\n]+: [^\n]+another file\. See \S+#\w+$/)
   expect(await readFile(path)).toEqual(before)
 })
 

@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import * as z from 'zod'
 import { placedPropertyFrom } from '../arguments/argument-property.ts'
 import { camelCased } from '../base/options.ts'
@@ -123,7 +124,7 @@ export class AgentDefinitionError extends Error {
   readonly source: string
 
   constructor(message: string, about: Pick<AgentDefinitionError, 'path' | 'source' | 'cause'>) {
-    super(message, { cause: about.cause })
+    super(withErrorLink(message, 'INVALID_DEFINITION'), { cause: about.cause })
     this.path = about.path
     this.source = about.source
   }

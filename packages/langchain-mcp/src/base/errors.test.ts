@@ -1,5 +1,7 @@
 import { GraphInterrupt } from '@langchain/langgraph'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { splitErrorLink, withErrorLink } from '@x/internal'
+import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { AnsweringSource, toolCall, toolOver } from '../../test/answering-source.ts'
 
@@ -21,6 +23,25 @@ function thrownFor(cause: Error): Promise<unknown> {
     (error: unknown) => error,
   )
 }
+
+test('shows the section of its code to people, and not to a model', async () => {
+  const message = withErrorLink('tool "add": no connection', 'UNREACHABLE')
+  const cause = clientError('UNREACHABLE', message)
+  const answer: unknown = await toolOver(new AnsweringSource(cause)).invoke(toolCall({ item: 'x' }))
+  expect(answer).toMatchObject({ content: expect.stringMatching(/no connection$/) })
+  const error = await thrownFor(cause)
+  expect(error).toMatchObject({ message: expect.stringMatching(/no connection$/) })
+  expect(inspect(error)).toContain(
+    `McpToolError: ${withErrorLink((error as Error).message, 'UNREACHABLE')}`,
+  )
+})
+
+test('has the address in its message if only the developer can correct the error', async () => {
+  const error = await thrownFor(clientError('NO_RUN', withErrorLink('no run', 'NO_RUN')))
+  const [text, link] = splitErrorLink((error as Error).message)
+  expect(link).toBe(splitErrorLink(withErrorLink('', 'NO_RUN'))[1])
+  expect(text).toMatch(/no run$/)
+})
 
 describe('a failed call', () => {
   test.each([

@@ -1,3 +1,4 @@
+import { withErrorLink, withoutErrorLink } from '@x/internal'
 import { serverTitle, type McpToolOrigin } from './tool-source.ts'
 
 /** Reasons for a failed tool call. Stable, for `switch`. "Errors" in the README explains each code. */
@@ -44,7 +45,8 @@ const BRAND = Symbol.for('langchain-mcp.McpToolError')
 
 /**
  * A failed call of an MCP tool. The message is written for a model: it says what happened and what to do
- * next. It contains no session id, token or query string of this package.
+ * next. It contains no session id, token or query string of this package. The address of the documentation is in the
+ * stack, for people; the message has it too if no model can correct the error.
  */
 export class McpToolError extends Error {
   override readonly name = 'McpToolError'
@@ -60,8 +62,14 @@ export class McpToolError extends Error {
   readonly artifact: unknown
 
   constructor(code: McpToolErrorCode, message: string, options: McpToolErrorOptions) {
-    super(message.toWellFormed(), 'cause' in options ? { cause: options.cause } : undefined)
+    const shown = withErrorLink(message.toWellFormed(), code)
+    super(shown, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
+    if (!isForTheCaller(this)) {
+      const { stack = '' } = this // it is made when it is read first, from the message of that moment
+      this.message = withoutErrorLink(shown)
+      this.stack = stack
+    }
     this.category = options.category ?? 'system'
     this.serverSlug = options.server.slug
     this.toolName = options.toolName
@@ -160,7 +168,7 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   const { what, advice, outcome: implied }: Failure = FAILURES[code]
   const outcome = outcomeFrom(error) ?? implied
   const text = textOf(origin, { what, advice, outcome })
-  const { message: detail } = error
+  const detail = withoutErrorLink(error.message)
   const shortened = detail.length <= MAX_DETAIL ? detail : `${detail.slice(0, MAX_DETAIL)}…`
   return new McpToolError(code, WITHOUT_DETAIL.has(code) ? `${text}.` : `${text}: ${shortened}`, {
     ...origin,

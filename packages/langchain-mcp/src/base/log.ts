@@ -1,4 +1,5 @@
-import { BoundedMap } from '@x/internal'
+import { BoundedMap, withErrorLink } from '@x/internal'
+
 /** Something about the tools that a person should know. It never stops the agent. */
 export interface ToolLogEntry {
   readonly level: 'info' | 'warning'
@@ -37,7 +38,10 @@ export type ToolLog = (entry: ToolLogEntry) => void
 /** The default log: emits warnings of the Node process, and drops entries of level `info`. */
 export function processWarnings(entry: ToolLogEntry): void {
   if (entry.level === 'warning') {
-    process.emitWarning(entry.message, { type: 'McpToolWarning', code: entry.code })
+    process.emitWarning(withErrorLink(entry.message, entry.code), {
+      type: 'McpToolWarning',
+      code: entry.code,
+    })
   }
 }
 

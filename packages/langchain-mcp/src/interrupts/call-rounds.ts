@@ -9,6 +9,7 @@ import type {
   TaskReference,
   TimeoutExtension,
 } from '@x/mcp-client'
+import { withoutErrorLink } from '@x/internal'
 import type { InputRequest } from '@x/mcp-transport'
 import { randomUUID } from 'node:crypto'
 import { toolErrorFrom, type McpToolError } from '../base/errors.ts'
@@ -443,7 +444,7 @@ async function finishError(
     await authorization?.finish(callback)
     return undefined
   } catch (error) {
-    return error instanceof Error ? error.message : 'Access was not granted'
+    return error instanceof Error ? withoutErrorLink(error.message) : 'Access was not granted'
   }
 }
 

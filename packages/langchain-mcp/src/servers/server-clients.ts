@@ -1,4 +1,4 @@
-import { definedFields } from '@x/internal'
+import { definedFields, withoutErrorLink } from '@x/internal'
 import { clientOptionChecks, McpClient, McpClientError } from '@x/mcp-client'
 import type {
   AuthProviderOf,
@@ -266,7 +266,7 @@ export async function skipServer(
   if (onServerError === 'throw') throw error
   if (onServerError !== 'skip') return onServerError(error, server)
   const title = serverTitle(server)
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = withoutErrorLink(error instanceof Error ? error.message : String(error))
   const stderr = McpClientError.is(error) ? error.stderr : undefined
   const output = stderr === undefined ? '' : ` Its standard error: ${stderr.slice(-MAX_STDERR)}.`
   log({

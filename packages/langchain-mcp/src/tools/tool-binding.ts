@@ -1,5 +1,5 @@
 import { ToolInputParsingException, type ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord, legibleSchema } from '@x/internal'
+import { isRecord, legibleSchema, withoutErrorLink } from '@x/internal'
 import { ArgumentProperties, type MergedArguments } from '../arguments/argument-properties.ts'
 import { invalidArgument } from '../arguments/argument-property.ts'
 import { fittedArguments } from '../arguments/fitted-arguments.ts'
@@ -197,7 +197,7 @@ export class ToolBinding {
     } catch (error) {
       signal?.throwIfAborted()
       if (isInterrupt(error)) throw error
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = withoutErrorLink(error instanceof Error ? error.message : String(error))
       this.#report('LIST_FAILED', {
         message: `${this.#title} could not be compared with its server: ${reason}`,
         // The call will fail in the same way and report it, so one warning is enough.

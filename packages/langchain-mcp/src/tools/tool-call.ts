@@ -1,6 +1,6 @@
 import { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord, untilAborted } from '@x/internal'
+import { isRecord, untilAborted, withoutErrorLink } from '@x/internal'
 import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
 import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
 import type { ToolResult } from '../base/tool-source.ts'
@@ -126,9 +126,10 @@ export class ToolCall {
       const failure = toolErrorFrom(error, origin)
       const result = failure && executedResult(failure)
       // The artifact of the thrown error has the result.
-      if (result === undefined || toolOptions.onToolError === 'throw') throw error
-      const { message } = failure?.cause instanceof Error ? failure.cause : (failure ?? {})
-      this.#problem = message
+      if (failure === undefined || result === undefined || toolOptions.onToolError === 'throw')
+        throw error
+      const { message } = failure.cause instanceof Error ? failure.cause : failure
+      this.#problem = withoutErrorLink(message)
       return result
     } finally {
       notifications?.end()

@@ -1,3 +1,4 @@
+import { withoutErrorLink } from '@x/internal'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +22,7 @@ async function retrieved(
   return mcpJsonDirectory(path).retrieve(query)
 }
 
-/** Returns the message without the path, and the error. */
+/** Returns the message without the path and the address of its section, and the error. */
 async function refusal(
   ...args: Parameters<typeof retrieved>
 ): Promise<readonly [string, McpClientError]> {
@@ -30,7 +31,8 @@ async function refusal(
   expect(error.message.startsWith(path)).toBe(true)
   expect(error.message).not.toContain('\n')
   expect(error.outcome).toBe('not-executed')
-  return [error.message.slice(path.length).replace(/^:? /, ''), error]
+  const text = withoutErrorLink(error.message)
+  return [text.slice(path.length).replace(/^:? /, ''), error]
 }
 
 test('returns a remote server by its key, which is both slug and name', async () => {
@@ -168,7 +170,9 @@ describe('rejects with one line that has the path and the field', () => {
       .catch((e: unknown) => e)
     expect(error).toMatchObject({
       code: 'CONFIG',
-      message: `${missing} cannot be read (ENOENT): check its path and permissions`,
+      message: expect.stringContaining(
+        `${missing} cannot be read (ENOENT): check its path and permissions`,
+      ),
     })
     expect(error).toHaveProperty('cause.code', 'ENOENT')
   })
@@ -195,7 +199,7 @@ test.each([
     .catch((e: unknown) => e)
   expect(error).toMatchObject({
     code: 'CONFIG',
-    message: `A server is looked up by either slug or name: ${what}`,
+    message: expect.stringContaining(`A server is looked up by either slug or name: ${what}`),
   })
 })
 

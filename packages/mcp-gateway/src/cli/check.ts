@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 
-import { isRecord } from '@x/internal'
+import { isRecord, withErrorLink, withoutErrorLink } from '@x/internal'
 import { CommandError, toLine } from '@x/internal/command-line'
 import { stringify } from 'yaml'
 import type { z } from 'zod'
@@ -55,7 +55,8 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
       )
     }
   }
-  if (mistakes.length > 0) throw new CommandError([...new Set(mistakes)].join('\n'))
+  if (mistakes.length === 0) return
+  throw new CommandError(withErrorLink([...new Set(mistakes)].join('\n'), 'CONFIG'))
 }
 
 interface CheckedParts {
@@ -80,12 +81,13 @@ async function checkParts(
   const found: string[] = []
   const warnings: string[] = []
   const onWarning = (message: string, cause?: unknown): void => {
-    const isComplete = !(cause instanceof Error) || message.includes(cause.message)
-    warnings.push(isComplete ? message : `${message}: ${cause.message}`)
+    const text = withoutErrorLink(message)
+    const reason = cause instanceof Error ? withoutErrorLink(cause.message) : ''
+    warnings.push(text.includes(reason) ? text : `${text}: ${reason}`)
   }
   const note = (error: GatewayError): void => {
     const placed = withPlace(error, read)
-    found.push(placed instanceof Error ? placed.message : String(placed))
+    found.push(withoutErrorLink(placed instanceof Error ? placed.message : String(placed)))
   }
   const attempt: Attempt = async (make) => {
     try {

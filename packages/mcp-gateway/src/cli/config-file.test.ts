@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import { describe, expect, test } from 'vitest'
 
 import { GatewayError } from '../errors.ts'
@@ -26,7 +27,7 @@ describe('readConfig', () => {
       return `${name}: &${name} [${`*${before},`.repeat(9)}*${before}]`
     })
     const content = `a: &a [x, x, x, x, x, x, x, x, x, x]\n${levels.join('\n')}\n`
-    expect((await failureOf(content)).message).toBe('g.yaml: it cannot be read as YAML')
+    expect((await failureOf(content)).message).toContain('g.yaml: it cannot be read as YAML. See')
   })
 
   test('refuses keys such as __proto__ and constructor, and changes no prototype', async () => {
@@ -179,7 +180,7 @@ describe('readConfig', () => {
     ],
   ])('refuses %j with its place and what is expected', async (content, message) => {
     const failure = await failureOf(content)
-    expect(failure.message).toBe(message)
+    expect(failure.message).toBe(withErrorLink(message, 'CONFIG'))
     expect(failure.code).toBe('CONFIG')
   })
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 
-import { isRecord } from '@x/internal'
+import { isRecord, withoutErrorLink } from '@x/internal'
 import { CommandError, toLine, UsageError } from '@x/internal/command-line'
 import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } from 'yaml'
 import type { Document } from 'yaml'
@@ -211,7 +211,7 @@ async function importSections(
       found[kind][word] ??= await importSection(name, { folder, use })
     } catch (error) {
       if (!GatewayError.is(error)) throw error
-      missing.push({ path, text: error.message, section })
+      missing.push({ path, text: withoutErrorLink(error.message), section })
     }
   }
   await load('store', ['store', 'type'], ['store'])

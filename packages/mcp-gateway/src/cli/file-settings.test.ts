@@ -51,7 +51,9 @@ auth: { mode: facade, facade: { upstreamUrl: https://identity.example } }
   ).rejects.toMatchObject({
     code: 'CONFIG',
     path: 'http.publicUrl',
-    message: 'http.publicUrl must begin with https://, except on this machine',
+    message: expect.stringContaining(
+      'http.publicUrl must begin with https://, except on this machine',
+    ),
   })
 })
 

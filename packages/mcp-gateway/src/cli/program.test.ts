@@ -50,7 +50,7 @@ describe('the command line', () => {
     [['check', 'a', 'b'], /^mcp-gateway: too many arguments for 'check'.* 2: a, b\..*\n$/],
     [
       ['serve', '/nowhere/g.yaml', '--port', 'high', '--log-level', 'loud'],
-      /^mcp-gateway: --port: setting "http\.port" must be .*\nmcp-gateway: --log-level: .*'loud'.*\n$/,
+      /^mcp-gateway: --port: setting "http\.port" must be .*\nmcp-gateway: --log-level: .*'loud'.*\nmcp-gateway: See \S+#config\n$/,
     ],
   ])('refuses the command line %j', async (args, message) => {
     const { code, out, err } = await run(args)
@@ -176,6 +176,7 @@ describe('check', () => {
       '',
       `mcp-gateway: ${path}:2: there is no setting "http.prot". Did you mean "http.port"?`,
       `mcp-gateway: ${path}:3: setting "log.level" must be 'trace', 'debug', 'info', 'warn', 'error' or 'silent', not 'loud'`,
+      expect.stringMatching(/^mcp-gateway: See \S+#config$/),
     ])
   })
 
@@ -216,7 +217,7 @@ describe('check', () => {
       '15',
       '16',
     ])
-    expect(err.trim().split('\n')).toHaveLength(places.length)
+    expect(err.trim().split('\n')).toHaveLength(places.length + 1)
     expect(err).toMatch(/:8: setting "runs\.timeoutMs" .* milliseconds .* Write 300000\n/)
     expect(err).toMatch(/:10: tools\.include\[\d\] is a regular expression \(\^support\$\)/)
     expect(err).toMatch(/:4: langgraph: \S+nowhere\.json does not exist\n/)
@@ -253,7 +254,7 @@ describe('check', () => {
     const { code, out, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(
-      /^mcp-gateway: \S+g\.yaml:6: tools\.overrides\["suport"\] matches no skill now\n$/,
+      /^mcp-gateway: \S+g\.yaml:6: tools\.overrides\["suport"\] matches no skill now\. See \S+#config\n$/,
     )
     expect(out).toMatch(/1 tool\n/)
     expect(out).not.toContain('matches no skill')
@@ -268,7 +269,7 @@ describe('check', () => {
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(
-      /^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens: `mcp-gateway token` makes one\n$/,
+      /^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens: `mcp-gateway token` makes one\. See \S+#config\n$/,
     )
   })
 })
@@ -328,7 +329,7 @@ describe('a store in a folder', () => {
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(
-      /g\.yaml:4: \.\/graph\.mjs\/data can be no folder: .*graph\.mjs is a file\n$/,
+      /g\.yaml:4: \.\/graph\.mjs\/data can be no folder: .*graph\.mjs is a file\. See \S+#config\n$/,
     )
   })
 })
@@ -390,7 +391,7 @@ describe('serve', () => {
       const { code, err } = await run([path, how, '--log-level', 'silent'])
       expect(code).toBe(1)
       expect(err).toMatch(
-        /^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json does not exist\n$/,
+        /^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json does not exist\. See \S+#config\n$/,
       )
     },
   )
@@ -465,7 +466,7 @@ describe('serve', () => {
     const flags = '--host 0.0.0.0 --port 0 --log-level silent'.split(' ')
     const { code, err } = await run([path, ...flags])
     expect(code).toBe(1)
-    expect(err).toMatch(/^mcp-gateway: --host: Without auth, .*--insecure\n$/)
+    expect(err).toMatch(/^mcp-gateway: --host: Without auth, .*--insecure\. See \S+#config\n$/)
   })
 
   test('keeps stdout for the protocol over stdio, and ends with stdin', async () => {

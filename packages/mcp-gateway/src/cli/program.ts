@@ -7,6 +7,7 @@ import {
   toLine,
   UsageError,
 } from '@x/internal/command-line'
+import { splitErrorLink, withoutErrorLink } from '@x/internal'
 import type { CommandContext } from '@x/internal/command-line'
 import { Option, type Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
@@ -39,8 +40,9 @@ function toLines(error: unknown): readonly string[] {
   const text = error instanceof Error ? error.message : String(error)
   if (error instanceof CommandError) return text.split('\n')
   if (!GatewayError.is(error)) return [toLine(error)]
-  const cause = error.cause instanceof Error ? redacted(toLine(error.cause)) : ''
-  return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
+  const cause = error.cause instanceof Error ? redacted(withoutErrorLink(toLine(error.cause))) : ''
+  const [own, link] = splitErrorLink(text)
+  return (text.includes(cause) ? text : `${own} (${cause})${link}`).split('\n')
 }
 
 /** Options that set a setting of the file: the setting, the option, and what it does. */

@@ -1,7 +1,7 @@
 // The commands that serve and work: start a gateway from a file.
 import { dirname } from 'node:path'
 
-import { isLoopback } from '@x/internal'
+import { isLoopback, splitErrorLink, withErrorLink } from '@x/internal'
 import { CommandError, listenToStopSignals, toLine } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import { checkAuthFits } from '../http/auth/combine.ts'
@@ -82,7 +82,7 @@ async function serveConfig(
   const begin = async (): Promise<void> => {
     await gateway.registry.start()
     const failed = failedSources(gateway, configured, read)
-    if (failed.length > 0) throw new CommandError(failed.join('\n'))
+    if (failed.length > 0) throw new CommandError(withErrorLink(failed.join('\n'), 'CONFIG'))
     if (!works || !options.engine) return
     await gateway.work()
     const tools = gateway.registry.plan().tools.length
@@ -117,11 +117,12 @@ export function failedSources(
 /** Adds the line of a wrong setting to an error. */
 export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
   if (!GatewayError.is(error)) return error
-  const { code, path = code === 'LISTEN' ? 'http.port' : undefined, message } = error
+  const { code, path = code === 'LISTEN' ? 'http.port' : undefined } = error
   if (path === undefined) return error
   const advice =
     code === 'LISTEN' ? '. Choose another http.port (0: any free port) or http.host' : ''
-  return new CommandError(`${placeOf(path)}: ${message}${advice}`, { cause: error })
+  const [text, link] = splitErrorLink(error.message)
+  return new CommandError(`${placeOf(path)}: ${text}${advice}${link}`, { cause: error })
 }
 
 /**

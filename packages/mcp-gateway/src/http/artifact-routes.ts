@@ -1,3 +1,4 @@
+import { withoutErrorLink } from '@x/internal'
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { Artifact, Artifacts } from '../files/artifacts.ts'
 import type { ArtifactLinks } from '../files/links.ts'
@@ -302,7 +303,8 @@ const UNAVAILABLE = 'Files cannot be reached now. Try again in a moment.'
 /** @throws every error that is not a `GatewayError` */
 function toProblem(error: unknown): Response {
   if (!GatewayError.is(error)) throw error
-  const { code, message } = error
+  const { code } = error
+  const message = withoutErrorLink(error.message)
   const status = STATUS[code]
   return status ? problem(status, code, message) : problem(503, code, UNAVAILABLE)
 }

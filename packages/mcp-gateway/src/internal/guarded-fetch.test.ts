@@ -108,7 +108,7 @@ test('ends a lookup that never ends after headersTimeoutMs', async () => {
   const answer = guarded('https://slow.example/')
   await expect(answer).rejects.toMatchObject({
     code: 'UNAVAILABLE',
-    message: 'No response within 20 ms',
+    message: expect.stringContaining('No response within 20 ms'),
   })
 })
 
@@ -174,7 +174,7 @@ test('does not follow a redirect to a URL with a user name', async () => {
   }, '')
   await expect(guardFor(server)(server.url)).rejects.toMatchObject({
     code: 'REFUSED',
-    message: 'Refused to fetch: a URL with a user name',
+    message: expect.stringContaining('Refused to fetch: a URL with a user name'),
   })
 })
 
@@ -215,7 +215,7 @@ test('ends a response that comes byte by byte after timeoutMs', async () => {
   const answer = await guardFor(server, { timeoutMs: 200 })(server.url)
   await expect(answer.text()).rejects.toMatchObject({
     code: 'UNAVAILABLE',
-    message: 'The response was not complete within 200 ms',
+    message: expect.stringContaining('The response was not complete within 200 ms'),
   })
   await closed.promise
 })

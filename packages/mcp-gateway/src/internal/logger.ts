@@ -1,3 +1,4 @@
+import { splitErrorLink } from '@x/internal'
 import { errorText, redacted, stackText } from './redacted.ts'
 import type { GatewayObserver } from './observer.ts'
 
@@ -59,7 +60,8 @@ export function loggerObserver(
   return {
     warned: (message, cause) => {
       const details = cause === undefined ? undefined : { error: errorText(cause) }
-      logger.warn(redacted(message).slice(0, MAX_CHARS), details)
+      const [text, link] = splitErrorLink(message)
+      logger.warn(`${redacted(text).slice(0, MAX_CHARS)}${link}`, details)
     },
     runEvent: (event) => {
       const { runId, tool, agentId: agent } = event

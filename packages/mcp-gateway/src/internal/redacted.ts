@@ -1,3 +1,5 @@
+import { splitErrorLink, withoutErrorLink } from '@x/internal'
+
 /**
  * Names of secrets in headers, query strings, JSON and messages. A match begins only where a word begins: otherwise the
  * time would grow with the square of the length of the text.
@@ -38,10 +40,11 @@ const MAX_CHARS = 2000
 export function errorText(error: unknown): string {
   const texts: string[] = []
   for (let at: unknown = error; at !== undefined && texts.length < MAX_CAUSES;) {
-    texts.push(textOf(at))
+    texts.push(withoutErrorLink(textOf(at)))
     at = at instanceof Error ? at.cause : undefined
   }
-  return redacted(texts.join(' ← ')).slice(0, MAX_CHARS)
+  const [, link] = splitErrorLink(textOf(error))
+  return `${redacted(texts.join(' ← ')).slice(0, MAX_CHARS)}${link}`
 }
 
 const MAX_STACK_CHARS = 8000

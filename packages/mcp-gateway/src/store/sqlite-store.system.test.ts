@@ -58,7 +58,9 @@ test('reports a full disk as the reason of a failed write, and is not ready unti
   limit(1) // the present size, which is larger
   const full = {
     code: 'UNAVAILABLE',
-    message: `${join(folder.path, 'gateway.db')} cannot be written: its disk is full`,
+    message: expect.stringContaining(
+      `${join(folder.path, 'gateway.db')} cannot be written: its disk is full`,
+    ),
   }
   const long = 'x'.repeat(1_000_000)
   const options = { limits: { maxEvents: 5, ttlMs: 3_600_000 }, isLast: false }
@@ -76,7 +78,9 @@ test('is not ready while its files cannot be written', async () => {
   await writeFile(join(folder.path, 'blobs'), 'a file in place of the folder')
   await expect(store.isReady()).rejects.toMatchObject({
     code: 'UNAVAILABLE',
-    message: `${join(folder.path, 'blobs')} cannot be written (ENOTDIR): check the disk and its permissions`,
+    message: expect.stringContaining(
+      `${join(folder.path, 'blobs')} cannot be written (ENOTDIR): check the disk and its permissions`,
+    ),
   })
   await rm(join(folder.path, 'blobs'))
   expect(await store.isReady()).toBe(true)

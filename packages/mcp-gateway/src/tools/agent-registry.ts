@@ -1,4 +1,4 @@
-import { BoundedMap, isRecord, Listeners } from '@x/internal'
+import { BoundedMap, isRecord, Listeners, splitErrorLink } from '@x/internal'
 import { compareText, isFinal, RunFailure } from '../agents/agent.ts'
 import type {
   Agent,
@@ -287,9 +287,10 @@ export class AgentRegistry implements RunnableAgents {
         await source.start(this.#listenerFor(source))
         this.#setStatus(source, { state: 'started' })
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error)
+        const text = error instanceof Error ? error.message : String(error)
+        const [reason, link] = splitErrorLink(text)
         this.#setStatus(source, { state: 'failed', reason })
-        onWarning(`${source.name} could not be started: ${reason}`, error)
+        onWarning(`${source.name} could not be started: ${reason}${link}`, error)
       }
     }
     try {

@@ -1,3 +1,5 @@
+import { withErrorLink } from '@x/internal'
+
 /** Metadata that a client sends when it registers (RFC 7591, section 2). */
 export interface OAuthClientMetadata {
   readonly redirect_uris: readonly string[]
@@ -211,7 +213,7 @@ export class AuthError extends Error {
   readonly oauthError: string | undefined
 
   constructor(code: AuthErrorCode, message: string, options: AuthErrorOptions = {}) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    super(withErrorLink(message, code), 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.oauthError = options.oauthError
     Object.defineProperty(this, BRAND, { value: true })
