@@ -33,6 +33,8 @@ export interface JsonRpcError {
 }
 
 export type JsonRpcResponse = JsonRpcResult | JsonRpcError
+/** A response without its id. */
+export type Answer = Pick<JsonRpcResult, 'result'> | Pick<JsonRpcError, 'error'>
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
 /** Returns undefined for a text that is not JSON. */
@@ -83,11 +85,11 @@ export function isAnswerTo(id: RequestId, { id: given }: JsonRpcResponse): boole
 }
 
 /** Repairs the result of a request. The client's schemas see it only then. */
-export function repairedAnswer<Answer extends JsonRpcResponse>(
+export function repairedAnswer<Response extends JsonRpcResponse>(
   { method }: Pick<JsonRpcRequest, 'method'>,
-  answer: Answer,
+  answer: Response,
   options?: Parameters<typeof repairResult>[2],
-): Answer {
+): Response {
   if ('result' in answer) repairResult(method, answer.result, options)
   return answer
 }
@@ -163,8 +165,8 @@ export const METHOD_NOT_FOUND = -32601
 export const INVALID_PARAMS = -32602
 export const INTERNAL_ERROR = -32603
 
-export function localError(id: RequestId, code: number, message: string): JsonRpcError {
-  return { jsonrpc: '2.0', id, error: { code, message } }
+export function localError(code: number, message: string): Answer {
+  return { error: { code, message } }
 }
 
 const LISTS = [
@@ -200,16 +202,16 @@ export interface TraceContext {
   readonly tracestate?: string | undefined
 }
 
-/** Adds a trace to `_meta`. An existing trace is kept. */
-export function withTraceContext(
-  message: JsonRpcMessage,
+/** Adds a trace to `_meta` of a request or notification. An existing trace is kept. */
+export function withTraceContext<Message extends object>(
+  message: Message,
   trace: TraceContext | undefined,
-): JsonRpcMessage {
+): Message {
   if (trace === undefined || !('method' in message)) return message
-  const given = message.params?.['_meta']
-  const meta = isRecord(given) ? given : {}
+  const params = 'params' in message && isRecord(message.params) ? message.params : {}
+  const meta = isRecord(params['_meta']) ? params['_meta'] : {}
   if (meta['traceparent'] !== undefined) return message
   const { traceparent, tracestate } = trace
   const added = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
-  return { ...message, params: { ...message.params, _meta: { ...meta, ...added } } }
+  return { ...message, params: { ...params, _meta: { ...meta, ...added } } }
 }

@@ -1,27 +1,23 @@
-import { AsyncResource } from 'node:async_hooks'
-import { assertOptions } from '@x/internal'
+import { assertOptions, isRecord } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
-import { EraRouter } from './era/era-router.ts'
-import { HttpClient } from './http/http-client.ts'
-import { withTraceContext } from './json-rpc.ts'
-import type { InputRequest, JsonRpcMessage, RequestId } from './json-rpc.ts'
-import { parseServerUrl } from './server-url.ts'
-import type { ServerUrl } from './server-url.ts'
-import { SessionInfo } from './session-info.ts'
-import { SessionKeeper } from './session-keeper.ts'
-import type { Era } from './session-record.ts'
-import type { TransportError } from './transport-error.ts'
-import {
-  resolveLimits,
-  resolveReconnect,
-  resolveTimeouts,
-  transportOptionChecks,
-} from './transport-options.ts'
+import type { Call, CallOptions, ServerRequest } from './calls/call.ts'
+import { isRequest, isResponse, takeInputInstructions, versionOf } from './json-rpc.ts'
 import type {
-  SendOptions,
-  SessionReplaced,
-  StreamableHttpTransportOptions,
-} from './transport-options.ts'
+  Answer,
+  InputRequest,
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  RequestId,
+} from './json-rpc.ts'
+import { McpConnection } from './mcp-connection.ts'
+import type { ConnectionOwner } from './mcp-connection.ts'
+import { SessionInfo } from './session-info.ts'
+import type { Era } from './session-record.ts'
+import { errorAnswer, toTransportError, TransportError } from './transport-error.ts'
+import { transportOptionChecks } from './transport-options.ts'
+import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
 
 /**
  * Client side of MCP's Streamable HTTP transport. Replaces the stock transport under the `Client` of the
@@ -38,22 +34,30 @@ export class StreamableHttpTransport implements AsyncDisposable {
   /** Tells SDK v2 that each request has its own response stream, which the client may close. */
   readonly hasPerRequestStream: boolean = true
 
-  readonly #url: ServerUrl
+  readonly #url: string | URL
   readonly #options: StreamableHttpTransportOptions
   readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
-  /** Replaced by each `start()` after a `close()`. Events of an earlier one are dropped. */
-  #router: EraRouter
+  /** Replaced by each `start()` after a `close()`. Messages of an earlier one are dropped. */
+  #connection: McpConnection
+  /** Calls by the ids of the client, until their answers are delivered. */
+  readonly #calls = new Map<RequestId, Call>()
+  /** Deliveries of answers, for the next microtask. */
+  #deliveries: (() => void)[] = []
+  #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
+  /** Requests of the server, by the ids that the client gets. */
+  readonly #questions = new Map<RequestId, ServerRequest>()
+  #lastQuestion = 0
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
   /** @throws TypeError for an invalid URL, option or header. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
-    assertOptions('StreamableHttpTransport', options, transportOptionChecks)
-    this.#url = parseServerUrl(url)
+    this.#url = url
     this.#options = options
+    assertOptions('StreamableHttpTransport', options, transportOptionChecks)
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
-    this.#router = this.#makeRouter()
+    this.#connection = this.#connect()
   }
 
   /**
@@ -62,31 +66,27 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * session is lost or terminated.
    */
   get sessionId(): string | undefined {
-    const { session } = this.#router.legacy
-    return session?.lost === undefined ? session?.id : undefined
+    return this.#connection.sessionId
   }
 
   /** Era of the server, once it is known. */
   get era(): Era | undefined {
-    if (this.#router.modernVersion !== undefined) return 'modern'
-    return this.#router.legacy.session === undefined ? undefined : 'legacy'
+    return this.#connection.era
   }
 
   /** Negotiated revision of the protocol. */
   get protocolVersion(): string | undefined {
-    const { legacy, modernVersion } = this.#router
-    return modernVersion ?? legacy.session?.protocolVersion
+    return this.#connection.protocolVersion
   }
 
   /** Generation of the live session (`SessionRecord.epoch`). */
   get epoch(): number | undefined {
-    const { keeper, legacy, modernVersion } = this.#router
-    return modernVersion === undefined ? legacy.session?.epoch : keeper.record?.epoch
+    return this.#connection.epoch
   }
 
   /** True if another transport, in this or another process, opened the live session. */
   get isResumed(): boolean {
-    return this.#router.isResumed
+    return this.#connection.isResumed
   }
 
   /**
@@ -119,97 +119,16 @@ export class StreamableHttpTransport implements AsyncDisposable {
     if (!('jsonrpc' in message)) throw new TypeError('send() takes one message, not an array')
     if (this.#isClosed) throw this.#closedError()
     if (this.#phase === 'new') void this.#start()
-    const traced = withTraceContext(message, this.#options.traceContext?.())
-    await this.#router.send(traced, this.#guarded(options))
+    if (isRequest(message)) return this.#sendRequest(message, options)
+    if (isResponse(message)) return this.#sendAnswer(message)
+    if (message.method === 'notifications/cancelled') return this.#cancel(message)
+    await this.#connection.notify(message)
     // This message ends `connect()` of a client, which must not succeed on a closed transport.
-    if (this.#isClosed && 'method' in message && message.method === 'notifications/initialized')
-      throw this.#closedError()
+    if (this.#isClosed && message.method === 'notifications/initialized') throw this.#closedError()
   }
 
   /** Does nothing: the version is known from the answer to `initialize`. */
   setProtocolVersion(_version: string): void {}
-
-  /**
-   * Replaces the session with this generation (`epoch`), with the `initialize` of the client.
-   * Sends no request of the client again: `McpClient` decides about that. Does nothing if the session has been
-   * replaced. A session that is not lost stays open until its last call has ended. Requests that belong to no call are
-   * sent in the async context of this call from now on.
-   *
-   * @param isFresh The session fails in a way that does not show whether it is lost. Starts from nothing, era included,
-   * and keeps the session until another one is open.
-   * @internal
-   * @throws TransportError if no session could be opened, also because `signal` aborted
-   */
-  async replaceSession(
-    generation: number | undefined,
-    signal: AbortSignal,
-    isFresh = false,
-  ): Promise<void> {
-    const { http, legacy, modernVersion } = this.#router
-    const isLive = modernVersion !== undefined || legacy.session?.lost === undefined
-    if (this.epoch !== generation && isLive) return
-    http.owner = new AsyncResource('McpTransport')
-    await this.#router.replaceSession(signal, isFresh)
-  }
-
-  /**
-   * Removes a request that was not sent, and is then never sent. Returns false if the server may have received the
-   * request. Always returns false for a server of 2026-07-28: a call may consist of several requests.
-   *
-   * @internal
-   */
-  withdraw(id: RequestId): boolean {
-    const { legacy, modernVersion } = this.#router
-    return modernVersion === undefined && legacy.withdraw(id)
-  }
-
-  /**
-   * Identity of the endpoint, as in `SessionRecord.serverUrl`.
-   *
-   * @internal
-   */
-  get endpoint(): string {
-    return this.#url.identity
-  }
-
-  /**
-   * Capabilities of the server, from its last answer to `initialize` or `server/discover`.
-   *
-   * @internal
-   */
-  get serverCapabilities(): Readonly<Record<string, unknown>> | undefined {
-    const { keeper, modern } = this.#router
-    const { discoverResult, initializeResult } = keeper.record ?? {}
-    return (modern === undefined ? initializeResult : discoverResult)?.capabilities
-  }
-
-  /**
-   * Has the handlers of the client answer requests that a server embedded in a task, by their keys.
-   *
-   * @internal
-   * @throws Error if a handler fails, the client has none for a request, or `signal` aborts
-   */
-  async answerInputs(
-    requests: Readonly<Record<string, InputRequest>>,
-    signal: AbortSignal,
-  ): Promise<Readonly<Record<string, unknown>>> {
-    const { modern } = this.#router
-    if (modern === undefined) throw this.#closedError()
-    return modern.inputs.gather(requests, modern.identity.capabilities, signal)
-  }
-
-  /**
-   * Converts the result of a tool inside a task as the result of a call, for a client of SDK v1.
-   *
-   * @internal
-   */
-  toToolResult(
-    tool: string,
-    result: Readonly<Record<string, unknown>>,
-  ): Readonly<Record<string, unknown>> {
-    const request = { method: 'tools/call', params: { name: tool } }
-    return this.#router.modern?.tools.bridge(request, result) ?? result
-  }
 
   /**
    * Terminates the session on the server (DELETE) and forgets it. Calls in flight are answered with `CLOSED`.
@@ -224,6 +143,45 @@ export class StreamableHttpTransport implements AsyncDisposable {
     await this.#terminating
   }
 
+  /** See `McpConnection.replaceSession()`. @internal */
+  replaceSession(epoch: number | undefined, signal: AbortSignal, isFresh = false): Promise<void> {
+    return this.#connection.replaceSession(epoch, signal, isFresh)
+  }
+
+  /** See `McpConnection.withdraw()`. @internal */
+  withdraw(id: RequestId): boolean {
+    const call = this.#calls.get(id)
+    if (call === undefined || !this.#connection.withdraw(call)) return false
+    this.#calls.delete(id)
+    return true
+  }
+
+  /** See `McpConnection.endpoint`. @internal */
+  get endpoint(): string {
+    return this.#connection.endpoint
+  }
+
+  /** See `McpConnection.serverCapabilities`. @internal */
+  get serverCapabilities(): Readonly<Record<string, unknown>> | undefined {
+    return this.#connection.serverCapabilities
+  }
+
+  /** See `McpConnection.answersTo()`. @internal */
+  answerInputs(
+    requests: Readonly<Record<string, InputRequest>>,
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    return this.#connection.answersTo(requests, { signal })
+  }
+
+  /** See `McpConnection.toToolResult()`. @internal */
+  toToolResult(
+    tool: string,
+    result: Readonly<Record<string, unknown>>,
+  ): Readonly<Record<string, unknown>> {
+    return this.#connection.toToolResult(tool, result)
+  }
+
   /**
    * Completes an authorization after a request failed with `UNAUTHORIZED` because the user was redirected
    * (`cause` is an `AuthError` with `AUTHORIZATION_REQUIRED`): saves the tokens. Then repeat the request; after
@@ -233,16 +191,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * @throws AuthError if no tokens were obtained.
    * @throws TypeError without an `authProvider`, or for a callback without a code and without an error.
    */
-  async finishAuth(callback: AuthorizationCallback): Promise<void> {
-    const http = this.#makeHttp() // a separate client, because the transport may be closed
-    try {
-      if (http.authorizer === undefined) {
-        throw new TypeError('finishAuth() needs the option authProvider')
-      }
-      await http.authorizer.finish(callback)
-    } finally {
-      await http.close()
-    }
+  finishAuth(callback: AuthorizationCallback): Promise<void> {
+    return this.#connection.finishAuth(callback)
   }
 
   /**
@@ -262,31 +212,34 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #closedError(): TransportError {
-    return this.#router.http.closed('The transport is closed', 'not-executed')
+    return this.#connection.closedError('The transport is closed', 'not-executed')
   }
 
   #start(): Promise<void> {
-    if (this.#phase === 'closed') this.#router = this.#makeRouter()
+    if (this.#phase === 'closed') this.#connection = this.#connect()
     this.#phase = 'started'
     this.#closing = undefined
-    this.#router.http.owner = new AsyncResource('McpTransport')
-    return this.#router.legacy.load()
+    return this.#connection.load()
   }
 
   async #terminate(): Promise<void> {
-    if (this.#phase === 'started') return this.#router.terminate()
-    const router = this.#makeRouter() // a separate one, because the transport is not started
-    try {
-      await router.legacy.load()
-      await router.terminate()
-    } finally {
-      await router.close()
-    }
+    if (this.#phase === 'started') return this.#connection.terminate()
+    await using connection = this.#connect() // a separate one, because the transport is not started
+    await connection.load()
+    await connection.terminate()
   }
 
   async #close(): Promise<void> {
     this.#phase = 'closed'
-    const closing = this.#router.close()
+    const closing = this.#connection.close() // all calls have their outcomes when this returns
+    const initializing = this.#initializing
+    this.#initializing = undefined
+    if (initializing !== undefined) {
+      const closed = this.#connection.closedError('The transport was closed')
+      this.#deliveries.push(() => this.#deliver(errorAnswer(initializing.id, closed)))
+    }
+    this.#deliverAnswers()
+    this.#questions.clear()
     const { onclose } = this
     this.onclose = undefined
     this.onerror = undefined
@@ -298,74 +251,177 @@ export class StreamableHttpTransport implements AsyncDisposable {
     }
   }
 
-  #makeRouter(): EraRouter {
-    const { principal, listen, era = 'auto' } = this.#options
-    const timeouts = resolveTimeouts(this.#options.timeouts)
-    const reconnect = resolveReconnect(this.#options.reconnect)
-    const isCurrent = (): boolean => this.#router === router
-    const report = (error: TransportError): void => {
-      if (isCurrent()) this.#report(error)
+  #connect(): McpConnection {
+    const isCurrent = (): boolean => this.#connection === connection
+    const owner: ConnectionOwner = {
+      sessionInfo: this.#sessionInfo,
+      onNotification: (notification) => {
+        if (isCurrent()) this.#deliver(notification)
+      },
+      onServerRequest: (request) => {
+        if (isCurrent()) this.#ask(request)
+      },
+      onError: (error) => {
+        if (isCurrent()) this.#report(error)
+      },
     }
-    // Catches errors of the callback: the HTTP layer would treat them as a broken stream.
-    const deliver = (message: JsonRpcMessage): void => {
-      if (isCurrent()) this.#guard(() => this.onmessage?.(message))
-    }
-    const keeper = new SessionKeeper({
-      info: this.#sessionInfo,
-      serverUrl: this.#url.identity,
-      principal,
-      report,
-    })
-    const http = this.#makeHttp()
-    const { onSessionLost = 'report' } = this.#options
-    const onReplaced =
-      onSessionLost === 'report'
-        ? undefined
-        : (event: SessionReplaced): void =>
-            this.#guard(() => this.#options.onSessionReplaced?.(event))
-    const router: EraRouter = new EraRouter({
-      http,
-      keeper,
-      era,
-      timeouts,
-      reconnect,
-      listen,
-      onReplaced,
-      deliver,
-      report,
-    })
-    return router
+    const connection: McpConnection = new McpConnection(this.#url, this.#options, owner)
+    return connection
   }
 
-  #makeHttp(): HttpClient {
-    const { headers = {}, authProvider, dispatcher } = this.#options
-    return new HttpClient({
-      url: this.#url,
-      dispatcher,
-      connectMs: resolveTimeouts(this.#options.timeouts).connectMs,
-      headers,
-      authProvider,
-      limits: resolveLimits(this.#options.limits),
-      observer: this.#options,
+  // Messages of the client.
+
+  #sendRequest(message: JsonRpcRequest, options: SendOptions): Promise<void> {
+    if (versionOf(message) !== undefined) return this.#forward(message, options)
+    if (message.method === 'initialize') return this.#initialize(message)
+    const { request, instructions: inputs } = takeInputInstructions(message)
+    const { id, method } = request
+    const { params, progressToken } = withoutProgressToken(request)
+    const { resumptionToken, onresumptiontoken } = options
+    const call = this.#createCall(
+      { id, method, params },
+      {
+        inputs,
+        resumptionToken,
+        onresumptiontoken: this.#guarded(onresumptiontoken),
+        onProgress:
+          progressToken === undefined
+            ? undefined
+            : (progress) =>
+                this.#deliver({
+                  jsonrpc: '2.0',
+                  method: 'notifications/progress',
+                  params: { ...progress, progressToken },
+                }),
+      },
+    )
+    return this.#connection.send(call)
+  }
+
+  /** Sends a request of a client that speaks the stateless revision itself, as it is. */
+  async #forward(request: JsonRpcRequest, options: SendOptions): Promise<void> {
+    const { requestSignal: signal, onRequestStreamEnd, headers } = options
+    const { id } = request
+    const onAbort = (): void => this.#drop(id)
+    const call = this.#createCall(request, {}, (isFailed) => {
+      signal?.removeEventListener('abort', onAbort)
+      if (isFailed) this.#guarded(onRequestStreamEnd)?.()
     })
+    if (signal?.aborted === true) return this.#drop(id)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    this.#connection.forward(call, request, { version: versionOf(request) ?? '', headers })
   }
 
-  #guard(call: () => void): void {
-    try {
-      call()
-    } catch (error) {
-      this.#report(error instanceof Error ? error : new Error(String(error)))
+  /** @param onAnswered Called after the answer was delivered */
+  #createCall(
+    { id, method, params }: Omit<JsonRpcRequest, 'jsonrpc'>,
+    options: CallOptions,
+    onAnswered?: (isFailed: boolean) => void,
+  ): Call {
+    const call = this.#connection.createCall({ method, params }, options, (outcome) => {
+      if (this.#calls.get(id) === call) this.#calls.delete(id)
+      this.#answered(() => {
+        this.#deliver(toResponse(id, outcome))
+        onAnswered?.(TransportError.is(outcome))
+      })
+    })
+    this.#calls.set(id, call)
+    return call
+  }
+
+  async #initialize({ id, params }: JsonRpcRequest): Promise<void> {
+    const initializing = { id, controller: new AbortController() }
+    this.#initializing = initializing
+    const { signal } = initializing.controller
+    const answer = await this.#connection
+      .open(params, { signal })
+      .catch((error: unknown) => toTransportError(error))
+    if (this.#initializing !== initializing || answer === undefined) return
+    this.#initializing = undefined
+    this.#deliver(toResponse(id, answer))
+  }
+
+  async #cancel({ params = {} }: JsonRpcNotification): Promise<void> {
+    const { requestId: id } = params
+    if (typeof id !== 'string' && typeof id !== 'number') return
+    if (this.#initializing?.id === id) {
+      this.#initializing.controller.abort()
+      this.#initializing = undefined
     }
+    const call = this.#calls.get(id)
+    if (call === undefined) return // already answered
+    this.#calls.delete(id)
+    await this.#connection.cancel(call, params)
   }
 
-  #guarded(options: SendOptions): SendOptions {
-    const { onresumptiontoken, onRequestStreamEnd } = options
-    if (onresumptiontoken === undefined && onRequestStreamEnd === undefined) return options
-    return {
-      ...options,
-      onresumptiontoken:
-        onresumptiontoken && ((token) => this.#guard(() => onresumptiontoken(token))),
-      onRequestStreamEnd: onRequestStreamEnd && (() => this.#guard(onRequestStreamEnd)),
+  #drop(id: RequestId): void {
+    const call = this.#calls.get(id)
+    if (call === undefined) return
+    this.#calls.delete(id)
+    void this.#connection.cancel(call)
+  }
+
+  async #sendAnswer(response: JsonRpcResponse): Promise<void> {
+    const { id } = response
+    const question = id === undefined || id === null ? undefined : this.#questions.get(id)
+    if (question === undefined) return
+    this.#questions.delete(id ?? '')
+    await question.respond(
+      'result' in response ? { result: response.result } : { error: response.error },
+    )
+  }
+
+  // Messages of the server.
+
+  /**
+   * Gives the client a request of the server. The id is that of the server, unless the client has another open request
+   * with it: each session counts from the start. It is not 0, because the SDK does not cancel a request with that id.
+   */
+  #ask(request: ServerRequest): void {
+    const { id: given, method, params, signal } = request
+    const isFree = given !== undefined && given !== 0 && !this.#questions.has(given)
+    const id = isFree ? given : `server-${++this.#lastQuestion}`
+    this.#questions.set(id, request)
+    const onAbort = (): void => {
+      if (!this.#questions.delete(id)) return
+      const reason = typeof signal.reason === 'string' ? { reason: signal.reason } : {}
+      const cancelled = { requestId: id, ...reason }
+      this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled })
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.#deliver({ jsonrpc: '2.0', id, method, ...(params === undefined ? {} : { params }) })
+  }
+
+  /**
+   * Delivers an answer one microtask later. The SDK's client handles notifications one turn later than answers, and an
+   * answer removes its progress handler: progress in the same piece of data would be lost.
+   */
+  #answered(deliver: () => void): void {
+    this.#deliveries.push(deliver)
+    if (this.#deliveries.length === 1) queueMicrotask(() => this.#deliverAnswers())
+  }
+
+  #deliverAnswers(): void {
+    const deliveries = this.#deliveries
+    this.#deliveries = []
+    for (const deliver of deliveries) deliver()
+  }
+
+  /** Catches errors of the callback: the connection would treat them as a broken stream. */
+  #deliver(message: JsonRpcMessage): void {
+    this.#guarded((given: JsonRpcMessage) => this.onmessage?.(given))?.(message)
+  }
+
+  #guarded<Args extends readonly unknown[]>(
+    callback: ((...args: Args) => void) | undefined,
+  ): ((...args: Args) => void) | undefined {
+    if (callback === undefined) return undefined
+    return (...args) => {
+      try {
+        callback(...args)
+      } catch (error) {
+        this.#report(error instanceof Error ? error : new Error(String(error)))
+      }
     }
   }
 
@@ -376,4 +432,23 @@ export class StreamableHttpTransport implements AsyncDisposable {
       // No other place to report to.
     }
   }
+}
+
+function toResponse(id: RequestId, outcome: Answer | TransportError): JsonRpcResponse {
+  if (TransportError.is(outcome)) return errorAnswer(id, outcome)
+  return 'result' in outcome
+    ? { jsonrpc: '2.0', id, result: outcome.result }
+    : { jsonrpc: '2.0', id, error: outcome.error }
+}
+
+/** The connection asks for progress with a token of its own. */
+function withoutProgressToken({ params }: InputRequest): {
+  readonly params: InputRequest['params']
+  readonly progressToken: unknown
+} {
+  const meta = params?.['_meta']
+  if (!isRecord(meta) || meta['progressToken'] === undefined)
+    return { params, progressToken: undefined }
+  const { progressToken, ..._meta } = meta
+  return { params: { ...params, _meta }, progressToken }
 }

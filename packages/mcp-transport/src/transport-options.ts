@@ -237,25 +237,21 @@ function withDefaults<Options extends object>(
   return { ...defaults, ...Object.fromEntries(set) }
 }
 
-/** Options of one request, for servers of both eras. */
-export interface CallOptions {
+/** Options of a request whose response stream can be resumed, on servers with sessions. */
+export interface ResumptionOptions {
   /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
   readonly resumptionToken?: string | undefined
   /** Called with every event id of the response stream. */
   readonly onresumptiontoken?: ((token: string) => void) | undefined
 }
 
-/** Options of a client that speaks the stateless revision, such as SDK v2. */
-export interface PassthroughOptions extends CallOptions {
+/** Options of `send()`. All apply to requests only; `relatedRequestId` is ignored. */
+export interface SendOptions extends ResumptionOptions {
+  readonly relatedRequestId?: RequestId | undefined
   /** Aborting it closes the stream of this request, which cancels it (2026-07-28). Used by SDK v2. */
   readonly requestSignal?: AbortSignal | undefined
   /** Called when the stream of this request ends for another reason. Used by SDK v2. */
   readonly onRequestStreamEnd?: (() => void) | undefined
   /** Additional `Mcp-Param-*` headers of this request; others are ignored. Used by SDK v2. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-}
-
-/** Options of `send()`. All apply to requests only; `relatedRequestId` is ignored. */
-export interface SendOptions extends PassthroughOptions {
-  readonly relatedRequestId?: RequestId | undefined
 }

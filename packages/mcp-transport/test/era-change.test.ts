@@ -8,7 +8,7 @@ import {
   startReplaceableServer,
   startScriptedServer,
 } from '@x/mcp-testing'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { INPUT_META_KEY, SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type {
   JsonRpcRequest,
@@ -17,7 +17,6 @@ import type {
   StreamableHttpTransportOptions,
 } from '../src/index.ts'
 import { isRequest } from '../src/json-rpc.ts'
-import { ModernProtocol } from '../src/modern/modern-protocol.ts'
 import { connectRaw, rawClient } from './raw-client.ts'
 import type { RawClient } from './raw-client.ts'
 import { errorOf, json, resultOf, scriptedServer } from './scripted-server.ts'
@@ -284,24 +283,6 @@ describe('a stateless server that gets sessions during a call', () => {
       expect(server.count('POST tools/call')).toBe(2)
     },
   )
-
-  test('offers a cancellation to no protocol object after its last call has ended', async () => {
-    const server = scriptedServer((seen) => {
-      if (seen.what === 'POST tools/call') return json(noSession, {}, 400)
-      if (seen.what !== 'POST server/discover') return undefined
-      return server.count(seen.what) % 2 === 0
-        ? json(errorOf(seen, -32601, 'Method not found'), {}, 404)
-        : json(resultOf(seen, discoverResult))
-    })
-    await using client = await connectRaw(server, changing)
-    for (let n = 0; n < 10; n++) await client.request('tools/call')
-    // Four for each call, and two for each test of the server after three failures.
-    expect(server.count('POST server/discover')).toBe(47)
-    const notify = vi.spyOn(ModernProtocol.prototype, 'notify')
-    await client.notify('notifications/cancelled', { requestId: 99 })
-    expect(new Set(notify.mock.contexts).size).toBe(1)
-    notify.mockRestore()
-  })
 })
 
 const changing = { era: 'auto', listen: false, onSessionLost: 'reinitialize' } as const

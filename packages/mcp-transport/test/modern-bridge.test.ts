@@ -196,7 +196,7 @@ describe('an answer', () => {
     await using server = await startScriptedServer({ 'tools/call': { events, result: {} } })
     await using client = await rawOn(server)
     client.messages.length = 0
-    await client.request('tools/call', { name: 'a' })
+    await client.request('tools/call', { name: 'a', _meta: { progressToken: 7 } })
     const progress = client.messages
       .slice(0, -1)
       .map((one) => 'params' in one && one.params?.['progress'])

@@ -1,4 +1,6 @@
 import { isRecord, within } from '@x/internal'
+import type { Call } from '../calls/call.ts'
+import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { mediaType } from '../headers.ts'
 import type { AnswerHandlers, AnswerOutcome } from '../http/answer-reader.ts'
 import {
@@ -11,9 +13,8 @@ import {
 import type { StreamTrouble, StreamEnd, StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcRequest, ListChanges } from '../json-rpc.ts'
+import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
 import type { TransportError, TransportErrorCode } from '../transport-error.ts'
-import type { LegacyProtocolOptions } from './legacy-protocol.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { toRefusalError } from './session-loss.ts'
 
@@ -59,9 +60,8 @@ function isAnnouncing([name, value]: readonly [string, unknown]): boolean {
 }
 
 /** Returns whether a request asks for messages that a server may send on the listening stream (python-sdk #2001). */
-export function asksForMessages({ method, params }: JsonRpcRequest): boolean {
-  const meta = params?.['_meta']
-  if (isRecord(meta) && meta['progressToken'] !== undefined) return true
+export function asksForMessages({ request: { method }, options }: Call): boolean {
+  if (options.onProgress !== undefined) return true
   return method === 'logging/setLevel' || method === 'resources/subscribe'
 }
 
@@ -74,7 +74,7 @@ export function asksForMessages({ method, params }: JsonRpcRequest): boolean {
  * 100 ms, because some servers accept a stream only with its first event.
  */
 export async function listen(
-  { http, keeper, reconnect, timeouts, report }: LegacyProtocolOptions,
+  { http, keeper, reconnect, timeouts, report }: ConnectionParts,
   session: LegacySession,
   onMessage: (message: JsonRpcMessage) => void,
 ): Promise<void> {

@@ -4,13 +4,13 @@ import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { RequestLimit } from '../http/http-client.ts'
-import { isAnswerTo, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
+import { isAnswerTo, isRequest, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { errorAnswer } from '../transport-error.ts'
 import type { TransportError } from '../transport-error.ts'
-import type { LegacyProtocolOptions } from './legacy-protocol.ts'
+import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { LegacySession, sessionHeaders } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
 import type { InitializeVerdict } from './session-loss.ts'
@@ -18,13 +18,13 @@ import type { OpenOptions } from './session-opener.ts'
 
 /** The opening of a session, for all requests that belong to it. */
 export interface Opening
-  extends OpenOptions, Pick<LegacyProtocolOptions, 'http' | 'timeouts' | 'deliver'> {
+  extends OpenOptions, Pick<ConnectionParts, 'http' | 'timeouts' | 'onNotification'> {
   /** The client's `initialize`. */
   readonly request: JsonRpcRequest
 }
 
 /** Limits and connection of a request that opens or tests a session. */
-type Asking = Pick<Opening, 'http' | 'timeouts' | 'deliver' | 'signal' | 'limitMs'>
+type Asking = Pick<Opening, 'http' | 'timeouts' | 'onNotification' | 'signal' | 'limitMs'>
 
 /** Id of a stored session, and the version that was negotiated in it, if that is known. */
 export interface StoredId {
@@ -215,10 +215,10 @@ function askIn(
   protocolVersion: string | undefined,
 ): (method: string) => Promise<Reply | { readonly kind: 'refused' } | 'other-version'> {
   const session = new LegacySession({ id, epoch: 0, protocolVersion, isResumed: true })
-  const { postHeaders: headers, ids } = session
+  const { postHeaders: headers } = session
   let next = 0
   return (method) => {
-    const message = { jsonrpc: '2.0', id: ids.toWire(next++), method } as const
+    const message = { jsonrpc: '2.0', id: session.wireId(next++), method } as const
     const sent = { message, sessionId: id, headers, idleMs: SILENCE_MS }
     return post(opening, sent, (reply) => {
       const response = reply.kind === 'answered' ? reply.answer : reply.refusal
@@ -250,7 +250,7 @@ function post<T>(
   },
   read: (reply: Reply) => T,
 ): Promise<T> {
-  const { http, timeouts, signal, limitMs, deliver } = opening
+  const { http, timeouts, signal, limitMs, onNotification } = opening
   const { message: request, sessionId, headers, idleMs, onLateHead } = sent
   const url = http.url.display
   let assigned: string | undefined
@@ -289,8 +289,10 @@ function post<T>(
           assigned = headerValue(responseHeaders, 'mcp-session-id')
         },
         message: (message) => {
-          if (!isResponse(message)) deliver(message)
-          else if (isAnswerTo(request.id, message)) answer ??= repairedAnswer(request, message)
+          if (!isResponse(message)) {
+            // A server must not ask before the session is open (2025-11-25, lifecycle).
+            if (!isRequest(message)) onNotification(message)
+          } else if (isAnswerTo(request.id, message)) answer ??= repairedAnswer(request, message)
           else misrouted = message
         },
         outcome: (outcome) => resolve(read(toReply(outcome))),

@@ -5,7 +5,7 @@ import type { InitializeResult } from '../session-record.ts'
 import { errorAnswer } from '../transport-error.ts'
 import { describeLiveSession, initialize, initializeParamsHash, pingSession } from './handshake.ts'
 import type { Opening, StoredId } from './handshake.ts'
-import type { LegacyProtocolOptions } from './legacy-protocol.ts'
+import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { LegacySession } from './legacy-session.ts'
 import { discardSession } from './one-way.ts'
 
@@ -46,13 +46,13 @@ export type OpenOutcome =
  * a new one by a handshake.
  */
 export class SessionOpener {
-  readonly #options: LegacyProtocolOptions
+  readonly #options: ConnectionParts
   /** Result of `load` until it is used: a session is used only once. */
   #stored: StoredSession | undefined
   /** Ids of sessions that were opened here and are not stored. No other process can terminate them. */
   #halfOpen: Set<string> | undefined
 
-  constructor(options: LegacyProtocolOptions) {
+  constructor(options: ConnectionParts) {
     this.#options = options
   }
 
@@ -67,9 +67,9 @@ export class SessionOpener {
   }
 
   async open(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
-    const { keeper, http, timeouts, deliver } = this.#options
+    const { keeper, http, timeouts, onNotification } = this.#options
     const { signal } = options
-    const opening = { ...options, http, timeouts, deliver, request }
+    const opening = { ...options, http, timeouts, onNotification, request }
     let stored = options.isFresh === true ? NOTHING : (this.#stored ?? (await keeper.load()))
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {

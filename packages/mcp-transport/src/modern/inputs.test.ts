@@ -60,19 +60,17 @@ describe('input required', () => {
         method: 'elicitation/create',
         params: { mode: 'url', url: 'https://a.example' },
       }
-      expect(toClientRequest(request, 'input-1')).toEqual({
-        jsonrpc: '2.0',
-        id: 'input-1',
+      expect(toClientRequest(request)).toEqual({
         method: 'elicitation/create',
         params: { ...request.params, elicitationId: expect.stringMatching(/^[0-9a-f-]{36}$/) },
       })
       const named = { ...request, params: { ...request.params, elicitationId: 'own' } }
-      expect(toClientRequest(named, 'input-1').params['elicitationId']).toBe('own')
+      expect(toClientRequest(named).params).toMatchObject({ elicitationId: 'own' })
     })
 
     test('has unchanged parameters otherwise', () => {
-      expect(toClientRequest(form, 'input-1').params).toEqual(form.params)
-      expect(toClientRequest({ method: 'roots/list' }, 'input-1').params).toEqual({})
+      expect(toClientRequest(form).params).toEqual(form.params)
+      expect(toClientRequest({ method: 'roots/list' }).params).toEqual({})
     })
   })
 })

@@ -1,13 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { isRecord } from '@x/internal'
 import { INTERNAL_ERROR } from '../json-rpc.ts'
-import type {
-  JsonRpcMessage,
-  JsonRpcResponse,
-  RequestId,
-  InputRequest,
-  InputRequired,
-} from '../json-rpc.ts'
+import type { MessageHandlers } from '../calls/call.ts'
+import type { InputRequest, InputRequired } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 
 /** The server has executed a part of the call, and the call cannot be continued. */
@@ -15,79 +10,68 @@ export function inputError(message: string, code: number = INTERNAL_ERROR): Tran
   return new TransportError('REJECTED', message, { serverError: { code, message } })
 }
 
+export interface AskingOptions extends Pick<MessageHandlers, 'onServerRequest'> {
+  /** Those of the client. */
+  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly signal: AbortSignal
+}
+
 /**
- * Calls the client's handlers for inputs that servers require in results. The client gets ordinary requests
- * with ids of the transport; its responses end here and are not posted.
+ * Has the client answer inputs that a server requires in a result, all at the same time. Returns the answers by the keys
+ * of the requests; they are not posted here. The first failure cancels the others.
+ *
+ * @throws TransportError `REJECTED` if an input is not available
  */
-export class ClientInputs {
-  readonly #deliver: (message: JsonRpcMessage) => void
-  readonly #waiting = new Map<RequestId, (reply: JsonRpcResponse) => void>()
-
-  constructor(deliver: (message: JsonRpcMessage) => void) {
-    this.#deliver = deliver
+export async function answersTo(
+  requests: Readonly<Record<string, InputRequest>>,
+  { capabilities, signal, onServerRequest }: AskingOptions,
+): Promise<Record<string, unknown>> {
+  for (const { method } of Object.values(requests)) {
+    const capability = INPUT_CAPABILITIES[method]
+    if (capability !== undefined && capabilities[capability] !== undefined) continue
+    throw inputError(`The server requires an input (${method}) that this client does not support`)
   }
-
-  /**
-   * Collects all answers, by the keys of the requests, in parallel. The first failure cancels the others.
-   *
-   * @throws TransportError `REJECTED` if an input is not available
-   */
-  async gather(
-    requests: Readonly<Record<string, InputRequest>>,
-    capabilities: Readonly<Record<string, unknown>>,
-    signal: AbortSignal,
-  ): Promise<Record<string, unknown>> {
-    for (const { method } of Object.values(requests)) {
-      const capability = INPUT_CAPABILITIES[method]
-      if (capability !== undefined && capabilities[capability] !== undefined) continue
-      throw inputError(`The server requires an input (${method}) that this client does not support`)
-    }
-    const stop = new AbortController()
-    const either = AbortSignal.any([signal, stop.signal])
-    try {
-      const entries = Object.entries(requests).map(async ([key, request]) => {
-        const answer = await this.#ask(request, either)
-        return [key, answer] as const
-      })
-      return Object.fromEntries(await Promise.all(entries))
-    } finally {
-      stop.abort()
-    }
-  }
-
-  /** Takes the client's response. Returns false if it answers no input request. */
-  take(reply: JsonRpcResponse): boolean {
-    const { id } = reply
-    const settle = id === undefined || id === null ? undefined : this.#waiting.get(id)
-    settle?.(reply)
-    return settle !== undefined
-  }
-
-  #ask(request: InputRequest, signal: AbortSignal): Promise<unknown> {
-    if (signal.aborted) return Promise.reject(gaveUp())
-    // Unlike a number, the id is not used by another server or protocol object: the user may answer much later.
-    const id = `input-${randomUUID()}`
-    return new Promise((resolve, reject) => {
-      const onAbort = (): void => {
-        this.#waiting.delete(id)
-        const params = { requestId: id, reason: 'The request that needs this input has ended' }
-        this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
-        reject(gaveUp())
-      }
-      this.#waiting.set(id, (reply) => {
-        this.#waiting.delete(id)
-        signal.removeEventListener('abort', onAbort)
-        if ('result' in reply) resolve(reply.result)
-        else reject(inputError(reply.error.message, reply.error.code))
-      })
-      signal.addEventListener('abort', onAbort, { once: true })
-      this.#deliver(toClientRequest(request, id))
+  const stop = new AbortController()
+  const either = AbortSignal.any([signal, stop.signal])
+  try {
+    const entries = Object.entries(requests).map(async ([key, request]) => {
+      const answer = await ask(request, either, onServerRequest)
+      return [key, answer] as const
     })
+    return Object.fromEntries(await Promise.all(entries))
+  } finally {
+    stop.abort(GAVE_UP)
   }
 }
 
-function gaveUp(): TransportError {
-  return inputError('The request was abandoned')
+const GAVE_UP = 'The request that needs this input has ended'
+
+const gaveUp = (): TransportError => inputError('The request was abandoned')
+
+function ask(
+  request: InputRequest,
+  signal: AbortSignal,
+  onServerRequest: MessageHandlers['onServerRequest'],
+): Promise<unknown> {
+  if (signal.aborted) return Promise.reject(gaveUp())
+  // A signal of its own: that of the call aborts with an error, which is no reason to show to a user.
+  const asked = new AbortController()
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      asked.abort(GAVE_UP)
+      reject(gaveUp())
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    onServerRequest({
+      ...toClientRequest(request),
+      signal: asked.signal,
+      respond: async (answer) => {
+        signal.removeEventListener('abort', onAbort)
+        if ('result' in answer) resolve(answer.result)
+        else reject(inputError(answer.error.message, answer.error.code))
+      },
+    })
+  })
 }
 
 /** @returns undefined if there are neither requests nor a state, or they are malformed. */
@@ -126,13 +110,8 @@ export function mayRequireInput(method: string): boolean {
 }
 
 /** Converts an input request for a client of SDK v1, whose schema requires an id for URL elicitation. */
-export function toClientRequest(
-  request: InputRequest,
-  id: RequestId,
-): { jsonrpc: '2.0'; id: RequestId; method: string; params: Record<string, unknown> } {
-  const params = { ...request.params }
-  if (request.method === 'elicitation/create' && params['mode'] === 'url') {
-    params['elicitationId'] ??= randomUUID()
-  }
-  return { jsonrpc: '2.0', id, method: request.method, params }
+export function toClientRequest({ method, params }: InputRequest): InputRequest {
+  if (method !== 'elicitation/create' || params?.['mode'] !== 'url')
+    return { method, params: { ...params } }
+  return { method, params: { ...params, elicitationId: params['elicitationId'] ?? randomUUID() } }
 }

@@ -44,7 +44,7 @@ export interface ModernPostOptions
   /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[]
   /** The call that waits for the answer. It aborts the exchange if it ends early. */
-  readonly call: { starts(exchange: Exchange): boolean; quietTicks: number } | undefined
+  readonly call: { starts(exchange: Exchange): boolean; activity(): void } | undefined
   /** Called with each notification of this request, in order. */
   readonly onMessage: (message: JsonRpcMessage) => void
 }
@@ -89,9 +89,7 @@ export function modernPost(
         },
       },
       {
-        activity: () => {
-          if (call !== undefined) call.quietTicks = 0
-        },
+        activity: () => call?.activity(),
         head: (...head) => {
           response = head
         },
@@ -228,6 +226,7 @@ export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string):
 export function withIdentity(
   params: Readonly<Record<string, unknown>> | undefined,
   identity: ClientIdentity,
+  progressToken?: number,
 ): Record<string, unknown> {
   const given = params?.['_meta']
   const { protocolVersion, capabilities, clientInfo, logLevel } = identity
@@ -235,6 +234,7 @@ export function withIdentity(
     ...params,
     _meta: {
       ...(isRecord(given) ? given : {}),
+      ...(progressToken === undefined ? {} : { progressToken }),
       [META.protocolVersion]: protocolVersion,
       [META.clientCapabilities]: capabilities,
       ...(clientInfo === undefined ? {} : { [META.clientInfo]: clientInfo }),

@@ -2,11 +2,11 @@ import { isRecord } from '@x/internal'
 import { followStream, isTemporary, toTroubleError } from '../http/follow-stream.ts'
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
-import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcNotification, ListChanges } from '../json-rpc.ts'
 import { toTransportError, TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { PostOutcome } from './modern-post.ts'
-import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
+import type { ModernServer } from './modern-server.ts'
 
 /** Changes that a client subscribes to: lists and resources (2026-07-28, basic/patterns/subscriptions). */
 type SubscriptionFilter = Readonly<Record<string, unknown>>
@@ -16,18 +16,16 @@ type SubscriptionFilter = Readonly<Record<string, unknown>>
  * before the old one is closed, so that no change is missed.
  */
 export class Subscriptions {
-  readonly #protocol: ModernProtocol
-  readonly #options: ModernProtocolOptions
+  readonly #server: ModernServer
   readonly #changes: ListChanges
   readonly #uris = new Set<string>()
   #current: Listener | undefined
   #changing: Promise<unknown> = Promise.resolve()
   readonly #closing = new AbortController()
 
-  constructor(protocol: ModernProtocol, options: ModernProtocolOptions) {
-    this.#protocol = protocol
-    this.#options = options
-    this.#changes = advertisedChanges(options.discovered.capabilities)
+  constructor(server: ModernServer) {
+    this.#server = server
+    this.#changes = advertisedChanges(server.known.discovered.capabilities)
   }
 
   /** Listens for list changes, if the server advertises any. */
@@ -38,7 +36,7 @@ export class Subscriptions {
     this.#current.acknowledged.catch((error: unknown) => {
       // Reports that the server was never reached. A server need not offer a stream.
       const isReached = !TransportError.is(error) || error.code !== 'UNREACHABLE'
-      if (!isReached && !signal.aborted) this.#options.report(error)
+      if (!isReached && !signal.aborted) this.#server.parts.report(error)
     })
   }
 
@@ -95,7 +93,7 @@ export class Subscriptions {
   ): Promise<boolean> {
     const ends = AbortSignal.any([signal, this.#closing.signal])
     if (ends.aborted) {
-      throw this.#protocol.http.closed('Nothing was sent: the subscription was cancelled')
+      throw this.#server.parts.http.closed('Nothing was sent: the subscription was cancelled')
     }
     const next = this.#listen(uris)
     const giveUp = (): void => next.close()
@@ -121,7 +119,7 @@ export class Subscriptions {
     const resources = uris.size === 0 ? {} : { resourceSubscriptions: [...uris] }
     const filter = { ...this.#changes, ...resources }
     const isAfterGap = this.#current?.isBroken === true
-    return new Listener(this.#protocol, this.#options, { filter, isAfterGap })
+    return new Listener(this.#server, { filter, isAfterGap })
   }
 
   #inOrder<T>(change: () => Promise<T>): Promise<T> {
@@ -150,16 +148,14 @@ class Listener {
   onAnswer: (() => void) | undefined
   /** True after the stream has ended, until it is open again. Changes may be missed meanwhile. */
   isBroken = false
-  readonly #protocol: ModernProtocol
-  readonly #options: ModernProtocolOptions
+  readonly #server: ModernServer
   readonly #listening: Listening
   readonly #closing = new AbortController()
   readonly #acknowledging = Promise.withResolvers<SubscriptionFilter>()
   #isAcknowledged = false
 
-  constructor(protocol: ModernProtocol, options: ModernProtocolOptions, listening: Listening) {
-    this.#protocol = protocol
-    this.#options = options
+  constructor(server: ModernServer, listening: Listening) {
+    this.#server = server
     this.#listening = listening
     this.acknowledged = this.#acknowledging.promise
     this.acknowledged.catch(() => {}) // handling it is optional
@@ -167,7 +163,7 @@ class Listener {
   }
 
   close(): void {
-    const reason = this.#protocol.http.closed('The subscription was closed')
+    const reason = this.#server.parts.http.closed('The subscription was closed')
     this.#acknowledging.reject(reason)
     this.#closing.abort(reason)
   }
@@ -177,7 +173,7 @@ class Listener {
     const outcome = await followStream({
       open: (attempt) => this.#open(attempt),
       cursor: {}, // streams cannot be resumed; a synthetic change stands for missed changes
-      reconnect: this.#options.reconnect,
+      reconnect: this.#server.parts.reconnect,
       signal,
       isBroken: false,
       endless: {
@@ -192,18 +188,18 @@ class Listener {
   }
 
   #reportTrouble(trouble: StreamTrouble): void {
-    const { display: url } = this.#protocol.http.url
+    const { display: url } = this.#server.parts.http.url
     this.#giveUp(toTroubleError(trouble, `The subscription to ${url}`, url))
   }
 
   /** Servers need not offer a stream. The loss of an accepted one is reported once per outage. */
   #giveUp(error: TransportError): void {
     this.#acknowledging.reject(error)
-    if (this.#isAcknowledged) this.#options.report(error)
+    if (this.#isAcknowledged) this.#server.parts.report(error)
   }
 
   async #open(attempt: number): Promise<StreamEnd> {
-    const { http } = this.#protocol
+    const { http } = this.#server.parts
     const url = http.url.display
     let progressed = false
     // The response head is not enough: the server must acknowledge the filter.
@@ -213,11 +209,11 @@ class Listener {
       unacknowledged.abort(http.error('TIMEOUT', message))
     }, ACK_MS).unref()
     const params = { notifications: this.#listening.filter }
-    const outcome = await this.#protocol.ask('subscriptions/listen', params, {
+    const outcome = await this.#server.ask('subscriptions/listen', params, {
       signal: AbortSignal.any([this.#closing.signal, unacknowledged.signal]),
       isOfCaller: false,
       headersMs: ACK_MS,
-      idleMs: this.#options.timeouts.idleMs,
+      idleMs: this.#server.parts.timeouts.idleMs,
       onMessage: (message) => {
         if (this.#received(message, attempt) === 'acknowledged') clearTimeout(timer)
         else progressed = true
@@ -258,8 +254,9 @@ class Listener {
     }
   }
 
-  #deliver(message: JsonRpcMessage): void {
-    this.#protocol.http.asOwner(() => this.#protocol.deliver(message))
+  #deliver(notification: JsonRpcNotification): void {
+    const { http, onNotification } = this.#server.parts
+    http.asOwner(() => onNotification(notification))
   }
 }
 

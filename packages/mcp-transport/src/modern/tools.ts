@@ -2,7 +2,7 @@ import { isRecord, mapSubschemas } from '@x/internal'
 import { TOKEN } from '../headers.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
-import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
+import type { ModernServer } from './modern-server.ts'
 
 const MAX_PAGES = 64
 
@@ -11,17 +11,15 @@ export const LEFT_OUT_META_KEY = 'mcp-transport/left-out-tools'
 
 /** Knows which tool arguments are sent as headers, and converts tool lists and results for SDK v1. */
 export class ToolCatalog {
-  readonly #protocol: ModernProtocol
-  readonly #options: ModernProtocolOptions
+  readonly #server: ModernServer
   readonly #headers: Map<string, readonly ToolHeader[]>
   /** Listed tools whose output is wrapped in an object. */
   readonly #wrapped = new Map<string, boolean>()
   readonly #leftOut = new Set<string>()
 
-  constructor(protocol: ModernProtocol, options: ModernProtocolOptions) {
-    this.#protocol = protocol
-    this.#options = options
-    this.#headers = new Map(Object.entries(options.toolHeaders ?? {}))
+  constructor(server: ModernServer) {
+    this.#server = server
+    this.#headers = new Map(Object.entries(server.known.toolHeaders ?? {}))
   }
 
   /** Returns the headers of a tool call, as a flat list. Other requests have none. */
@@ -49,7 +47,7 @@ export class ToolCatalog {
     let cursor: unknown
     for (let page = 0; page < MAX_PAGES; page++) {
       const params = typeof cursor === 'string' ? { cursor } : {}
-      const outcome = await this.#protocol.ask('tools/list', params, { signal })
+      const outcome = await this.#server.ask('tools/list', params, { signal })
       if (outcome.kind !== 'answered' || !('result' in outcome.answer)) return false
       const { result } = outcome.answer
       this.#list(result)
@@ -61,7 +59,7 @@ export class ToolCatalog {
 
   #list(result: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
     if (!Array.isArray(result['tools'])) return result
-    const { keeper, http, report } = this.#options
+    const { keeper, http, report } = this.#server.parts
     const { tools, shapes, leftOut } = bridgeTools(result['tools'])
     let isNew = false
     for (const [name, { headers, isWrapped }] of shapes) {

@@ -1,51 +1,37 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isRecord } from '@x/internal'
+import type { Attempt, Call } from '../calls/call.ts'
 import type { Exchange } from '../http/exchange.ts'
-import type { OpenCall } from '../http/open-calls.ts'
-import { takeInputInstructions } from '../json-rpc.ts'
-import type {
-  InputAnswers,
-  InputRequired,
-  JsonRpcMessage,
-  JsonRpcRequest,
-  JsonRpcResponse,
-} from '../json-rpc.ts'
+import type { Answer, InputAnswers, InputRequired, JsonRpcMessage } from '../json-rpc.ts'
 import { HEADER_MISMATCH } from '../session-record.ts'
-import { errorAnswer } from '../transport-error.ts'
 import type { TransportError } from '../transport-error.ts'
-import type { CallOptions } from '../transport-options.ts'
-import { inputError, mayRequireInput, parseInputRequired } from './inputs.ts'
-import type { ModernProtocol } from './modern-protocol.ts'
+import { answersTo, inputError, mayRequireInput, parseInputRequired } from './inputs.ts'
 import { declaresTasks } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
+import type { ModernServer } from './modern-server.ts'
 
 const MAX_ROUNDS = 10
 const EMPTY_ROUND_MS = 250
 
-/** One request of the client. Sends a new request with the inputs each time the server requires inputs. */
-export class ModernCall implements OpenCall {
-  readonly request: JsonRpcRequest
-  readonly options: CallOptions
+/** A call in the stateless revision. Sends a new request with the inputs each time the server requires inputs. */
+export class ModernAttempt implements Attempt {
   readonly session = undefined
-  quietTicks = 0
-  failuresBefore = 0
-  readonly #protocol: ModernProtocol
+  readonly server: ModernServer
+  readonly #call: Call
   /** Undefined between two rounds, while the call waits for the user. */
   #exchange: Exchange | undefined
-  #failure: TransportError | undefined
+  #end: TransportError | undefined
   #cancellation: AbortController | undefined
   #lastProgress = 0
 
-  constructor(protocol: ModernProtocol, request: JsonRpcRequest, options: CallOptions) {
-    this.#protocol = protocol
-    this.request = request
-    this.options = options
+  constructor(server: ModernServer, call: Call) {
+    this.server = server
+    this.#call = call
   }
 
-  /** Aborts with the reason when the call ends early. Created on demand, because `fail` aborts the exchange itself. */
+  /** Aborts with the reason when the call ends early. Created on demand, because `close` aborts the exchange itself. */
   get signal(): AbortSignal {
     this.#cancellation ??= new AbortController()
-    if (this.#failure !== undefined) this.#cancellation.abort(this.#failure)
+    if (this.#end !== undefined) this.#cancellation.abort(this.#end)
     return this.#cancellation.signal
   }
 
@@ -58,36 +44,42 @@ export class ModernCall implements OpenCall {
     return true
   }
 
+  check(): ReturnType<NonNullable<Attempt['check']>> {
+    return this.server.discovery()
+  }
+
   /** Closing the stream cancels the request (2026-07-28, basic/patterns/cancellation). */
-  fail(error: TransportError): void {
-    this.#failure ??= error
-    this.#cancellation?.abort(error)
-    this.#exchange?.abort(error)
+  close(reason: TransportError): void {
+    this.#end ??= reason
+    this.#cancellation?.abort(reason)
+    this.#exchange?.abort(reason)
   }
 
   /** Called before a request of this call is sent. Returns false if the call has ended. */
   starts(exchange: Exchange): boolean {
     this.#exchange = exchange
-    return this.#failure === undefined
+    return this.#end === undefined
   }
 
-  /** Returns the answer for the client, with the client's id. */
-  async run(): Promise<JsonRpcResponse> {
-    const { request, instructions } = takeInputInstructions(this.request)
-    const { id, method } = request
-    let { answers } = instructions
+  activity(): void {
+    this.#call.quietTicks = 0
+  }
+
+  /** @throws TransportError */
+  async run(): Promise<Answer> {
+    const { request, options } = this.#call
+    const { method } = request
+    const { answers: given, surface = false } = options.inputs ?? {}
+    let answers = given
     for (let round = 0; ; round++) {
-      const outcome = await this.#post(request, answers)
-      if (outcome.kind !== 'answered')
-        return errorAnswer(id, failureOfRound(outcome.error, answers))
+      const outcome = await this.#post(answers)
+      if (outcome.kind !== 'answered') throw failureOfRound(outcome.error, answers)
       const { answer } = outcome
-      if (!('result' in answer)) return { ...answer, id }
+      if (!('result' in answer)) return answer
       const { resultType = 'complete', ...result } = answer.result
-      if (resultType === 'complete')
-        return { jsonrpc: '2.0', id, result: this.#protocol.tools.bridge(request, result) }
+      if (resultType === 'complete') return { result: this.server.tools.bridge(request, result) }
       // Unchanged: the client finishes the task.
-      if (resultType === 'task' && this.#mayBeTask(method))
-        return { jsonrpc: '2.0', id, result: answer.result }
+      if (resultType === 'task' && this.#mayBeTask(method)) return answer
       const required = mayRequireInput(method) ? parseInputRequired(result) : undefined
       if (resultType !== 'input_required') {
         throw inputError(`The server returned an unknown resultType ${JSON.stringify(resultType)}`)
@@ -95,8 +87,7 @@ export class ModernCall implements OpenCall {
       if (required === undefined) {
         throw inputError(`The server required an input for ${method} in a form that is not allowed`)
       }
-      if (instructions.surface === true)
-        return { jsonrpc: '2.0', id, result: surfaced(method, required) }
+      if (surface) return { result: surfaced(method, required) }
       if (round >= MAX_ROUNDS) {
         throw inputError(`The server required inputs more than ${MAX_ROUNDS} times for one call`)
       }
@@ -106,40 +97,44 @@ export class ModernCall implements OpenCall {
 
   #mayBeTask(method: string): boolean {
     const isTask = method === 'tools/call' || method.startsWith('tasks/')
-    return isTask && declaresTasks(this.#protocol.identity)
+    return isTask && declaresTasks(this.server.identity)
   }
 
-  async #post(request: JsonRpcRequest, answers: InputAnswers | undefined): Promise<PostOutcome> {
-    const { tools } = this.#protocol
-    const posted = await this.#postOnce(request, answers)
-    const checked = this.#protocol.checked(posted, answers === undefined)
+  async #post(answers: InputAnswers | undefined): Promise<PostOutcome> {
+    const { tools } = this.server
+    const posted = await this.#postOnce(answers)
+    const checked = this.server.checked(posted, answers === undefined)
     const outcome = checked instanceof Promise ? await checked : checked
     const isMismatch =
-      request.method === 'tools/call' &&
+      this.#call.request.method === 'tools/call' &&
       outcome.kind === 'answered' &&
       'error' in outcome.answer &&
       outcome.answer.error.code === HEADER_MISMATCH
     // The server expects other headers for this tool, and has not executed it.
     if (!isMismatch || !(await tools.refresh(this.signal))) return outcome
-    return this.#postOnce(request, answers)
+    return this.#postOnce(answers)
   }
 
-  #postOnce(
-    { method, params }: JsonRpcRequest,
-    answers: InputAnswers | undefined,
-  ): Promise<PostOutcome> {
+  #postOnce(answers: InputAnswers | undefined): Promise<PostOutcome> {
+    const { request, options, id } = this.#call
     const onMessage = (message: JsonRpcMessage): void => this.#received(message)
-    return this.#protocol.ask(method, { ...params, ...answers }, { call: this, onMessage })
+    const isObserved = options.onProgress !== undefined
+    const progressToken = isObserved ? id : undefined
+    const sent = { ...request.params, ...answers }
+    return this.server.ask(request.method, sent, { call: this, onMessage, progressToken })
   }
 
   #received(message: JsonRpcMessage): void {
-    if (this.#failure !== undefined || !('method' in message)) return
+    if (this.#end !== undefined || !('method' in message)) return
     if ('id' in message) return // requests of the server are not allowed here
-    if (message.method === 'notifications/progress') {
-      const progress = message.params?.['progress']
-      if (typeof progress === 'number') this.#lastProgress = progress
+    const { options } = this.#call
+    if (message.method !== 'notifications/progress') {
+      const { onNotification = this.server.parts.onNotification } = options
+      return onNotification(message)
     }
-    this.#protocol.deliver(message)
+    const progress = message.params?.['progress']
+    if (typeof progress === 'number') this.#lastProgress = progress
+    options.onProgress?.(message.params ?? {})
   }
 
   async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
@@ -150,19 +145,16 @@ export class ModernCall implements OpenCall {
       await sleep(EMPTY_ROUND_MS, undefined, { signal, ref: false }).catch(() => {}) // the next request fails if cancelled
       return state
     }
-    const { inputs, identity } = this.#protocol
-    const inputResponses = await inputs.gather(inputRequests, identity.capabilities, signal)
-    this.#reportProgress()
+    const { parts, identity } = this.server
+    const { onServerRequest = parts.onServerRequest, onProgress } = this.#call.options
+    const inputResponses = await answersTo(inputRequests, {
+      capabilities: identity.capabilities,
+      signal,
+      onServerRequest,
+    })
+    // So that the client does not time out while its user answers.
+    onProgress?.({ progress: this.#lastProgress })
     return { inputResponses, ...state }
-  }
-
-  /** Reports progress, so that the client does not time out while its user answers. */
-  #reportProgress(): void {
-    const meta = this.request.params?.['_meta']
-    const progressToken = isRecord(meta) ? meta['progressToken'] : undefined
-    if (progressToken === undefined) return
-    const params = { progressToken, progress: this.#lastProgress }
-    this.#protocol.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params })
   }
 }
 

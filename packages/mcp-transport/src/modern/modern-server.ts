@@ -1,22 +1,14 @@
 import { canonicalJson } from '@x/internal'
-import type { HttpClient } from '../http/http-client.ts'
-import { OpenCalls } from '../http/open-calls.ts'
-import type { CallRecovery } from '../http/open-calls.ts'
-import { isRequest, INVALID_PARAMS, localError, METHOD_NOT_FOUND } from '../json-rpc.ts'
-import type {
-  JsonRpcMessage,
-  JsonRpcNotification,
-  JsonRpcRequest,
-  JsonRpcResponse,
-} from '../json-rpc.ts'
-import type { LegacyProtocolOptions } from '../legacy/legacy-protocol.ts'
+import type { Attempt, Call } from '../calls/call.ts'
+import type { ConnectionParts } from '../calls/connection-parts.ts'
+import { INVALID_PARAMS, localError, METHOD_NOT_FOUND } from '../json-rpc.ts'
+import type { Answer, InputRequest, JsonRpcRequest } from '../json-rpc.ts'
 import { discardAssignedSession } from '../legacy/one-way.ts'
 import { isDiscoverResult } from '../session-record.ts'
 import type { DiscoverResult, ToolHeaderMap } from '../session-record.ts'
-import { errorAnswer, toTransportError } from '../transport-error.ts'
-import type { CallOptions } from '../transport-options.ts'
-import { ClientInputs } from './inputs.ts'
-import { ModernCall } from './modern-call.ts'
+import { toTransportError } from '../transport-error.ts'
+import { answersTo } from './inputs.ts'
+import { ModernAttempt } from './modern-attempt.ts'
 import {
   declaresTasks,
   isBeforeDispatch,
@@ -34,27 +26,23 @@ const PROVE_MS = 2000
 
 const TASK_METHODS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
 
-export interface ModernProtocolOptions extends Omit<LegacyProtocolOptions, 'onReplaced'> {
-  /** Identity from the client's `initialize`. */
-  readonly identity: ClientIdentity
+/** A server of the stateless revision. */
+export interface DiscoveredServer {
   readonly discovered: DiscoverResult
   /** The server is known from the record, without a request. */
   readonly isResumed: boolean
   readonly toolHeaders: ToolHeaderMap | undefined
-  readonly recovery: CallRecovery<unknown> | undefined
 }
 
 /**
- * Lets a client that expects sessions use the stateless revision (2026-07-28). Converts its messages or answers
- * them here, and converts the messages of the server.
+ * A server of the stateless revision (2026-07-28). Converts the requests of a client that expects sessions, or answers
+ * them here.
  */
-export class ModernProtocol {
-  readonly http: HttpClient
+export class ModernServer {
+  readonly parts: ConnectionParts
+  readonly known: DiscoveredServer
   readonly tools: ToolCatalog
-  readonly inputs: ClientInputs
-  readonly #options: ModernProtocolOptions
   readonly #subscriptions: Subscriptions
-  readonly #calls: OpenCalls<ModernCall>
   /** Random, so that the ids of two processes differ in the logs of a server. */
   readonly #idPrefix = Math.random().toString(36).slice(2, 8)
   #identity: ClientIdentity
@@ -65,50 +53,32 @@ export class ModernProtocol {
   readonly #closing = new AbortController()
   #lastId = 0
 
-  constructor(options: ModernProtocolOptions) {
-    const { http, timeouts, identity, recovery } = options
-    this.#options = options
-    this.http = http
+  constructor(parts: ConnectionParts, known: DiscoveredServer, identity: ClientIdentity) {
+    this.parts = parts
+    this.known = known
     this.#identity = identity
-    this.inputs = new ClientInputs((message) => this.deliver(message))
-    this.tools = new ToolCatalog(this, options)
-    this.#subscriptions = new Subscriptions(this, options)
-    this.#calls = new OpenCalls<ModernCall>({
-      http,
-      timeouts,
-      recovery,
-      deliver: (answer) => this.deliver(answer),
-      check: () => {
-        const body = this.#newRequest('server/discover', {})
-        return { era: 'modern', headers: modernHeaders(body), body }
-      },
-    })
+    this.tools = new ToolCatalog(this)
+    this.#subscriptions = new Subscriptions(this)
   }
 
-  get isResumed(): boolean {
-    return this.#options.isResumed
-  }
-
+  /** From the client's `initialize`. */
   get identity(): ClientIdentity {
     return this.#identity
-  }
-
-  deliver(message: JsonRpcMessage): void {
-    if (!this.#closing.signal.aborted) this.#options.deliver(message)
   }
 
   /** Sends a request with a new id and the identity of the client. Does not reject for failures of the server. */
   ask(
     method: string,
     params: JsonRpcRequest['params'],
-    options: Partial<ModernPostOptions>,
+    options: Partial<ModernPostOptions> & { readonly progressToken?: number | undefined },
   ): Promise<PostOutcome> {
-    const request = this.#newRequest(method, params)
-    return modernPost(this.http, request, {
+    const { progressToken, ...post } = options
+    const request = this.#newRequest(method, params, progressToken)
+    return modernPost(this.parts.http, request, {
       isOfCaller: true,
       headers: this.tools.headersFor(request),
-      headersMs: this.#options.timeouts.headersMs,
-      ...options,
+      headersMs: this.parts.timeouts.headersMs,
+      ...post,
     })
   }
 
@@ -122,43 +92,52 @@ export class ModernProtocol {
     return looksLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
   }
 
-  async send(message: JsonRpcRequest | JsonRpcNotification, options: CallOptions): Promise<void> {
-    if (isRequest(message)) this.#requested(message, options)
-    else this.notify(message)
+  start(call: Call): void {
+    const attempt = new ModernAttempt(this, call)
+    call.attempt = attempt
+    const { calls } = this.parts
+    this.#answerTo(call, attempt).then(
+      (answer) => calls.settle(call, attempt, answer),
+      (error: unknown) => calls.settle(call, attempt, toTransportError(error)),
+    )
   }
 
-  notify({ method, params }: JsonRpcNotification): void {
-    if (method === 'notifications/initialized') {
-      const { listen } = this.#options
-      if (listen === false) return
-      // In the next process of an agent, a call is the first request: a list that is read later has the changes.
-      if (this.isResumed && listen === undefined) this.#listensLater = true
-      else this.#subscriptions.open()
-    } else if (method === 'notifications/cancelled') {
-      const id = params?.['requestId']
-      const isId = typeof id === 'string' || typeof id === 'number'
-      const call = isId ? this.#calls.find(id) : undefined
-      if (call === undefined) return
-      this.#calls.remove(call)
-      call.fail(this.http.closed('The client cancelled the request'))
-    }
-    // Other notifications do not exist in this revision. The next `roots/list` returns changed roots.
+  /** The client is ready: listens for changes. Other notifications of clients do not exist in this revision. */
+  initialized(): void {
+    const { listen } = this.parts
+    if (listen === false) return
+    // In the next process of an agent, a call is the first request: a list that is read later has the changes.
+    if (this.known.isResumed && listen === undefined) this.#listensLater = true
+    else this.#subscriptions.open()
   }
 
-  /** Answers the calls in flight. A modern server has no session to terminate. */
-  terminate(): void {
-    this.#calls.failAll('The session was terminated')
+  /** Cheap request that shows whether the server responds. */
+  discovery(): ReturnType<NonNullable<Attempt['check']>> {
+    const body = this.#newRequest('server/discover', {})
+    return { era: 'modern', headers: modernHeaders(body), body }
   }
 
-  /** The server is used in another way now. Closes the subscriptions, and resolves when the last call has ended. */
-  replaced(): Promise<void> {
+  /**
+   * Has the client answer requests that a server embedded in a task, by their keys.
+   *
+   * @throws TransportError `REJECTED` if an input is not available
+   */
+  answersTo(
+    requests: Readonly<Record<string, InputRequest>>,
+    signal: AbortSignal,
+    onServerRequest: ConnectionParts['onServerRequest'],
+  ): Promise<Record<string, unknown>> {
+    const { capabilities } = this.#identity
+    return answersTo(requests, { capabilities, signal, onServerRequest })
+  }
+
+  /** The server is used in another way now, or not at all. The calls in flight go on. */
+  stopListening(): void {
     this.#subscriptions.close()
-    return this.#calls.ended(() => true)
   }
 
-  /** Answers the calls in flight and closes all streams. */
+  /** Closes all streams. Call it when all calls have ended. */
   close(): void {
-    this.#calls.close('The transport was closed')
     this.#closing.abort()
     this.#subscriptions.close()
   }
@@ -167,52 +146,47 @@ export class ModernProtocol {
     this.#subscriptions.answered()
     if (!this.#listensLater) return
     this.#listensLater = false
-    this.http.asOwner(() => this.#subscriptions.open())
+    this.parts.http.asOwner(() => this.#subscriptions.open())
   }
 
-  #newRequest(method: string, params: JsonRpcRequest['params']): JsonRpcRequest {
+  #newRequest(
+    method: string,
+    params: JsonRpcRequest['params'],
+    progressToken?: number,
+  ): JsonRpcRequest {
     const id = `${this.#idPrefix}-${++this.#lastId}`
-    return { jsonrpc: '2.0', id, method, params: withIdentity(params, this.#identity) }
+    const identified = withIdentity(params, this.#identity, progressToken)
+    return { jsonrpc: '2.0', id, method, params: identified }
   }
 
-  #requested(request: JsonRpcRequest, options: CallOptions): void {
-    const call = new ModernCall(this, request, options)
-    this.#calls.add(call)
-    this.#answerTo(call).then(
-      (answer) => this.#calls.settle(call, answer),
-      (error: unknown) =>
-        this.#calls.settle(call, errorAnswer(request.id, toTransportError(error))),
-    )
-  }
-
-  async #answerTo(call: ModernCall): Promise<JsonRpcResponse> {
-    const { id, method, params } = call.request
-    if (call.options.resumptionToken !== undefined) {
+  async #answerTo({ request, options }: Call, attempt: ModernAttempt): Promise<Answer> {
+    const { method, params } = request
+    if (options.resumptionToken !== undefined) {
       const message = 'resumptionToken: streams cannot be resumed in 2026-07-28'
-      return localError(id, INVALID_PARAMS, message)
+      return localError(INVALID_PARAMS, message)
     }
     if (params?.['task'] !== undefined || (method.startsWith('tasks/') && !this.#hasTask(method))) {
       const message = `${method}: the tasks of 2025-11-25 do not exist in 2026-07-28`
-      return localError(id, METHOD_NOT_FOUND, message)
+      return localError(METHOD_NOT_FOUND, message)
     }
     switch (method) {
       case 'ping':
-        return this.#ping(call)
+        return this.#ping(attempt)
       case 'logging/setLevel':
         this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
         break
       case 'resources/subscribe': {
         const uri = String(params?.['uri'])
-        if (await this.#subscriptions.subscribe(uri, call.signal)) break
-        return localError(id, INVALID_PARAMS, `The server does not announce changes of ${uri}`)
+        if (await this.#subscriptions.subscribe(uri, attempt.signal)) break
+        return localError(INVALID_PARAMS, `The server does not announce changes of ${uri}`)
       }
       case 'resources/unsubscribe':
         await this.#subscriptions.unsubscribe(String(params?.['uri']))
         break
       default:
-        return call.run()
+        return attempt.run()
     }
-    return { jsonrpc: '2.0', id, result: {} }
+    return { result: {} }
   }
 
   /** The extension for tasks has three methods, for clients that declare it. */
@@ -221,19 +195,18 @@ export class ModernProtocol {
   }
 
   /** Requires an answer of the server, so that `ping` shows that the server is alive. */
-  async #ping(call: ModernCall): Promise<JsonRpcResponse> {
-    const { id } = call.request
-    const asked = await this.ask('server/discover', {}, { call })
+  async #ping(attempt: ModernAttempt): Promise<Answer> {
+    const asked = await this.ask('server/discover', {}, { call: attempt })
     const outcome = await this.checked(asked, true)
-    if (outcome.kind !== 'answered') return errorAnswer(id, outcome.error)
-    if (!('result' in outcome.answer)) return { ...outcome.answer, id }
+    if (outcome.kind !== 'answered') throw outcome.error
+    if (!('result' in outcome.answer)) return outcome.answer
     await this.#discovered(outcome.answer.result)
-    return { jsonrpc: '2.0', id, result: {} }
+    return { result: {} }
   }
 
   /** Another version of the server may have taken over. */
   async #discovered(result: unknown): Promise<void> {
-    const { keeper } = this.#options
+    const { keeper } = this.parts
     if (!isDiscoverResult(result)) return
     const known = keeper.record?.discoverResult?.capabilities
     if (canonicalJson(known) === canonicalJson(result.capabilities)) return
@@ -242,7 +215,7 @@ export class ModernProtocol {
 
   async #checkedAgain(outcome: PostOutcome, isFirst: boolean): Promise<PostOutcome> {
     const { headers } = outcome
-    discardAssignedSession(this.http, headers)
+    discardAssignedSession(this.parts.http, headers)
     this.#checking ??= this.#isStillModern().finally(() => {
       this.#checking = undefined
     })
@@ -251,8 +224,8 @@ export class ModernProtocol {
     const serverError =
       outcome.kind === 'answered' && 'error' in outcome.answer ? outcome.answer.error : undefined
     const said = serverError?.message ?? cause?.message
-    const message = `${this.http.url.display} no longer speaks ${this.#identity.protocolVersion} (${said})`
-    const error = this.http.error('SESSION_LOST', message, {
+    const message = `${this.parts.http.url.display} no longer speaks ${this.#identity.protocolVersion} (${said})`
+    const error = this.parts.http.error('SESSION_LOST', message, {
       status: outcome.kind === 'answered' ? outcome.status : cause?.status,
       certain: isFirst && isBeforeDispatch(outcome),
       serverError,
@@ -269,7 +242,7 @@ export class ModernProtocol {
    */
   async isProven(signal: AbortSignal): Promise<boolean> {
     const outcome = await this.ask('server/discover', {}, { signal, limitMs: PROVE_MS })
-    discardAssignedSession(this.http, outcome.headers)
+    discardAssignedSession(this.parts.http, outcome.headers)
     if (outcome.kind !== 'answered') {
       if (outcome.error.code === 'UNREACHABLE') throw outcome.error
       return false
@@ -283,7 +256,7 @@ export class ModernProtocol {
   async #isStillModern(): Promise<boolean> {
     const { signal } = this.#closing
     const outcome = await this.ask('server/discover', {}, { signal })
-    discardAssignedSession(this.http, outcome.headers)
+    discardAssignedSession(this.parts.http, outcome.headers)
     const status = outcome.kind === 'answered' ? outcome.status : outcome.error.status
     const isAnswered =
       outcome.kind === 'answered' &&
@@ -292,7 +265,7 @@ export class ModernProtocol {
     const isUnknown =
       status === undefined || status >= 500 || status === 401 || status === 403 || status === 429
     if (isAnswered || isUnknown) return true
-    await this.#options.keeper.lost(undefined)
+    await this.parts.keeper.lost(undefined)
     return false
   }
 }

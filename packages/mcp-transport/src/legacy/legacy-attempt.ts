@@ -1,43 +1,30 @@
-import { AsyncResource } from 'node:async_hooks'
+import type { Attempt, Call } from '../calls/call.ts'
 import { headerValue } from '../headers.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { followStream, parseCursor } from '../http/follow-stream.ts'
 import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import type { OpenCall } from '../http/open-calls.ts'
-import {
-  INVALID_PARAMS,
-  isAnswerTo,
-  isResponse,
-  localError,
-  takeInputInstructions,
-} from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
-import { errorAnswer, toTransportError } from '../transport-error.ts'
+import { INVALID_PARAMS, isAnswerTo, isResponse, localError, repairedAnswer } from '../json-rpc.ts'
+import type { Answer, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { toTransportError } from '../transport-error.ts'
 import type { TransportError } from '../transport-error.ts'
-import type { CallOptions } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
-import type { LegacyProtocol } from './legacy-protocol.ts'
+import type { LegacyServer } from './legacy-server.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { misroutedError, okRefusal, toRefusalError } from './session-loss.ts'
 
 /**
- * One request of the client, from its POST until it has an answer of the server or a failure. It is its own
- * event handler, because one is created for every call.
+ * A call in one session, from its POST until it has an answer of the server or a failure. It is its own event handler,
+ * because one is created for every call.
  */
-export class PendingCall implements AnswerHandlers, OpenCall {
-  readonly request: JsonRpcRequest
+export class LegacyAttempt implements AnswerHandlers, Attempt {
   readonly session: LegacySession
-  readonly options: CallOptions
-  quietTicks = 0
-  failuresBefore = 0
-  readonly #protocol: LegacyProtocol
+  readonly #call: Call
+  readonly #server: LegacyServer
   readonly #cursor: StreamCursor
-  /** A connection emits in the async context of the request that opened it, possibly of another call. */
-  readonly #context = new AsyncResource('McpCall') // 40 times as fast as AsyncLocalStorage.snapshot()
   /** `ending`: the answer is known, and no other is accepted. */
-  #phase: 'open' | 'ending' | 'settled' = 'open'
+  #phase: 'open' | 'ending' | 'over' = 'open'
   #exchange: Exchange | undefined
   #resuming: AbortController | undefined
   /** Last answer on this response with the id of another request. It is dropped. */
@@ -46,19 +33,14 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   /** A message for this request arrived: the server has begun to execute it. */
   #isStarted = false
 
-  constructor(
-    protocol: LegacyProtocol,
-    { request, session, options }: Pick<PendingCall, 'request' | 'session' | 'options'>,
-  ) {
-    this.request = request
+  constructor(server: LegacyServer, call: Call, session: LegacySession) {
     this.session = session
-    this.options = options
-    this.#protocol = protocol
+    this.#call = call
+    this.#server = server
     this.#refusalsBefore = session.refusals
-    this.#cursor = { lastEventId: options.resumptionToken }
+    this.#cursor = { lastEventId: call.options.resumptionToken }
   }
 
-  /** True if the server may have received the request. */
   get isSent(): boolean {
     return this.#exchange?.isSent === true || this.#resuming !== undefined
   }
@@ -67,19 +49,23 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     return this.#resuming !== undefined || this.#exchange?.isAwaited === true
   }
 
+  check(): ReturnType<NonNullable<Attempt['check']>> {
+    return this.#server.pingOf(this.session)
+  }
+
   /** Sends the request, or resumes its stream at `resumptionToken`. */
   async start(): Promise<void> {
     const { session } = this
-    const { request, instructions } = takeInputInstructions(this.request)
-    if (instructions.answers !== undefined) {
+    const { request, options } = this.#call
+    if (options.inputs?.answers !== undefined) {
       const message = `${request.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
-      return this.#settle(localError(request.id, INVALID_PARAMS, message))
+      return this.#settle(localError(INVALID_PARAMS, message))
     }
-    if (this.options.resumptionToken !== undefined) {
+    if (options.resumptionToken !== undefined) {
       void this.#resume()
       return
     }
-    const { http, timeouts } = this.#protocol.options
+    const { http, timeouts } = this.#server.parts
     try {
       await http.send(
         {
@@ -88,7 +74,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
           era: 'legacy',
           sessionId: session.id,
           headers: session.postHeaders,
-          body: session.ids.request(request),
+          body: this.#message(),
           headersMs: timeouts.headersMs,
           idleMs: 0,
           onStart: (exchange) => {
@@ -109,28 +95,23 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     if (this.#phase === 'open') this.#answer(message)
   }
 
-  /** Runs `send` in the async context of the caller, which header functions read credentials from. */
-  inContext<T>(send: () => T): T {
-    return this.#context.runInAsyncScope(send)
-  }
-
-  /** Ends the call without an answer: later messages are dropped. Returns false if it has ended before. */
+  /** Drops what still arrives. Returns false if nothing was awaited any more. The server may end its streams itself. */
   end(): boolean {
-    if (this.#phase === 'settled') return false
-    this.#phase = 'settled'
+    if (this.#phase === 'over') return false
+    this.#phase = 'over'
     this.#resuming?.abort()
     this.#http.answered(this.#exchange)
     return true
   }
 
-  closeStreams(reason: TransportError): void {
-    this.#resuming?.abort()
+  close(reason: TransportError): void {
+    this.end()
     this.#exchange?.abort(reason)
   }
 
   fail(error: TransportError): void {
-    this.#settle(errorAnswer(this.request.id, error))
-    this.closeStreams(error)
+    this.#settle(error)
+    this.close(error)
   }
 
   /** Fails the call, unless it has ended: the server did not take the client's response to a request of this call. */
@@ -138,11 +119,12 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     if (this.#phase !== 'open') return
     const why = cause instanceof Error ? cause.message : String(cause)
     const message = `The server did not take the client's response to a request during this call: ${why}. The call may have been executed: find out before you send it again`
-    this.inContext(() => this.fail(this.#http.error('OUTCOME_UNKNOWN', message, { cause })))
+    const error = this.#http.error('OUTCOME_UNKNOWN', message, { cause })
+    this.#call.inContext(() => this.fail(error))
   }
 
   activity(): void {
-    this.quietTicks = 0
+    this.#call.quietTicks = 0
   }
 
   message(message: JsonRpcMessage): void {
@@ -155,7 +137,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       return
     }
     this.#isStarted = true
-    this.inContext(() => this.#protocol.receive(message, this.session, this))
+    this.#call.inContext(() => this.#server.receive(message, this.session, this.#call))
   }
 
   stray(text: string): void {
@@ -166,7 +148,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     if (this.#phase !== 'open') return
     const cursor = parseCursor(id)
     this.#cursor.lastEventId = cursor
-    if (cursor !== undefined) this.options.onresumptiontoken?.(cursor)
+    if (cursor !== undefined) this.#call.options.onresumptiontoken?.(cursor)
   }
 
   retry(ms: number): void {
@@ -197,30 +179,37 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   get #http(): HttpClient {
-    return this.#protocol.options.http
+    return this.#server.parts.http
   }
 
-  get #wireId(): RequestId {
-    return this.session.ids.toWire(this.request.id)
+  get #wireId(): number {
+    return this.session.wireId(this.#call.id)
+  }
+
+  #message(): JsonRpcRequest {
+    const { request, options } = this.#call
+    const id = this.#wireId
+    const { method, params } = request
+    if (options.onProgress !== undefined) {
+      const meta = { ...toObject(params?.['_meta']), progressToken: id }
+      return { jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } }
+    }
+    return params === undefined
+      ? { jsonrpc: '2.0', id, method }
+      : { jsonrpc: '2.0', id, method, params }
   }
 
   #answer(message: JsonRpcResponse): void {
     if ('result' in message) this.session.succeeded()
     else if (this.#isLoss(JSON.stringify(message))) return
-    const { id } = this.request
-    const answer = message.id === id ? message : { ...message, id }
-    if (!this.#isStarted) return this.#settle(answer)
-    // The SDK's client handles notifications one turn later than answers, and an answer removes its progress
-    // handler: progress in the same piece of data would be lost.
-    this.#phase = 'ending'
-    queueMicrotask(() => this.#settle(answer))
+    this.#settle(repairedAnswer(this.#call.request, message))
   }
 
   #isMine(answer: JsonRpcResponse): boolean {
     if (isAnswerTo(this.#wireId, answer)) return true
     // On a resumed stream, the answer has the original id of the request.
-    const isOfAnotherId = this.options.resumptionToken !== undefined
-    return isOfAnotherId && this.#protocol.findCall(answer, this.session) === undefined
+    const isOfAnotherId = this.#call.options.resumptionToken !== undefined
+    return isOfAnotherId && this.#server.attemptOf(answer, this.session) === undefined
   }
 
   /** The response has ended, and its only answer has the id of another request. */
@@ -241,11 +230,11 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   /** A stream with a cursor is resumed; any other break ends the call. */
   #broken(error: TransportError): void {
     if (this.#cursor.lastEventId === undefined) this.fail(error)
-    else this.inContext(() => void this.#resume(error))
+    else this.#call.inContext(() => void this.#resume(error))
   }
 
   async #resume(broken?: TransportError): Promise<void> {
-    const { http, timeouts, reconnect } = this.#protocol.options
+    const { http, timeouts, reconnect } = this.#server.parts
     const { signal } = (this.#resuming ??= new AbortController())
     const outcome = await followStream({
       cursor: this.#cursor,
@@ -285,12 +274,12 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   async #lose(error: TransportError): Promise<void> {
     this.#phase = 'ending'
-    await this.#protocol.loseSession(this.session, error.certain === true)
-    this.inContext(() => this.fail(error)) // another session is opened for this call
+    await this.#server.loseSession(this.session, error.certain === true)
+    this.#call.inContext(() => this.fail(error)) // another session is opened for this call
   }
 
-  #settle(answer: JsonRpcResponse): void {
-    if (this.end()) this.#protocol.calls.settle(this, answer)
+  #settle(outcome: Answer | TransportError): void {
+    if (this.end()) this.#server.parts.calls.settle(this.#call, this, outcome)
   }
 
   #toError(refusal: Refusal): TransportError {
@@ -299,6 +288,10 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     const isStarted = this.#isStarted
     return toRefusalError(refusal, this.#http, { session, requestId, isStarted })
   }
+}
+
+function toObject(value: unknown): object | undefined {
+  return typeof value === 'object' && value !== null ? value : undefined
 }
 
 /** The refusal is about load or credentials, not about the session. */

@@ -1,0 +1,168 @@
+import type { ConnectionParts } from '../calls/connection-parts.ts'
+import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { initializeParamsHash } from '../legacy/handshake.ts'
+import type { LegacyServer } from '../legacy/legacy-server.ts'
+import type { DiscoveredServer } from '../modern/modern-server.ts'
+import { LEGACY_VERSIONS, MODERN_VERSIONS, modernEvidence } from '../session-record.ts'
+import { errorAnswer, TransportError } from '../transport-error.ts'
+import type { EraOption } from '../transport-options.ts'
+import { detectEra } from './probe.ts'
+
+/** A negotiation of the era, with the parameters of the client's `initialize`. */
+export interface Opening {
+  readonly request: JsonRpcRequest
+  /** Aborts when the answer is not needed any more. */
+  readonly signal: AbortSignal
+  /** The transport repeats the complete handshake of the client. */
+  readonly isRepeated: boolean
+  /** Nothing that is known of the server is used: neither its era nor its session. */
+  readonly isFresh: boolean
+  readonly era: EraOption
+  /** The client speaks the stateless revision too. It sends `initialize` only to a server with sessions. */
+  readonly isTakenForLegacy: boolean
+}
+
+export type Negotiated =
+  /** The server speaks a stateless revision. */
+  | ({ readonly kind: 'modern'; readonly version: string } & DiscoveredServer)
+  /** The answer to `initialize`, of a server with sessions; or an error. */
+  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
+  | { readonly kind: 'cancelled' }
+
+/** A legacy server may support both eras later. Checking again costs one request. */
+const LEGACY_VERDICT_MS = 24 * 60 * 60 * 1000
+
+/**
+ * Detects the era (2026-07-28, basic/versioning), and opens the session of a legacy server. The session record stores
+ * the era. Call it after the store was read.
+ */
+export async function negotiate(
+  parts: ConnectionParts,
+  legacy: LegacyServer,
+  opening: Opening,
+): Promise<Negotiated> {
+  const { http, keeper, timeouts } = parts
+  const { request, signal, era, isFresh, isRepeated, isTakenForLegacy } = opening
+  const only = (offered: readonly string[]): Negotiated => {
+    const message = `${http.url.display} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${SPOKEN[era].join(', ')}`
+    return answered(errorAnswer(request.id, http.error('REJECTED', message)))
+  }
+  if (signal.aborted) return CANCELLED
+  if (era !== 'legacy' && !isTakenForLegacy && !isFresh) {
+    const known = storedServer(parts, request)
+    if (known !== undefined) return known
+  }
+  const isLegacyFirst =
+    era === 'legacy' ||
+    era === 'legacy-first' ||
+    isTakenForLegacy ||
+    (!isFresh && isKnownLegacy(parts, legacy))
+  let refused: JsonRpcResponse | undefined
+  if (isLegacyFirst && era !== 'modern') {
+    refused = await openLegacy(legacy, opening)
+    if (refused === undefined) return CANCELLED
+    if ('result' in refused) return answered(refused)
+    const offered = modernEvidence(refused)
+    if (era === 'legacy') return offered === undefined ? answered(refused) : only(offered)
+    // A server that was replaced by a stateless one may refuse `initialize` in any way.
+    const isPresumed = isFresh || (era === 'auto' && !isTakenForLegacy && !isRepeated)
+    if (offered === undefined && !(isPresumed && isByServer(refused))) return answered(refused)
+  }
+  const verdict = await detectEra({ http, request, probeMs: timeouts.probeMs, signal })
+  if (signal.aborted) return CANCELLED
+  switch (verdict.kind) {
+    case 'modern': {
+      const { version, discovered } = verdict
+      keeper.checkedEra('modern')
+      const record = await keeper.next({
+        protocolVersion: version,
+        discoverResult: discovered,
+        initializeParamsHash: initializeParamsHash(request),
+      })
+      await keeper.opened(record)
+      if (signal.aborted) return CANCELLED
+      return { kind: 'modern', version, discovered, isResumed: false, toolHeaders: undefined }
+    }
+    case 'legacy': {
+      const { evidence, offered } = verdict
+      // A server that did not answer the probe has not shown its era.
+      const { status = 500 } = evidence ?? { status: 0 }
+      if (era === 'modern' && evidence !== undefined && status >= 500) {
+        return answered(errorAnswer(request.id, evidence))
+      }
+      if (era === 'modern') return only(offered ?? ['revisions with sessions'])
+      if (refused !== undefined) return answered(refused)
+      keeper.checkedEra('legacy')
+      const answer = await openLegacy(legacy, opening)
+      if (answer === undefined) return CANCELLED
+      if ('result' in answer) return answered(answer)
+      // Signs of a modern server: its first error explains more than the second.
+      const isAnswered = status >= 500 && isByServer(answer)
+      if (evidence !== undefined && !isAnswered) return answered(errorAnswer(request.id, evidence))
+      return offered === undefined ? answered(answer) : only(offered)
+    }
+    case 'incompatible':
+      return only(verdict.offered)
+    case 'error':
+    case 'later':
+    case 'again': {
+      const failed = errorAnswer(request.id, verdict.error)
+      // The server may refuse only the probe.
+      if (!isFresh || era === 'modern' || refused !== undefined) return answered(failed)
+      const answer = await openLegacy(legacy, opening)
+      if (answer === undefined) return CANCELLED
+      return answered('result' in answer ? answer : failed)
+    }
+  }
+}
+
+const CANCELLED: Negotiated = { kind: 'cancelled' }
+
+const answered = (answer: JsonRpcResponse): Negotiated => ({ kind: 'answered', answer })
+
+/** Returns the answer of a server with sessions; undefined if the client cancelled the request. */
+async function openLegacy(
+  legacy: LegacyServer,
+  opening: Opening,
+): Promise<JsonRpcResponse | undefined> {
+  const { request, isRepeated, signal } = opening
+  const answer = isRepeated
+    ? await legacy.repeatHandshake(request, opening)
+    : await legacy.open(request, signal)
+  return signal.aborted ? undefined : answer
+}
+
+/** True if there is a stored session, or a recent detection of a legacy server. */
+function isKnownLegacy({ keeper: { record } }: ConnectionParts, legacy: LegacyServer): boolean {
+  if (legacy.hasStoredSession) return true
+  if (record?.era !== 'legacy') return false
+  return Date.now() - Date.parse(record.eraCheckedAt) < LEGACY_VERDICT_MS
+}
+
+/** Returns the stored modern server, if it was stored for a client like this one. */
+function storedServer(
+  { keeper: { record } }: ConnectionParts,
+  request: JsonRpcRequest,
+): Negotiated | undefined {
+  if (record?.era !== 'modern') return undefined
+  const { protocolVersion: version = '', discoverResult: discovered, toolHeaders } = record
+  const isFitting =
+    MODERN_VERSIONS.includes(version) &&
+    record.initializeParamsHash === initializeParamsHash(request)
+  if (discovered === undefined || !isFitting) return undefined
+  return { kind: 'modern', version, discovered, isResumed: true, toolHeaders }
+}
+
+/** Returns whether the error of `initialize` comes from the server, with any status but those for credentials. */
+function isByServer({ error: { data } }: JsonRpcError): boolean {
+  if (!TransportError.is(data)) return true
+  return data.code !== 'UNAUTHORIZED' && data.status !== undefined
+}
+
+/** Revisions that the transport may use. */
+const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
+  auto: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  'legacy-first': [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  legacy: LEGACY_VERSIONS,
+  modern: MODERN_VERSIONS,
+}

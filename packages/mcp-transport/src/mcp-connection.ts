@@ -1,0 +1,502 @@
+import { AsyncResource } from 'node:async_hooks'
+import { FailureStreak, untilAborted } from '@x/internal'
+import { Call } from './calls/call.ts'
+import type { CallOptions, MessageHandlers } from './calls/call.ts'
+import { OpenCalls } from './calls/open-calls.ts'
+import type { CallRecovery } from './calls/open-calls.ts'
+import type { AuthorizationCallback } from './auth/auth-provider.ts'
+import type { ConnectionParts } from './calls/connection-parts.ts'
+import { negotiate } from './era/negotiation.ts'
+import type { Opening } from './era/negotiation.ts'
+import { HttpClient } from './http/http-client.ts'
+import { withTraceContext } from './json-rpc.ts'
+import type {
+  InputRequest,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+} from './json-rpc.ts'
+import { LegacyAttempt } from './legacy/legacy-attempt.ts'
+import { LegacyServer } from './legacy/legacy-server.ts'
+import { ForwardedAttempt } from './modern/forwarded-attempt.ts'
+import { ModernAttempt } from './modern/modern-attempt.ts'
+import { toIdentity } from './modern/modern-post.ts'
+import { ModernServer } from './modern/modern-server.ts'
+import { parseServerUrl } from './server-url.ts'
+import type { ServerUrl } from './server-url.ts'
+import type { SessionInfo } from './session-info.ts'
+import { SessionKeeper } from './session-keeper.ts'
+import { shortSessionId, toInitializeResult } from './session-record.ts'
+import type { Era } from './session-record.ts'
+import { refusedSessionError } from './transport-error.ts'
+import type { TransportError } from './transport-error.ts'
+import { resolveLimits, resolveReconnect, resolveTimeouts } from './transport-options.ts'
+import type { StreamableHttpTransportOptions } from './transport-options.ts'
+
+/** What a connection needs of the code that uses it. The handlers take what belongs to no call. */
+export interface ConnectionOwner extends MessageHandlers {
+  /** Where the session is kept. */
+  readonly sessionInfo: SessionInfo
+  /** Called with each failure that belongs to no message. */
+  readonly onError: (error: Error) => void
+}
+
+/**
+ * A connection to the MCP server at one URL, of any revision, and its session. It stays the same while sessions are lost
+ * and replaced, and while the server changes its revision. A request that the server may have executed is never sent
+ * again.
+ *
+ * Used once: from `open()` to `close()`.
+ */
+export class McpConnection implements AsyncDisposable {
+  readonly #url: ServerUrl
+  readonly #options: StreamableHttpTransportOptions
+  readonly #parts: ConnectionParts
+  readonly #legacy: LegacyServer
+  readonly #streak = new FailureStreak()
+  /** Set while the server is a modern one. */
+  #modern: ModernServer | undefined
+  /** The client's last `initialize`. After it, the connection chooses the revision. */
+  #request: JsonRpcRequest | undefined
+  #opening: AbortController | undefined
+  #changing: Promise<void> | undefined
+  #changeSignal: AbortController | undefined
+  #testing: Promise<void> | undefined
+  /** Revision of a client that speaks the stateless one itself; undefined before its first request. */
+  #forwardedVersion: string | undefined
+  readonly #closing = new AbortController()
+  #closed: Promise<void> | undefined
+  /** 0 is the id of `initialize`. */
+  #nextId = 1
+
+  /** @throws TypeError for an invalid URL, option or header */
+  constructor(
+    url: string | URL,
+    options: StreamableHttpTransportOptions,
+    { sessionInfo: info, onNotification, onServerRequest, onError }: ConnectionOwner,
+  ) {
+    this.#url = parseServerUrl(url)
+    this.#options = options
+    const { principal, listen } = options
+    const { onSessionLost = 'report', onSessionReplaced } = options
+    const timeouts = resolveTimeouts(options.timeouts)
+    const serverUrl = this.#url.identity
+    const http = this.#createHttp()
+    const isRecovering = onSessionLost === 'reinitialize'
+    const recovery = isRecovering ? this.#recovery() : undefined
+    this.#parts = {
+      http,
+      keeper: new SessionKeeper({ info, serverUrl, principal, report: onError }),
+      calls: new OpenCalls({ http, timeouts, recovery }),
+      timeouts,
+      reconnect: resolveReconnect(options.reconnect),
+      listen,
+      onReplaced: isRecovering
+        ? (event) => {
+            try {
+              onSessionReplaced?.(event)
+            } catch (error) {
+              onError(error instanceof Error ? error : new Error(String(error)))
+            }
+          }
+        : undefined,
+      onNotification,
+      onServerRequest,
+      report: onError,
+      nextId: () => this.#nextId++,
+      createCall: (request, callOptions, onSettled) =>
+        new Call({ id: this.#nextId++, request, options: callOptions, onSettled }),
+    }
+    this.#legacy = new LegacyServer(this.#parts, (signal) => this.#changeEra(undefined, signal))
+  }
+
+  /** Identity of the endpoint, as in `SessionRecord.serverUrl`. */
+  get endpoint(): string {
+    return this.#url.identity
+  }
+
+  /** Id of the live session. Undefined before one is open, after it is lost, and without sessions. */
+  get sessionId(): string | undefined {
+    const { session } = this.#legacy
+    return session?.lost === undefined ? session?.id : undefined
+  }
+
+  /** Era of the server, once it is known. */
+  get era(): Era | undefined {
+    if (this.#modernVersion !== undefined) return 'modern'
+    return this.#legacy.session === undefined ? undefined : 'legacy'
+  }
+
+  /** Negotiated revision of the protocol. */
+  get protocolVersion(): string | undefined {
+    return this.#modernVersion ?? this.#legacy.session?.protocolVersion
+  }
+
+  /** Number of the live session (`SessionRecord.epoch`). */
+  get epoch(): number | undefined {
+    return this.#modernVersion === undefined
+      ? this.#legacy.session?.epoch
+      : this.#parts.keeper.record?.epoch
+  }
+
+  /** True if the session, or the stateless server, is known from the store, without a request. */
+  get isResumed(): boolean {
+    return this.#modern?.known.isResumed ?? this.#legacy.session?.isResumed ?? false
+  }
+
+  /** Capabilities of the server, from its last answer to `initialize` or `server/discover`. */
+  get serverCapabilities(): Readonly<Record<string, unknown>> | undefined {
+    const { discoverResult, initializeResult } = this.#parts.keeper.record ?? {}
+    return (this.#modern === undefined ? initializeResult : discoverResult)?.capabilities
+  }
+
+  /** The stateless revision in use, by the connection or by its client. Undefined for other servers. */
+  get #modernVersion(): string | undefined {
+    if (this.#modern !== undefined) return this.#modern.identity.protocolVersion
+    return this.#request === undefined ? this.#forwardedVersion : undefined
+  }
+
+  // Opening.
+
+  /**
+   * Reads the stored session. Sends nothing. Requests that belong to no call, such as the DELETE that terminates the
+   * session, are sent in the async context of this call.
+   */
+  load(): Promise<void> {
+    this.#parts.http.owner = new AsyncResource('McpConnection')
+    return this.#legacy.load()
+  }
+
+  /**
+   * Opens a session, or takes the stored one, and detects the era of the server for that. Resolves with the answer to
+   * `initialize`: an error of the server, or its description. Undefined if `signal` aborted, or if the client called
+   * `open()` again.
+   *
+   * @param params Those of `initialize`
+   * @throws TransportError if there is no answer of the server
+   */
+  async open(
+    params: InputRequest['params'],
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<JsonRpcResponse | undefined> {
+    const request = { jsonrpc: '2.0', id: 0, method: 'initialize', params } as const
+    this.#request = request
+    this.#opening?.abort()
+    const opening = (this.#opening = new AbortController())
+    const either = signal === undefined ? opening.signal : AbortSignal.any([signal, opening.signal])
+    // The client starts again: its earlier calls to a stateless server end.
+    const before = this.#modern
+    this.#modern = undefined
+    this.#parts.calls.failAll(
+      'The client sent initialize again',
+      ({ attempt }) => attempt !== undefined && attempt.session === undefined,
+    )
+    before?.close()
+    await this.#legacy.load()
+    const isTakenForLegacy = this.#forwardedVersion !== undefined
+    const asked = {
+      request,
+      signal: either,
+      isRepeated: false,
+      isFresh: false,
+      isTakenForLegacy,
+    } as const
+    const answer = await this.#negotiate(asked)
+    if (either.aborted) return undefined
+    this.#opening = undefined
+    return answer
+  }
+
+  /** Negotiates, and uses the server from then on. */
+  async #negotiate(asked: Omit<Opening, 'era'>): Promise<JsonRpcResponse | undefined> {
+    const { era = 'auto' } = this.#options
+    const negotiated = await negotiate(this.#parts, this.#legacy, { ...asked, era })
+    if (negotiated.kind === 'cancelled') return undefined
+    if (negotiated.kind === 'answered') return negotiated.answer
+    const { request } = asked
+    const { version, ...known } = negotiated
+    this.#modern = new ModernServer(this.#parts, known, toIdentity(request, version))
+    const given = request.params?.['protocolVersion']
+    const result = toInitializeResult(known.discovered, {
+      protocolVersion: typeof given === 'string' ? given : '2025-11-25',
+      host: new URL(this.#url.display).host,
+    })
+    return { jsonrpc: '2.0', id: request.id, result }
+  }
+
+  // Calls.
+
+  /** Creates a call, which is not sent yet. */
+  createCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
+    const call = this.#parts.createCall(this.#traced(request), options, onSettled)
+    this.#parts.calls.add(call)
+    return call
+  }
+
+  /** Sends a call to the server as it is now. Resolves when it is on its way; the call gets its outcome later. */
+  async send(call: Call): Promise<void> {
+    if (this.#modern === undefined) {
+      await this.#legacy.load() // awaited even if done, so that no answer arrives while the client is still sending
+      if (!this.#parts.calls.has(call)) return
+    }
+    return this.#sendNow(call)
+  }
+
+  #sendNow(call: Call): Promise<void> {
+    if (this.#modern === undefined) return this.#legacy.start(call)
+    this.#modern.start(call)
+    return Promise.resolve()
+  }
+
+  /**
+   * Sends the request of a client that speaks the stateless revision itself.
+   *
+   * @param headers Additional `Mcp-Param-*` headers
+   */
+  forward(
+    call: Call,
+    request: JsonRpcRequest,
+    sent: {
+      readonly version: string
+      readonly headers: Readonly<Record<string, string>> | undefined
+    },
+  ): void {
+    this.#forwardedVersion = sent.version
+    const attempt = new ForwardedAttempt(this.#parts, call)
+    call.attempt = attempt
+    attempt.start(request, sent.headers)
+  }
+
+  /** Removes a call that was not sent, and is then never sent. Returns false if the server may have received it. */
+  withdraw(call: Call): boolean {
+    if (call.isSent || !this.#parts.calls.has(call)) return false
+    this.#parts.calls.drop(call)
+    return true
+  }
+
+  /**
+   * Ends a call without an outcome, and tells the server if it may have received it. Returns when the server has taken
+   * that.
+   *
+   * @param params Parameters of the notification, such as the `reason`
+   * @throws TransportError if it did not
+   */
+  async cancel(call: Call, params: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    const { calls } = this.#parts
+    if (this.withdraw(call) || !calls.has(call)) return
+    const { attempt } = call
+    if (attempt?.session === undefined) return calls.drop(call)
+    calls.remove(call)
+    await this.#legacy.cancel(call, attempt, params)
+  }
+
+  /**
+   * Sends a notification. A stateless server gets none: `notifications/initialized` then starts the subscription.
+   *
+   * @throws TransportError if it was not accepted
+   */
+  async notify(notification: JsonRpcNotification): Promise<void> {
+    if (this.#modernVersion === undefined) return this.#legacy.notify(this.#traced(notification))
+    if (notification.method === 'notifications/initialized') this.#modern?.initialized()
+  }
+
+  /** Has the client answer requests that a server embedded in a task. @throws TransportError */
+  async answersTo(
+    requests: Readonly<Record<string, InputRequest>>,
+    {
+      signal,
+      onServerRequest = this.#parts.onServerRequest,
+    }: {
+      readonly signal: AbortSignal
+      readonly onServerRequest?: MessageHandlers['onServerRequest'] | undefined
+    },
+  ): Promise<Readonly<Record<string, unknown>>> {
+    if (this.#modern === undefined) throw this.#parts.http.closed('The server has no tasks now')
+    return this.#modern.answersTo(requests, signal, onServerRequest)
+  }
+
+  /** Converts the result of a tool inside a task as the result of a call. */
+  toToolResult(
+    tool: string,
+    result: Readonly<Record<string, unknown>>,
+  ): Readonly<Record<string, unknown>> {
+    const request = { method: 'tools/call', params: { name: tool } }
+    return this.#modern?.tools.bridge(request, result) ?? result
+  }
+
+  #traced<Message extends InputRequest>(message: Message): Message {
+    return withTraceContext(message, this.#options.traceContext?.())
+  }
+
+  // Replacing a session, or the era.
+
+  /**
+   * Replaces the session with this number (`epoch`), with the `initialize` of the client. Sends no request of the client
+   * again. Does nothing if the session has been replaced. A session that is not lost stays open until its last call has
+   * ended. Requests that belong to no call are sent in the async context of this call from now on.
+   *
+   * @param isFresh The session fails in a way that does not show whether it is lost. Starts from nothing, era included,
+   * and keeps the session until another one is open.
+   * @throws TransportError if no session could be opened, also because `signal` aborted
+   */
+  async replaceSession(
+    epoch: number | undefined,
+    signal: AbortSignal,
+    isFresh = false,
+  ): Promise<void> {
+    const { session } = this.#legacy
+    const isLive = this.#modernVersion !== undefined || session?.lost === undefined
+    if (this.epoch !== epoch && isLive) return
+    this.#parts.http.owner = new AsyncResource('McpConnection')
+    if (isFresh || this.#modern !== undefined || session === undefined) {
+      return this.#changeEra(this.#modern, signal, isFresh)
+    }
+    await this.#legacy.replacementOf(session, { signal })
+  }
+
+  #recovery(): CallRecovery {
+    return {
+      replace: (attempt) =>
+        attempt instanceof LegacyAttempt
+          ? this.#legacy.replacementOf(attempt.session)
+          : this.#changeEra(attempt instanceof ModernAttempt ? attempt.server : undefined),
+      sendAgain: (call) => this.#sendNow(call),
+      succeeded: (call) => this.#legacy.succeeded(call),
+      streak: this.#streak,
+      test: () => this.#test(),
+    }
+  }
+
+  #test(): Promise<void> {
+    return (this.#testing ??= this.#parts.http
+      .asOwner(() => this.#testServer())
+      .finally(() => {
+        this.#testing = undefined
+      }))
+  }
+
+  async #testServer(): Promise<void> {
+    const { signal } = this.#closing
+    try {
+      const isProven = await (this.#modern ?? this.#legacy).isProven(signal)
+      if (!isProven) await this.#changeEra(this.#modern, signal, true)
+      this.#streak.end()
+    } catch {
+      // The next failure leads here again.
+    }
+  }
+
+  /**
+   * Negotiates again, once for all calls that detected the change of the era. With `isFresh`, starts from nothing, and
+   * keeps what is known of the server until that has succeeded.
+   *
+   * @throws TransportError if no session could be opened
+   */
+  #changeEra(from: ModernServer | undefined, signal?: AbortSignal, isFresh = false): Promise<void> {
+    if (this.#modern !== from) return Promise.resolve() // already changed
+    return (this.#changing ??= this.#parts.http
+      .asOwner(() => this.#negotiateAgain(signal, isFresh))
+      .finally(() => {
+        this.#changing = undefined
+      }))
+  }
+
+  async #negotiateAgain(outer: AbortSignal | undefined, isFresh: boolean): Promise<void> {
+    const { keeper, http, onReplaced } = this.#parts
+    const { session } = this.#legacy
+    const before = this.#modern
+    const oldEpoch = before === undefined ? (session?.epoch ?? 0) : (keeper.record?.epoch ?? 0)
+    const request = this.#request
+    if (request === undefined) throw http.closed('There is no initialize to repeat')
+    const { signal: own } = (this.#changeSignal = new AbortController())
+    const signal = outer === undefined ? own : AbortSignal.any([own, outer])
+    await this.#legacy.load(true)
+    const isTakenForLegacy = false
+    const asked = { request, signal, isRepeated: true, isFresh, isTakenForLegacy }
+    const answer = await untilAborted(this.#negotiate(asked), signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error
+    })
+    if (!answer || signal.aborted) throw http.closed('The transport was closed')
+    if ('error' in answer) throw refusedSessionError(answer, http.url.display)
+    if (this.#modern === before) this.#modern = undefined
+    if (isFresh && session !== undefined) this.#legacy.retire(session)
+    before?.stopListening()
+    this.#modern?.initialized()
+    const now = this.#modern === undefined ? this.#legacy.session : undefined
+    onReplaced?.({
+      oldEpoch,
+      newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
+      oldSessionId: before === undefined && session?.id ? shortSessionId(session.id) : undefined,
+      newSessionId: now?.id === undefined ? undefined : shortSessionId(now.id),
+    })
+  }
+
+  // The end.
+
+  /**
+   * Terminates the session on the server (DELETE) and forgets it. Calls in flight fail with `CLOSED`. Does nothing
+   * without a session. Takes at most 1 s.
+   *
+   * @throws TransportError if the session may still exist on the server
+   */
+  async terminate(): Promise<void> {
+    // A stored session is not used while the server is a modern one.
+    const hasSession = this.#modern === undefined || this.#legacy.session !== undefined
+    if (hasSession) await this.#legacy.terminate()
+    else this.#parts.calls.failAll('The session was terminated')
+  }
+
+  /**
+   * Completes an authorization after the user was redirected: saves the tokens. The connection may be closed.
+   *
+   * @throws AuthError if no tokens were obtained
+   * @throws TypeError without an `authProvider`, or for a callback without a code and without an error
+   */
+  async finishAuth(callback: AuthorizationCallback): Promise<void> {
+    const http = this.#createHttp() // a separate client, because the connection may be closed
+    try {
+      if (http.authorizer === undefined) {
+        throw new TypeError('finishAuth() needs the option authProvider')
+      }
+      await http.authorizer.finish(callback)
+    } finally {
+      await http.close()
+    }
+  }
+
+  /** Ends all calls in flight before it returns, and keeps the session. Idempotent. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
+    this.#opening?.abort()
+    this.#changeSignal?.abort()
+    this.#closing.abort()
+    this.#parts.calls.close('The transport was closed')
+    this.#modern?.close()
+    await this.#legacy.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** Error of a request that this side ended. */
+  closedError(why: string, outcome: TransportError['outcome'] = 'unknown'): TransportError {
+    return this.#parts.http.closed(why, outcome)
+  }
+
+  #createHttp(): HttpClient {
+    const { headers = {}, authProvider, dispatcher, timeouts, limits } = this.#options
+    return new HttpClient({
+      url: this.#url,
+      dispatcher,
+      connectMs: resolveTimeouts(timeouts).connectMs,
+      headers,
+      authProvider,
+      limits: resolveLimits(limits),
+      observer: this.#options,
+    })
+  }
+}
