@@ -20,8 +20,7 @@ const FOLDER = '.readme-examples'
 const OWNERS: Readonly<Record<string, string>> = {
   'mcp-testing': join('apps', 'playground'), // depends on a package that mcp-testing cannot depend on
   'docs/guides/approvals.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
-  'docs/guides/sessions-and-runs.md': join('packages', 'mcp-client'), // needs `@x/mcp-transport`
-  'docs/guides/users-and-tokens.md': join('packages', 'mcp-transport'), // needs `@x/mcp-transport/auth`
+  'docs/guides/users-and-tokens.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
   'docs/gateway/sessions.md': join('packages', 'mcp-gateway'), // needs Express and Fastify
   'docs/gateway/files.md': join('packages', 'mcp-gateway'), // needs `@modelcontextprotocol/client`
   'docs/gateway/sign-in.md': join('packages', 'mcp-gateway'), // needs Hono

@@ -40,6 +40,12 @@ test('finds each example in its page', async () => {
   }
 })
 
+test('has the test of docs/guides/testing.md among its own', async () => {
+  const textOf = (path: string): Promise<string> => readFile(new URL(path, import.meta.url), 'utf8')
+  const example = await textOf('agent-after-loss.test.ts')
+  expect(await textOf('../../../docs/guides/testing.md')).toContain(`\`\`\`ts\n${example}\`\`\``)
+})
+
 test('runs the interceptor of docs/guides/tool-calls.md around each call', async () => {
   await using server = await startLegacyServer()
   const told: unknown[] = []

@@ -54,14 +54,14 @@ export function guardedAgent(
 
 export function approvedAgent(tools: McpTool[]): Agent {
   const model = new ScriptedModel()
-  // #region docs/guides/tool-calls.md
+  // #region docs/guides/approvals.md
   const approval = humanInTheLoopMiddleware({ interruptOn: interruptOnFrom(tools) })
   const agent = createAgent({ model, tools, middleware: [approval], checkpointer })
   // #endregion
   return agent
 }
 
-// #region docs/guides/tool-calls.md
+// #region docs/guides/approvals.md
 export const approved: ToolInterceptor = (request, next) => {
   if (!mayDestroy(request.tool)) return next()
   const { name, args, config } = request

@@ -17,7 +17,7 @@ const model = new ScriptedModel()
 const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'checkpoints.db'))
 const store = new SqliteStore(join(DATA_FOLDER, 'store.db'))
 
-// #region packages/langchain-mcp/README.md
+// #region docs/guides/sessions.md
 const mcp = createMcpTools({
   servers: { shop: { url: SHOP_URL } },
   session: 'thread', // kept in the graph's own store
