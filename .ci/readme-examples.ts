@@ -1,10 +1,11 @@
 // Type-checks every TypeScript example in the documents of published packages as it stands: a user who copies
 // one must not have to guess an import. Every example that calls or serves
-// must say how it ends. Examples that call a server, and need no model, are run too.
+// must say how it ends. Examples that call a server, and need no model, are run too. Examples of doc comments
+// (`@example`) are type-checked only.
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { glob, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import {
@@ -64,19 +65,36 @@ interface Example {
   /** Page and line. */
   readonly at: string
   readonly code: string
+  /** True for the example of a doc comment, which is not run. */
+  readonly isComment: boolean
 }
 
 /** Where each extracted example comes from, by the name of its file. */
 const origins = new Map<string, Example>()
 
+/** Sources of all packages, for the examples of their doc comments. */
+async function sources(): Promise<readonly Document[]> {
+  const found: Document[] = []
+  for await (const path of glob('packages/*/src/**/*.ts', { cwd: ROOT })) {
+    const [folder = '', name = ''] = path.split(sep)
+    // Its examples are those of packages that export its functions.
+    const owner = name === 'internal' ? join('apps', 'playground') : join(folder, name)
+    if (!path.endsWith('.test.ts')) found.push({ path, owner })
+  }
+  return found
+}
+
 async function extract({ path, owner }: Document): Promise<void> {
-  const text = await readFile(join(ROOT, path), 'utf8')
+  const content = await readFile(join(ROOT, path), 'utf8')
+  const isComment = path.endsWith('.ts')
+  const text = isComment ? content.replaceAll(/^ +\*(?: |$)/gm, '') : content
   for (const match of text.matchAll(/^```(?:ts|typescript)\n([\s\S]*?)^```/gm)) {
+    if (isComment && !text.slice(0, match.index).endsWith('@example\n')) continue
     const line = text.slice(0, match.index).split('\n').length
     const file = join(owner, FOLDER, `${path.replaceAll(/[/.]/g, '-')}-${line}.ts`)
     await mkdir(join(ROOT, owner, FOLDER), { recursive: true })
     await writeFile(join(ROOT, file), `${match[1] ?? ''}export {}\n`)
-    origins.set(file, { at: `${path}:${line}`, code: match[1] ?? '' })
+    origins.set(file, { at: `${path}:${line}`, code: match[1] ?? '', isComment })
   }
 }
 
@@ -119,7 +137,8 @@ async function runAll(): Promise<readonly string[]> {
   const servers = Object.entries({ shop, hotel, research })
   const cwd = await mkdtemp(join(tmpdir(), 'examples-'))
   const failures: string[] = []
-  for (const [file, { at, code }] of origins) {
+  for (const [file, { at, code, isComment }] of origins) {
+    if (isComment) continue
     if (OPENS.test(code) && !ENDS.test(code)) failures.push(`${at}: It does not say how it ends`)
     const named = servers.filter(([name]) => code.includes(urlOf(name)))
     if (named.length === 0 || NOT_RUN.test(code)) continue
@@ -138,7 +157,7 @@ async function runAll(): Promise<readonly string[]> {
 
 const urlOf = (name: string): string => `https://${name}.example/mcp`
 
-const all = await documents()
+const all = [...(await documents()), ...(await sources())]
 try {
   for (const document of all) await extract(document)
   const problems = await check()
@@ -146,7 +165,7 @@ try {
     const [file = ''] = line.split('(')
     console.error(`${origins.get(file)?.at ?? file}${line.slice(file.length)}`)
   }
-  console.log(`${origins.size} examples of ${all.length} documents were checked`)
+  console.log(`${origins.size} examples were checked`)
   const failures = problems === '' ? await runAll() : []
   for (const failure of failures) console.error(failure)
   process.exitCode = problems === '' && failures.length === 0 ? 0 : 1

@@ -36,6 +36,15 @@ const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
 /**
  * Stores the sessions of one agent in a debug-state service. Without a service address or an agent id it warns
  * once, and sessions stay in memory. Sessions of servers with neither slug nor URL stay in memory, too.
+ *
+ * @example
+ * ```ts
+ * import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * await using sessionInfoFactory = new SessionInfoDebugStateFactory({ agentId: 'my-agent' })
+ * await using client = new McpClient('https://shop.example/mcp', { sessionInfoFactory })
+ * ```
  */
 export class SessionInfoDebugStateFactory extends SessionInfoFactory implements AsyncDisposable {
   readonly #options: SessionInfoDebugStateFactoryOptions

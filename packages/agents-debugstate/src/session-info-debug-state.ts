@@ -30,6 +30,16 @@ const FLUSH_MS = 5000
  * time, and only the newest value. The service keeps a cleared session until the next one replaces it, or until
  * `flush()`, which also waits for all writes. No method rejects: without the service, everything works in memory. If
  * several processes store a session, the last write wins.
+ *
+ * @example
+ * ```ts
+ * import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
+ *
+ * const sessions = new SessionInfoDebugStateFactory({ agentId: 'my-agent' })
+ * const shop = sessions.createSession({ slug: 'shop', mcpUrl: 'https://shop.example/mcp' })
+ * console.log(await shop.getSessionId()) // of the last process
+ * await shop.flush() // at the end: waits until the service has everything
+ * ```
  */
 export class SessionInfoDebugState extends SessionInfo {
   override readonly durable: boolean = true

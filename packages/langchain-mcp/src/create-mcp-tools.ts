@@ -122,6 +122,13 @@ const LISTS_MAX = 1000
  *
  * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured, and for an option
  * that is unknown or has a wrong value
+ * @example
+ * ```ts
+ * import { createMcpTools } from '@x/langchain-mcp'
+ *
+ * await using mcp = createMcpTools({ servers: { shop: { url: 'https://shop.example/mcp' } } })
+ * const tools = await mcp.listTools() // for createAgent({ model, tools }), or new ToolNode(tools)
+ * ```
  */
 export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)

@@ -23,6 +23,23 @@ const optionChecks: Checks<FanOutToolCallsOptions> = { tools: check.text, otherw
  * ```
  *
  * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value
+ * @example
+ * ```ts
+ * import { StateGraph, MessagesAnnotation, START } from '@langchain/langgraph'
+ * import { ToolNode } from '@langchain/langgraph/prebuilt'
+ * import { createMcpTools } from '@x/langchain-mcp'
+ * import { fanOutToolCalls } from '@x/langchain-mcp/langgraph'
+ *
+ * const mcp = createMcpTools({ servers: { shop: { url: 'https://shop.example/mcp' } } })
+ * const graph = new StateGraph(MessagesAnnotation)
+ *   .addNode('model', async ({ messages }) => ({ messages })) // calls the model
+ *   .addNode('tools', new ToolNode(await mcp.listTools()))
+ *   .addEdge(START, 'model')
+ *   .addConditionalEdges('model', fanOutToolCalls())
+ *   .addEdge('tools', 'model')
+ *   .compile()
+ * await mcp.close()
+ * ```
  */
 export function fanOutToolCalls(
   options: FanOutToolCallsOptions = {},

@@ -28,6 +28,14 @@ const optionChecks: Checks<LoadMcpToolsOptions> = { ...buildOptionChecks, server
  * @throws {McpClientError} `CONFIG` for a value that is not a client, and for an option that is unknown or
  * has a wrong value
  * @throws the client's error if it cannot list its tools
+ * @example
+ * ```ts
+ * import { loadMcpTools } from '@x/langchain-mcp'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * await using client = new McpClient('https://shop.example/mcp')
+ * const tools = await loadMcpTools(client)
+ * ```
  */
 export async function loadMcpTools(
   client: McpToolSource | SdkClient,

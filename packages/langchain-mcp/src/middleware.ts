@@ -25,6 +25,17 @@ const MCP_TOOLS = check.required({
  *
  * Leave these tools out of `createAgent({ tools })`: LangChain lets a middleware add and remove tools, but does
  * not replace a tool that the agent was created with.
+ *
+ * @example
+ * ```ts
+ * import { createMcpTools } from '@x/langchain-mcp'
+ * import { mcpToolsMiddleware } from '@x/langchain-mcp/middleware'
+ * import { createAgent } from 'langchain'
+ *
+ * const mcp = createMcpTools({ servers: { shop: { url: 'https://shop.example/mcp' } } })
+ * const model = 'anthropic:claude-sonnet-4-5'
+ * const agent = createAgent({ model, middleware: [mcpToolsMiddleware(mcp)] })
+ * ```
  */
 export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>): AgentMiddleware {
   assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
@@ -71,6 +82,14 @@ export interface ApprovalConfig {
  * message. The keys are the names that the model sees.
  *
  * @param asks selects the tools that a person has to approve. The default is `mayDestroy()`, by annotations
+ * @example
+ * ```ts
+ * import { createMcpTools } from '@x/langchain-mcp'
+ * import { interruptOnFrom } from '@x/langchain-mcp/middleware'
+ *
+ * await using mcp = createMcpTools({ servers: { shop: { url: 'https://shop.example/mcp' } } })
+ * const interruptOn = interruptOnFrom(await mcp.listTools()) // for humanInTheLoopMiddleware()
+ * ```
  */
 export function interruptOnFrom(
   tools: readonly McpTool[],

@@ -37,6 +37,14 @@ const promptChecks: Checks<McpPromptRequest & { client: unknown; args: unknown }
  * may be an `McpClient`, the `Client` of SDK v1 or v2, or `McpTools.server(name)`.
  *
  * @throws the client's error, for an unknown prompt or missing arguments
+ * @example
+ * ```ts
+ * import { loadMcpPrompt } from '@x/langchain-mcp/prompts'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * await using client = new McpClient('https://shop.example/mcp')
+ * const messages = await loadMcpPrompt(client, 'greeting', { name: 'Ada' })
+ * ```
  */
 export async function loadMcpPrompt(
   client: McpPromptSource | SdkPromptClient,

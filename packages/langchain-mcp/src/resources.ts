@@ -38,7 +38,19 @@ export interface McpResources {
   readonly blobs: readonly McpBlob[]
 }
 
-/** The bytes of a resource: a `Blob` with the metadata of the resource. */
+/**
+ * The bytes of a resource: a `Blob` with the metadata of the resource.
+ *
+ * @example
+ * ```ts
+ * import { loadMcpResources, McpBlob } from '@x/langchain-mcp/resources'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * await using client = new McpClient('https://shop.example/mcp')
+ * const { blobs } = await loadMcpResources(client)
+ * for (const blob of blobs) console.log(blob instanceof McpBlob, blob.metadata.uri, blob.size)
+ * ```
+ */
 export class McpBlob extends Blob {
   readonly metadata: ListedResource
 
@@ -57,6 +69,14 @@ const MAX_PARALLEL_READS = 8
  *
  * @throws the client's error if it cannot list the resources or read one. To do without some of them, call it once
  * for each URI.
+ * @example
+ * ```ts
+ * import { loadMcpResources } from '@x/langchain-mcp/resources'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * await using client = new McpClient('https://shop.example/mcp')
+ * const { documents, blobs } = await loadMcpResources(client, { uris: ['shop://catalogue'] })
+ * ```
  */
 export async function loadMcpResources(
   client: McpResourceSource | SdkResourceClient,

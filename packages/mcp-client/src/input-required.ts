@@ -50,7 +50,20 @@ export interface TaskReference {
   readonly answeredKeys: readonly string[]
 }
 
-/** Returns true if a call needs answers before it has a result. */
+/**
+ * Returns true if a call needs answers before it has a result.
+ *
+ * @example
+ * ```ts
+ * import { isInputRequired, McpClient } from '@x/mcp-client'
+ *
+ * await using client = new McpClient('https://hotel.example/mcp', {
+ *   capabilities: { elicitation: { form: {} } },
+ * })
+ * const answer = await client.callTool('book', { room: 7 }, { inputRequired: 'surface' })
+ * if (isInputRequired(answer)) console.log(answer.inputRequests) // answered with the option `resume`
+ * ```
+ */
 export function isInputRequired(result: CallToolResult | InputRequired): result is InputRequired {
   return 'type' in result && result.type === 'input_required'
 }

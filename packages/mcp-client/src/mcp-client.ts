@@ -102,6 +102,13 @@ interface Lease {
  *
  * @throws McpClientError from every operation without an answer; the SDK's `McpError` if the server answered with an
  * error; the reason of the caller's signal if that aborted; the error of the directory
+ * @example
+ * ```ts
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * await using client = new McpClient('https://shop.example/mcp') // opens nothing yet
+ * const { content } = await client.callTool('cart_add', { item: 'apple' })
+ * ```
  */
 export class McpClient implements AsyncDisposable {
   readonly #config: McpServerConfig

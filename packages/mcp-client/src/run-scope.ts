@@ -58,6 +58,16 @@ type StreamInScope<T> = 0 extends 1 & T
  *
  * @throws the error of `fn`, after everything is closed; errors of closing are warnings of the process. TypeError, at
  * once, for an invalid `id` and for an unknown or invalid option
+ * @example
+ * ```ts
+ * import { McpClient, runInSessionScope } from '@x/mcp-client'
+ *
+ * await using shop = new McpClient('https://shop.example/mcp', { scope: 'run' })
+ * await runInSessionScope(async () => {
+ *   await shop.callTool('cart_add', { item: 'apple' }) // opens the session of this run
+ *   await shop.callTool('cart_add', { item: 'pear' }) // the same session
+ * }) // the session ends here
+ * ```
  */
 export function runInSessionScope<T>(fn: () => T, options?: SessionRunOptions): InSessionScope<T>
 export function runInSessionScope(fn: () => unknown, options: SessionRunOptions = {}): unknown {
@@ -93,7 +103,20 @@ export interface CurrentRun {
   defer(close: (end: RunEnd) => unknown): void
 }
 
-/** The run that this code belongs to. Undefined outside a run, and in a run that has ended. */
+/**
+ * The run that this code belongs to. Undefined outside a run, and in a run that has ended.
+ *
+ * @example
+ * ```ts
+ * import { currentRun } from '@x/mcp-client'
+ *
+ * // Opens a file that is closed with the run of the agent.
+ * export function openForRun(open: () => { close(): void }): void {
+ *   const file = open()
+ *   currentRun()?.defer(() => file.close())
+ * }
+ * ```
+ */
 export function currentRun(): CurrentRun | undefined {
   const run = contextRun()
   return run?.isOpen === true ? run : undefined
@@ -137,6 +160,16 @@ const RUN_ID = /^run_[0-9a-f]{16}$/
 /**
  * Returns the run id of a LangGraph thread. It is the same in every process: `runInSessionScope(fn, { id })` continues
  * with the sessions of the run that stopped in that thread, and nothing needs to be stored for it.
+ *
+ * @example
+ * ```ts
+ * import { runIdOf, runInSessionScope } from '@x/mcp-client'
+ *
+ * // Calls `invoke` with the sessions of the run that stopped in this thread.
+ * export function goOn<T>(threadId: string, invoke: () => Promise<T>) {
+ *   return runInSessionScope(invoke, { id: runIdOf(threadId) })
+ * }
+ * ```
  */
 export function runIdOf(threadId: string): string {
   return `run_${createHash('sha256').update(threadId).digest('hex').slice(0, 16)}`

@@ -16,6 +16,22 @@ export type SessionInfoPurpose = 'tools'
  *
  * Called before the first request in a scope of a client, and again after `dispose()` or a failed first connection.
  * Also called once for the list of tools of a principal (`purpose`). The `SessionInfo` reads and writes.
+ *
+ * @example
+ * ```ts
+ * import { McpClient, SessionInfoFactory } from '@x/mcp-client'
+ * import type { McpServer, SessionScope } from '@x/mcp-client'
+ * import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
+ *
+ * // Keeps the sessions of one user in files, and those of others in memory.
+ * class AdaFirst extends SessionInfoFactory {
+ *   override createSession(server: McpServer, scope?: SessionScope): SessionInfo {
+ *     const isAda = scope?.principal === 'ada' && server.slug === 'shop'
+ *     return isAda ? new FileSessionInfo('.mcp/ada-shop.json') : new SessionInfo()
+ *   }
+ * }
+ * const client = new McpClient('https://shop.example/mcp', { sessionInfoFactory: new AdaFirst() })
+ * ```
  */
 export class SessionInfoFactory {
   createSession(
@@ -37,6 +53,14 @@ export class SessionInfoFactory {
  *
  * ```ts
  * const client = new McpClient(url, { sessionInfoFactory: new FileSessionInfoFactory('/var/lib/agent/sessions') })
+ * ```
+ *
+ * @example
+ * ```ts
+ * import { FileSessionInfoFactory, McpClient } from '@x/mcp-client'
+ *
+ * const sessionInfoFactory = new FileSessionInfoFactory('/var/lib/agent/sessions')
+ * const client = new McpClient('https://shop.example/mcp', { sessionInfoFactory })
  * ```
  */
 export class FileSessionInfoFactory extends SessionInfoFactory {

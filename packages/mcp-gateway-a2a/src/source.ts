@@ -91,6 +91,13 @@ const optionChecks: Checks<A2aSourceOptions> = {
  * A source of agents of the A2A protocol, 1.0 and 0.3, found by their cards.
  *
  * @throws GatewayError `CONFIG` if an option is unknown or has a wrong value
+ * @example
+ * ```ts
+ * import { createGateway } from '@x/mcp-gateway'
+ * import { a2aSource } from '@x/mcp-gateway-a2a'
+ *
+ * const gateway = createGateway({ sources: [a2aSource({ cards: ['https://weather.example'] })] })
+ * ```
  */
 export function a2aSource(options: A2aSourceOptions): AgentSource {
   assertGatewayOptions('a2aSource()', options, optionChecks)

@@ -110,6 +110,19 @@ const ALL_REGISTRATIONS_PER_MINUTE = 120
  * never leave the gateway.
  *
  * @throws GatewayError `CONFIG`
+ * @example
+ * ```ts
+ * import { createGateway, MemoryGatewayStore } from '@x/mcp-gateway'
+ * import { oauthFacade } from '@x/mcp-gateway-oauth'
+ *
+ * const store = new MemoryGatewayStore()
+ * const auth = oauthFacade({
+ *   store,
+ *   resource: 'https://agents.example/mcp',
+ *   upstreamUrl: 'https://identity.example',
+ * })
+ * const gateway = createGateway({ auth, store })
+ * ```
  */
 export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   assertGatewayOptions('oauthFacade()', options, optionChecks)

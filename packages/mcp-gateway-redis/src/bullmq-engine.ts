@@ -48,6 +48,17 @@ const UNLIMITED = 1_000_000
  * It connects on first use.
  *
  * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ * @example
+ * ```ts
+ * import { createGateway } from '@x/mcp-gateway'
+ * import { bullmqEngine, redisStore } from '@x/mcp-gateway-redis'
+ *
+ * const url = process.env['REDIS_URL']
+ * const stateKey = process.env['GATEWAY_STATE_KEY'] // the same in all processes
+ * const [store, engine] = [redisStore({ url }), bullmqEngine({ url })]
+ * const gateway = createGateway({ store, engine, stateKey })
+ * await gateway.work() // in each process that executes tasks: until gateway.close()
+ * ```
  */
 export function bullmqEngine(options: BullmqEngineOptions = {}): BullmqEngine {
   assertGatewayOptions('bullmqEngine()', options, optionChecks)

@@ -56,6 +56,16 @@ const optionChecks: Checks<RedisStoreOptions> = {
  * Redis depends on its settings `appendonly` and `appendfsync`.
  *
  * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ * @example
+ * ```ts
+ * import { createGateway } from '@x/mcp-gateway'
+ * import { redisStore } from '@x/mcp-gateway-redis'
+ *
+ * const gateway = createGateway({
+ *   store: redisStore({ url: process.env['REDIS_URL'] }),
+ *   stateKey: process.env['GATEWAY_STATE_KEY'], // the same in all processes
+ * })
+ * ```
  */
 export function redisStore(options: RedisStoreOptions = {}): RedisStore {
   assertGatewayOptions('redisStore()', options, optionChecks)

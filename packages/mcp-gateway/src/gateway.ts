@@ -11,6 +11,13 @@ export type Gateway = Pick<
  * Makes a gateway that offers agents as an MCP server: each of their skills is a tool.
  *
  * @throws GatewayError `CONFIG` for options that are unknown or wrong
+ * @example
+ * ```ts
+ * import { createGateway, langGraphSource } from '@x/mcp-gateway'
+ *
+ * const gateway = createGateway({ sources: [langGraphSource('./langgraph.json')] })
+ * const { url } = await gateway.listen({ port: 8000 }) // serves until gateway.close()
+ * ```
  */
 export function createGateway(options: GatewayOptions): Gateway {
   return new Runtime(options)

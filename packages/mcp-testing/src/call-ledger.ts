@@ -33,6 +33,16 @@ export type CallFilter =
 /**
  * Counts what servers execute: one entry for each `tools/call` that reached one. Several servers may
  * share a ledger.
+ *
+ * @example
+ * ```ts
+ * import { CallLedger, startLegacyServer } from '@x/mcp-testing'
+ *
+ * const ledger = new CallLedger()
+ * await using server = await startLegacyServer({ ledger })
+ * // … calls …
+ * ledger.executions('cart_add') // how often it ran
+ * ```
  */
 export class CallLedger {
   readonly #recording = new Recording<Mutable<LedgerEntry>>('calls in the ledger')

@@ -13,6 +13,15 @@ const MAX_STEPS = 20
 /**
  * A browser without a window, for sign-ins in tests. It keeps cookies, follows redirects and refreshes, and presses the
  * first button of the first form on a page: on a consent page, that of the person who agrees. It runs no scripts.
+ *
+ * @example
+ * ```ts
+ * import { FormBrowser } from '@x/mcp-testing'
+ *
+ * // Signs in at an authorization server, and returns the address that it redirects to.
+ * export const signIn = (authorizationUrl: string) =>
+ *   new FormBrowser().signIn(authorizationUrl, 'http://localhost/callback')
+ * ```
  */
 export class FormBrowser {
   /** Cookies by host. Browsers do not tell the ports of a host apart. */

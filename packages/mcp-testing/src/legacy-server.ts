@@ -31,7 +31,18 @@ export type LegacyServerOptions = ServerOptions & {
   ]?: LegacyServer[Name] | undefined
 }
 
-/** Starts a {@link LegacyServer} on a free port of 127.0.0.1. */
+/**
+ * Starts a {@link LegacyServer} on a free port of 127.0.0.1.
+ *
+ * @example
+ * ```ts
+ * import { startLegacyServer } from '@x/mcp-testing'
+ *
+ * await using server = await startLegacyServer()
+ * // … calls to server.url …
+ * server.forgetSessions() // like a server that restarts
+ * ```
+ */
 export async function startLegacyServer(options: LegacyServerOptions = {}): Promise<LegacyServer> {
   const server = new LegacyServer(options)
   await server.start()

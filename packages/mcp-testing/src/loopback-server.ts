@@ -20,7 +20,18 @@ export interface TestServer extends AsyncDisposable {
   restart(): Promise<void>
 }
 
-/** Starts `handler` on a free port of 127.0.0.1. It answers every path; `path` is that of the `url`. */
+/**
+ * Starts `handler` on a free port of 127.0.0.1. It answers every path; `path` is that of the `url`.
+ *
+ * @example
+ * ```ts
+ * import { startTestServer } from '@x/mcp-testing'
+ *
+ * await using server = await startTestServer((_request, response) => {
+ *   response.writeHead(502).end('Bad gateway')
+ * })
+ * ```
+ */
 export async function startTestServer(
   handler: RequestListener,
   path = '/mcp',

@@ -34,7 +34,17 @@ export interface ModernServerOptions extends ServerOptions {
   readonly listTtlMs?: number | undefined
 }
 
-/** Starts a {@link ModernServer} on a free port of 127.0.0.1. */
+/**
+ * Starts a {@link ModernServer} on a free port of 127.0.0.1.
+ *
+ * @example
+ * ```ts
+ * import { startModernServer } from '@x/mcp-testing'
+ *
+ * await using server = await startModernServer() // stateless: it has no sessions
+ * console.log(server.url)
+ * ```
+ */
 export async function startModernServer(options: ModernServerOptions = {}): Promise<ModernServer> {
   const server = new ModernServer(options)
   await server.start()

@@ -16,7 +16,17 @@ export interface ReplaceableServer extends AsyncDisposable {
   kind: 'legacy' | 'modern'
 }
 
-/** Starts a {@link ReplaceableServer} with a server of each era. */
+/**
+ * Starts a {@link ReplaceableServer} with a server of each era.
+ *
+ * @example
+ * ```ts
+ * import { startReplaceableServer } from '@x/mcp-testing'
+ *
+ * await using server = await startReplaceableServer('legacy')
+ * server.kind = 'modern' // from now on, the same URL leads to a stateless server
+ * ```
+ */
 export async function startReplaceableServer(
   kind: ReplaceableServer['kind'],
 ): Promise<ReplaceableServer> {

@@ -47,6 +47,15 @@ export const discoverResult: Readonly<Record<string, unknown>> = {
  * Starts a {@link ScriptedServer} on a free port of 127.0.0.1. What `answers` leaves out:
  * `server/discover` gets {@link discoverResult}, `subscriptions/listen` a stream, `initialize` an
  * `-32022`, a notification 202, everything else 404 with `-32601`.
+ *
+ * @example
+ * ```ts
+ * import { startScriptedServer } from '@x/mcp-testing'
+ *
+ * await using server = await startScriptedServer({
+ *   'tools/call': [{ status: 503 }, { result: { content: [] } }], // one after the other
+ * })
+ * ```
  */
 export async function startScriptedServer(
   answers: ScriptHandler | Script = {},

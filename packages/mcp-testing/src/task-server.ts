@@ -31,7 +31,17 @@ type TaskChange = Partial<
   Pick<TestTask, 'status' | 'statusMessage' | 'inputRequests' | 'result' | 'error'>
 >
 
-/** Starts a {@link TaskServer} on a free port of 127.0.0.1. */
+/**
+ * Starts a {@link TaskServer} on a free port of 127.0.0.1.
+ *
+ * @example
+ * ```ts
+ * import { startTaskServer } from '@x/mcp-testing'
+ *
+ * await using server = await startTaskServer() // its calls become tasks
+ * console.log(server.url)
+ * ```
+ */
 export async function startTaskServer(options: TaskServerOptions = {}): Promise<TaskServer> {
   const server = new TaskServer(options)
   await server.start()

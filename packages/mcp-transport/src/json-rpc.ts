@@ -124,7 +124,17 @@ export interface InputInstructions {
   readonly answers?: InputAnswers | undefined
 }
 
-/** Separates the instructions from the request. */
+/**
+ * Separates the instructions from the request.
+ *
+ * @example
+ * ```ts
+ * import { takeInputInstructions } from '@x/mcp-transport'
+ *
+ * const call = { jsonrpc: '2.0' as const, id: 1, method: 'tools/call', params: { name: 'look' } }
+ * const { request, instructions } = takeInputInstructions(call) // send `request`
+ * ```
+ */
 export function takeInputInstructions(request: JsonRpcRequest): {
   readonly request: JsonRpcRequest
   readonly instructions: InputInstructions
@@ -202,7 +212,17 @@ export interface TraceContext {
   readonly tracestate?: string | undefined
 }
 
-/** Adds a trace to `_meta` of a request or notification. An existing trace is kept. */
+/**
+ * Adds a trace to `_meta` of a request or notification. An existing trace is kept.
+ *
+ * @example
+ * ```ts
+ * import { withTraceContext } from '@x/mcp-transport'
+ *
+ * const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+ * withTraceContext({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, { traceparent })
+ * ```
+ */
 export function withTraceContext<Message extends object>(
   message: Message,
   trace: TraceContext | undefined,

@@ -15,6 +15,28 @@ import type { SessionRecord } from './session-record.ts'
  *
  * A method of this class that fails never fails a call. If it rejects or takes longer than 2 s, the store counts as
  * empty for that access, and the transport reports it once as `RECORD_UNUSABLE` with the `cause`.
+ *
+ * @example
+ * ```ts
+ * import { SessionInfo } from '@x/mcp-transport'
+ *
+ * // Keeps the session id in a map that outlives the transport.
+ * export class SharedSessionInfo extends SessionInfo {
+ *   readonly #ids: Map<string, string>
+ *
+ *   constructor(ids: Map<string, string>) {
+ *     super()
+ *     this.#ids = ids
+ *   }
+ *   override async getSessionId() {
+ *     return this.#ids.get('shop')
+ *   }
+ *   override async setSessionId(id: string | undefined) {
+ *     if (id === undefined) this.#ids.delete('shop')
+ *     else this.#ids.set('shop', id)
+ *   }
+ * }
+ * ```
  */
 export class SessionInfo {
   /** True if the session outlives the process. Such a session is not terminated at the end of the process. */
@@ -73,6 +95,13 @@ const EMPTY: Content = { sessionId: undefined, record: undefined }
  * Processes that share a file do not lock it: the last write wins.
  *
  * @throws the error of the file system, from every method, if the file cannot be read or written.
+ * @example
+ * ```ts
+ * import { FileSessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
+ *
+ * const sessionInfo = new FileSessionInfo('.mcp/shop.json')
+ * const transport = new StreamableHttpTransport('https://shop.example/mcp', { sessionInfo })
+ * ```
  */
 export class FileSessionInfo extends SessionInfo {
   override readonly durable: boolean = true

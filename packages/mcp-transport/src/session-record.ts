@@ -82,6 +82,15 @@ export interface StoredTools {
 /**
  * Checks a value from a store. Returns `undefined` for anything that is not a record of this format. Unknown
  * fields are kept. A damaged list of tools is removed, and the rest of the record stays.
+ *
+ * @example
+ * ```ts
+ * import { readFile } from 'node:fs/promises'
+ * import { sessionRecordFrom } from '@x/mcp-transport'
+ *
+ * const record = sessionRecordFrom(JSON.parse(await readFile('.mcp/shop.json', 'utf8')))
+ * console.log(record?.protocolVersion)
+ * ```
  */
 export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
   if (!isSessionRecord(value)) return undefined
@@ -90,7 +99,16 @@ export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
   return rest
 }
 
-/** Returns whether a value from a store is a record of a newer format, which must not be overwritten. */
+/**
+ * Returns whether a value from a store is a record of a newer format, which must not be overwritten.
+ *
+ * @example
+ * ```ts
+ * import { isNewerRecord } from '@x/mcp-transport'
+ *
+ * isNewerRecord({ v: 2 }) // true: a later version of this package wrote it
+ * ```
+ */
 export function isNewerRecord(value: unknown): boolean {
   return isRecord(value) && typeof value['v'] === 'number' && value['v'] > 1
 }
@@ -98,6 +116,14 @@ export function isNewerRecord(value: unknown): boolean {
 /**
  * Returns whether a record belongs to an endpoint. Ignores the query: a record holds a digest of it, which the
  * transport compares before it uses the record.
+ *
+ * @example
+ * ```ts
+ * import { FileSessionInfo, isRecordOfEndpoint } from '@x/mcp-transport'
+ *
+ * const record = await new FileSessionInfo('.mcp/shop.json').getRecord()
+ * const isOfShop = record && isRecordOfEndpoint(record, 'https://shop.example/mcp')
+ * ```
  */
 export function isRecordOfEndpoint(record: SessionRecord, serverUrl: string): boolean {
   const [own, other] = [URL.parse(record.serverUrl), URL.parse(serverUrl)]
@@ -279,6 +305,14 @@ const VISIBLE_ASCII = /^[\x21-\x7E]+$/
 /**
  * Returns whether a value is a valid `Mcp-Session-Id`: visible ASCII (specification), at most 1 KiB (own
  * limit).
+ *
+ * @example
+ * ```ts
+ * import { isSessionId } from '@x/mcp-transport'
+ *
+ * isSessionId('3f2a9c') // true
+ * isSessionId('with a space') // false
+ * ```
  */
 export function isSessionId(value: unknown): value is string {
   return isVisibleAscii(value) && value.length <= MAX_LENGTH
@@ -288,7 +322,16 @@ function isVisibleAscii(value: unknown): value is string {
   return isString(value) && VISIBLE_ASCII.test(value)
 }
 
-/** Shortens a session id for logs, errors and events: `ab12…(36)`. */
+/**
+ * Shortens a session id for logs, errors and events: `ab12…(36)`.
+ *
+ * @example
+ * ```ts
+ * import { shortSessionId } from '@x/mcp-transport'
+ *
+ * shortSessionId('3f2a9c51e0') // '3f2a…(10)'
+ * ```
+ */
 export function shortSessionId(id: string): string {
   return `${id.slice(0, 4)}…(${id.length})`
 }

@@ -26,6 +26,20 @@ import type { SendOptions, StreamableHttpTransportOptions } from './transport-op
  * Stores the session in `sessionInfo`, and resumes a stored one: then `initialize` is answered from the record
  * without a request. A failed request is answered with a JSON-RPC error whose `data` is a `TransportError`. A
  * request that the server may have executed is never sent again.
+ *
+ * @example
+ * ```ts
+ * import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+ * import { StreamableHttpTransport } from '@x/mcp-transport'
+ *
+ * const transport = new StreamableHttpTransport('https://shop.example/mcp', {
+ *   onSessionLost: 'reinitialize',
+ * })
+ * const client = new Client({ name: 'app', version: '1.0.0' })
+ * await client.connect(transport)
+ * await client.callTool({ name: 'counter_add' })
+ * await client.close()
+ * ```
  */
 export class StreamableHttpTransport implements AsyncDisposable {
   onclose?: (() => void) | undefined

@@ -41,6 +41,13 @@ const OUTCOMES: Readonly<Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, Req
 /**
  * Combines the outcomes of several attempts or requests: `not-executed` only if all are. A later attempt never
  * improves an earlier one.
+ *
+ * @example
+ * ```ts
+ * import { worstOutcome } from '@x/mcp-transport'
+ *
+ * worstOutcome('not-executed', 'unknown') // 'unknown'
+ * ```
  */
 export function worstOutcome(...outcomes: readonly (RequestOutcome | undefined)[]): RequestOutcome {
   return outcomes.every((outcome) => outcome === 'not-executed') ? 'not-executed' : 'unknown'

@@ -75,6 +75,16 @@ export class DebugStateServerError extends Error {
  * Creates the debug-state service (PROTOCOL.md). It opens nothing until `listen()`.
  *
  * @throws TypeError for an empty or wrong list of `tokens`, and for options that are unknown or have a wrong value
+ * @example
+ * ```ts
+ * import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
+ *
+ * const store = new SqliteDebugStateStore('.debugstate/state.db')
+ * const server = createDebugStateServer({ store })
+ * console.log(await server.listen())
+ * await server.close()
+ * await store.close()
+ * ```
  */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
   assertOptions('createDebugStateServer()', options, optionChecks)

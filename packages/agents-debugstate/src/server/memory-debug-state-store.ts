@@ -4,7 +4,16 @@ import type { DebugStateAddress, DebugStateStore, StoredEntry } from './debug-st
 
 const SWEEP_EVERY_MS = 60_000
 
-/** Stores values in memory until the process ends, for tests and trials. */
+/**
+ * Stores values in memory until the process ends, for tests and trials.
+ *
+ * @example
+ * ```ts
+ * import { createDebugStateServer, MemoryDebugStateStore } from '@x/agents-debugstate/server'
+ *
+ * const server = createDebugStateServer({ store: new MemoryDebugStateStore() }) // for tests
+ * ```
+ */
 export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** By agent id and key. An agent id has no slash. */
   readonly #entries = new Map<string, Entry>()

@@ -37,6 +37,13 @@ const optionChecks: Checks<RedisDebugStateStoreOptions> = {
  *
  * Connects on first use. While Redis is down, each operation rejects within `timeoutMs`; the first operation after
  * that connects again. No command is sent twice: a write that was cut off may or may not have happened.
+ *
+ * @example
+ * ```ts
+ * import { RedisDebugStateStore } from '@x/agents-debugstate/server'
+ *
+ * const store = new RedisDebugStateStore({ url: 'redis://127.0.0.1:6379' })
+ * ```
  */
 export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
   readonly #redis: RedisOperations

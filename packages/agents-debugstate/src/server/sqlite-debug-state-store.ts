@@ -42,6 +42,13 @@ const FILE_FORMAT: SqliteFileFormat = {
 /**
  * Keeps values in one SQLite file in WAL mode, with `-wal` and `-shm` beside it. Several processes may share it.
  * Writes also remove expired values, at most 500 at a time, so no timer is needed.
+ *
+ * @example
+ * ```ts
+ * import { SqliteDebugStateStore } from '@x/agents-debugstate/server'
+ *
+ * const store = new SqliteDebugStateStore('/var/lib/debugstate/state.db')
+ * ```
  */
 export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** Absolute path of the file. */

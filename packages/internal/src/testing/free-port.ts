@@ -3,6 +3,13 @@ import { createServer } from 'node:net'
 /**
  * Returns a port of 127.0.0.1 on which no process listens now. Another process may take it first, so use port 0
  * if the server accepts it.
+ *
+ * @example
+ * ```ts
+ * import { freePort } from '@x/mcp-testing'
+ *
+ * const unreachable = `http://127.0.0.1:${await freePort()}/mcp` // nothing listens there
+ * ```
  */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {

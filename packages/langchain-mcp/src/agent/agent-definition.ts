@@ -96,7 +96,18 @@ export interface AgentMetadata {
   readonly [key: string]: unknown
 }
 
-/** Returns true for an MCP server. */
+/**
+ * Returns true for an MCP server.
+ *
+ * @example
+ * ```ts
+ * import { agentDefinitionFrom, isMcpResource } from '@x/langchain-mcp'
+ *
+ * const resource = { $resourceType: 'mcp', name: 'Shop', slug: 'shop' }
+ * const agent = agentDefinitionFrom({ resources: [resource] })
+ * const names = agent.resources?.filter(isMcpResource).map(({ name }) => name)
+ * ```
+ */
 export function isMcpResource(
   resource: McpResourceDefinition | OtherResourceDefinition,
 ): resource is McpResourceDefinition {
@@ -242,6 +253,15 @@ export const agentDefinitionSchema: z.ZodType<AgentDefinition> = objectOf({
  *
  * @param options `source`: the name of the file in errors. The default is 'agent definition'
  * @throws {AgentDefinitionError} with the path of the first invalid field
+ * @example
+ * ```ts
+ * import { readFile } from 'node:fs/promises'
+ * import { agentDefinitionFrom, createMcpToolsFromAgent } from '@x/langchain-mcp'
+ *
+ * const source = 'agent.json'
+ * const agent = agentDefinitionFrom(JSON.parse(await readFile(source, 'utf8')), { source })
+ * const { tools } = await createMcpToolsFromAgent(agent)
+ * ```
  */
 export function agentDefinitionFrom(
   value: unknown,

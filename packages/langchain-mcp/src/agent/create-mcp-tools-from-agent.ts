@@ -88,6 +88,17 @@ export interface McpServerFailure {
  *
  * @throws {AgentDefinitionError} if the definition is not valid
  * @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value
+ * @example
+ * ```ts
+ * import { agentDefinitionFrom, createMcpToolsFromAgent } from '@x/langchain-mcp'
+ * import { StaticServerDirectory } from '@x/mcp-client'
+ *
+ * const resource = { $resourceType: 'mcp', name: 'Shop', slug: 'shop' }
+ * const agent = agentDefinitionFrom({ resources: [resource] })
+ * const directory = new StaticServerDirectory({ shop: 'https://shop.example/mcp' })
+ * const { tools, clients } = await createMcpToolsFromAgent(agent, { directory })
+ * await Promise.all(clients.map((client) => client.dispose())) // at the end
+ * ```
  */
 export async function createMcpToolsFromAgent(
   agent: AgentDefinition,
@@ -152,6 +163,21 @@ export async function toolsetFrom<Client extends McpToolClient>(
  *
  * @throws {AgentDefinitionError} if the resource is not valid
  * @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value
+ * @example
+ * ```ts
+ * import {
+ *   agentDefinitionFrom,
+ *   createMcpToolsFromMetadataForMcpServer,
+ *   isMcpResource,
+ * } from '@x/langchain-mcp'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * const resource = { $resourceType: 'mcp', name: 'Shop', slug: 'shop' }
+ * const agent = agentDefinitionFrom({ resources: [resource] })
+ * const shop = agent.resources?.find(isMcpResource)
+ * await using client = new McpClient('https://shop.example/mcp')
+ * const tools = shop && (await createMcpToolsFromMetadataForMcpServer(shop, client))
+ * ```
  */
 export async function createMcpToolsFromMetadataForMcpServer(
   config: McpResourceDefinition,

@@ -64,6 +64,15 @@ export interface ToolDefinition {
  * Returns true if a tool may destroy something, by its annotations: all without `readOnlyHint: true` and
  * `destructiveHint: false` (specification, "Tool Annotations"). These hints come from the server; for an
  * untrusted server, select by name.
+ *
+ * @example
+ * ```ts
+ * import { mayDestroy } from '@x/langchain-mcp'
+ *
+ * const inputSchema = { type: 'object' } as const
+ * mayDestroy({ name: 'pay', inputSchema }) // true: the server says nothing
+ * mayDestroy({ name: 'look', inputSchema, annotations: { readOnlyHint: true } }) // false
+ * ```
  */
 export function mayDestroy({ annotations }: ToolDefinition): boolean {
   return annotations?.readOnlyHint !== true && annotations?.destructiveHint !== false

@@ -37,6 +37,21 @@ const argumentChecks = {
 /**
  * Wraps a provider of `createAuthProvider()` so that the graph is interrupted with the URL, where the
  * provider would redirect the user. The store of the provider must outlive the interrupt.
+ *
+ * @example
+ * ```ts
+ * import { authorizationToInterrupt, elicitationToInterrupt } from '@x/langchain-mcp'
+ * import { createAuthProvider, fileTokenStore } from '@x/mcp-transport/auth'
+ *
+ * const provider = createAuthProvider({
+ *   redirectUrl: 'https://agent.example/callback',
+ *   redirect() {}, // the interrupt contains the URL
+ *   store: fileTokenStore('.mcp/ada.json'),
+ * })
+ * const authorization = authorizationToInterrupt(provider, 'https://shop.example/mcp')
+ * const elicitation = elicitationToInterrupt({ authorization }) // for loadMcpTools()
+ * const { authProvider } = authorization // for the client
+ * ```
  */
 export function authorizationToInterrupt(
   provider: OAuthClientProvider,

@@ -126,7 +126,20 @@ export class ElicitationToInterrupt {
   }
 }
 
-/** Makes interrupts of the graph from questions of servers. */
+/**
+ * Makes interrupts of the graph from questions of servers.
+ *
+ * @example
+ * ```ts
+ * import { elicitationToInterrupt, loadMcpTools } from '@x/langchain-mcp'
+ * import { McpClient } from '@x/mcp-client'
+ *
+ * const elicitation = elicitationToInterrupt()
+ * const { handlers } = elicitation
+ * await using client = new McpClient('https://hotel.example/mcp', { handlers })
+ * const tools = await loadMcpTools(client, { elicitation })
+ * ```
+ */
 export function elicitationToInterrupt(
   options: ElicitationToInterruptOptions = {},
 ): ElicitationToInterrupt {

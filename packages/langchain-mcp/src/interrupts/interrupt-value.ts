@@ -70,17 +70,58 @@ export interface PendingInterrupt {
 /** Value for `new Command({ resume })`. The values for several interrupts can be merged into one object. */
 export type InterruptResume = Readonly<Record<string, Readonly<Record<string, unknown>>>>
 
-/** Returns true for the question of an MCP server, for `elicitationResume()`. */
+/**
+ * Returns true for the question of an MCP server, for `elicitationResume()`.
+ *
+ * @example
+ * ```ts
+ * import { INTERRUPT, isInterrupted } from '@langchain/langgraph'
+ * import { isElicitationInterrupt } from '@x/langchain-mcp'
+ *
+ * // Questions of MCP servers in a graph that stopped.
+ * export function questions(state: unknown) {
+ *   const values = isInterrupted(state) ? state[INTERRUPT].map(({ value }) => value) : []
+ *   return values.filter(isElicitationInterrupt).map(({ inputRequests }) => inputRequests)
+ * }
+ * ```
+ */
 export function isElicitationInterrupt(value: unknown): value is McpElicitationInterrupt {
   return hasType(value, 'mcp_elicitation')
 }
 
-/** Returns true for a call that the server continues as a task. */
+/**
+ * Returns true for a call that the server continues as a task.
+ *
+ * @example
+ * ```ts
+ * import { INTERRUPT, isInterrupted } from '@langchain/langgraph'
+ * import { isTaskInterrupt } from '@x/langchain-mcp'
+ *
+ * // Returns whether a graph waits for a task of a server, and not for a person.
+ * export function waitsForTask(state: unknown): boolean {
+ *   return isInterrupted(state) && state[INTERRUPT].some(({ value }) => isTaskInterrupt(value))
+ * }
+ * ```
+ */
 export function isTaskInterrupt(value: unknown): value is McpTaskInterrupt {
   return hasType(value, 'mcp_task')
 }
 
-/** Returns true for a request for access to an MCP server, for `authorizationResume()`. */
+/**
+ * Returns true for a request for access to an MCP server, for `authorizationResume()`.
+ *
+ * @example
+ * ```ts
+ * import { INTERRUPT, isInterrupted } from '@langchain/langgraph'
+ * import { isAuthorizationInterrupt } from '@x/langchain-mcp'
+ *
+ * // Addresses where a person has to sign in before the graph can continue.
+ * export function signInUrls(state: unknown): readonly string[] {
+ *   const values = isInterrupted(state) ? state[INTERRUPT].map(({ value }) => value) : []
+ *   return values.filter(isAuthorizationInterrupt).map(({ url }) => url)
+ * }
+ * ```
+ */
 export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizationInterrupt {
   return hasType(value, 'mcp_authorization')
 }
@@ -107,6 +148,23 @@ function hasType(value: unknown, type: string): boolean {
  * question of it.
  *
  * @throws TypeError for another kind of interrupt
+ * @example
+ * ```ts
+ * import { Command, INTERRUPT, isInterrupted } from '@langchain/langgraph'
+ * import { elicitationResume, isElicitationInterrupt } from '@x/langchain-mcp'
+ *
+ * // Declines everything that MCP servers asked in a graph that stopped.
+ * export function declineAll(state: unknown): Command {
+ *   let resume = {}
+ *   for (const asked of isInterrupted(state) ? state[INTERRUPT] : []) {
+ *     if (!isElicitationInterrupt(asked.value)) continue
+ *     const keys = Object.keys(asked.value.inputRequests)
+ *     const answers = Object.fromEntries(keys.map((key) => [key, { action: 'decline' as const }]))
+ *     resume = { ...resume, ...elicitationResume(asked, answers) }
+ *   }
+ *   return new Command({ resume })
+ * }
+ * ```
  */
 export function elicitationResume(
   { id, value }: PendingInterrupt,
@@ -123,6 +181,18 @@ export function elicitationResume(
  * back to, or its query. Leave it out if the tokens are saved already.
  *
  * @throws TypeError for another kind of interrupt
+ * @example
+ * ```ts
+ * import { Command, INTERRUPT, isInterrupted } from '@langchain/langgraph'
+ * import { authorizationResume, isAuthorizationInterrupt } from '@x/langchain-mcp'
+ *
+ * // Continues a graph that asked for access, once the user came back to `callbackUrl`.
+ * export function afterSignIn(state: unknown, callbackUrl: string): Command | undefined {
+ *   if (!isInterrupted(state)) return undefined
+ *   const asked = state[INTERRUPT].find(({ value }) => isAuthorizationInterrupt(value))
+ *   return asked && new Command({ resume: authorizationResume(asked, callbackUrl) })
+ * }
+ * ```
  */
 export function authorizationResume(
   { id, value }: PendingInterrupt,

@@ -183,6 +183,18 @@ type LogCode = 'SESSION_IN_MEMORY' | 'SESSION_STORE_FAILED'
  * Keeps the sessions of threads in the graph's own store: one item for each server, thread and principal,
  * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one warning. The lists of
  * tools are below `['mcp', 'tools']`: one item for each server and principal.
+ *
+ * @example
+ * ```ts
+ * import { InMemoryStore } from '@langchain/langgraph'
+ * import { createMcpTools, SessionInfoLangGraphStoreFactory } from '@x/langchain-mcp'
+ *
+ * const mcp = createMcpTools({
+ *   servers: { shop: { url: 'https://shop.example/mcp' } },
+ *   session: 'thread',
+ *   sessionInfoFactory: new SessionInfoLangGraphStoreFactory({ store: new InMemoryStore() }),
+ * })
+ * ```
  */
 export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
   readonly #options: SessionInfoLangGraphStoreFactoryOptions

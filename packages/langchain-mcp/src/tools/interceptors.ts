@@ -145,6 +145,15 @@ const MAX_FIRST = 10_000
 /**
  * Returns the SHA-256 of a definition in hex. Equal for equal definitions, in any order of keys. Leaves out `_meta`,
  * which may differ in each list.
+ *
+ * @example
+ * ```ts
+ * import { toolDefinitionHash } from '@x/langchain-mcp'
+ *
+ * const tool = { name: 'look', description: 'Looks', inputSchema: { type: 'object' as const } }
+ * const changed = { ...tool, description: 'Looks, and pays' }
+ * toolDefinitionHash(tool) === toolDefinitionHash(changed) // false
+ * ```
  */
 export function toolDefinitionHash(definition: ToolDefinition): string {
   const { name, title, description, inputSchema, outputSchema, annotations } = definition
@@ -152,7 +161,20 @@ export function toolDefinitionHash(definition: ToolDefinition): string {
   return createHash('sha256').update(canonicalJson(parts)).digest('hex')
 }
 
-/** Returns the hashes of these tools, for the option `pin`. */
+/**
+ * Returns the hashes of these tools, for the option `pin`.
+ *
+ * @example
+ * ```ts
+ * import { writeFile } from 'node:fs/promises'
+ * import { createMcpTools, pinnedToolsFrom } from '@x/langchain-mcp'
+ *
+ * const servers = { shop: { url: 'https://shop.example/mcp' } }
+ * await using mcp = createMcpTools({ servers })
+ * const pin = pinnedToolsFrom(await mcp.listTools())
+ * await writeFile('pinned-tools.json', JSON.stringify(pin)) // for createMcpTools({ servers, pin })
+ * ```
+ */
 export function pinnedToolsFrom(
   tools: readonly { readonly origin: McpToolOrigin; readonly definition: ToolDefinition }[],
 ): PinnedTools {
@@ -166,7 +188,16 @@ export function pinnedToolsFrom(
   return Object.fromEntries(servers)
 }
 
-/** The definitions that the user accepted. */
+/**
+ * The definitions that the user accepted.
+ *
+ * @example
+ * ```ts
+ * import { pinnedToolsFrom, ToolPins } from '@x/langchain-mcp'
+ *
+ * const pins = new ToolPins(pinnedToolsFrom([]))
+ * ```
+ */
 export class ToolPins {
   readonly #pinned: PinnedTools | undefined
   /** Hashes of the first definitions by tool name, for each principal and server, for `'first-use'`. */

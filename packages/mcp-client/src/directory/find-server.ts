@@ -38,6 +38,15 @@ const scope = sharedStorage<ServerOverrides>('mcp-client.overrides.1')
  *
  * A client looks up its server at the first call after it was created or disposed of. The scope of that
  * call counts.
+ *
+ * @example
+ * ```ts
+ * import { McpClient, withOverrides } from '@x/mcp-client'
+ *
+ * await using client = new McpClient({ slug: 'shop' })
+ * const overrides = { 'mcpServer.shop': { url: 'http://localhost:3000/mcp' } }
+ * await withOverrides(overrides, () => client.callTool('cart_add', { item: 'apples' }))
+ * ```
  */
 export function withOverrides<T>(overrides: ServerOverrides, fn: () => T): T {
   if (scope.getStore() !== undefined) {

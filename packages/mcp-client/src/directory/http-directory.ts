@@ -63,6 +63,13 @@ const MAX_PAGES = 20
  * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a base URL or token that is missing or
  * cannot be used; `UNAUTHORIZED`, `REJECTED`, `UNREACHABLE`, `TIMEOUT`, `LIMIT`, `UNEXPECTED_RESPONSE`;
  * or the reason of the query's signal.
+ * @example
+ * ```ts
+ * import { httpDirectory, McpClient } from '@x/mcp-client'
+ *
+ * const directory = httpDirectory('https://hub.example')
+ * const client = new McpClient({ slug: 'shop', folderPath: 'Team' }, { directory })
+ * ```
  */
 export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): McpServerDirectory {
   const options = typeof from === 'string' || from instanceof URL ? { baseUrl: from } : from

@@ -26,6 +26,12 @@ const optionChecks: Checks<{ path: string | URL }> = {
  *
  * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a file or an entry that cannot be used,
  * with the path of the file and the field, never with a value. `CONFIG` at once for an invalid path.
+ * @example
+ * ```ts
+ * import { McpClient, mcpJsonDirectory } from '@x/mcp-client'
+ *
+ * const client = new McpClient({ slug: 'shop' }, { directory: mcpJsonDirectory('mcp.json') })
+ * ```
  */
 export function mcpJsonDirectory(path: string | URL): McpServerDirectory {
   assertClientOptions('mcpJsonDirectory()', { path }, { checks: optionChecks })

@@ -46,7 +46,17 @@ export interface McpServerDirectory {
   retrieve(query: McpServerQuery): Promise<McpServer>
 }
 
-/** Directory made from a map. The keys are slugs; each value is a URL or a description of the server. */
+/**
+ * Directory made from a map. The keys are slugs; each value is a URL or a description of the server.
+ *
+ * @example
+ * ```ts
+ * import { McpClient, StaticServerDirectory } from '@x/mcp-client'
+ *
+ * const directory = new StaticServerDirectory({ shop: 'https://shop.example/mcp' })
+ * const client = new McpClient({ slug: 'shop' }, { directory })
+ * ```
+ */
 export class StaticServerDirectory implements McpServerDirectory {
   readonly #servers: ReadonlyMap<string, McpServer>
 

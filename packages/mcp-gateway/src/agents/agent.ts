@@ -82,7 +82,17 @@ export function messageFieldOf({ properties, required }: JsonSchema): string | u
   return others.length === 0 ? field : undefined
 }
 
-/** Returns the skills of an agent. An agent without skills is its own skill. */
+/**
+ * Returns the skills of an agent. An agent without skills is its own skill.
+ *
+ * @example
+ * ```ts
+ * import { createGateway, skillsOf } from '@x/mcp-gateway'
+ *
+ * const { registry } = createGateway({})
+ * for (const agent of registry.agents()) console.log(skillsOf(agent).map(({ id }) => id))
+ * ```
+ */
 export function skillsOf(agent: Agent): readonly Skill[] {
   if (agent.skills.length > 0) return agent.skills
   return [{ id: agent.id, name: '', description: agent.description }]
@@ -219,6 +229,17 @@ export interface Question {
   readonly isBeforeTask?: boolean | undefined
 }
 
+/**
+ * Returns true for the last update of a run: its result, its failure or its question.
+ *
+ * @example
+ * ```ts
+ * import { isFinal } from '@x/mcp-gateway'
+ *
+ * isFinal({ type: 'text', text: 'Looking' }) // false: the run continues
+ * isFinal({ type: 'done' }) // true
+ * ```
+ */
 export function isFinal(update: AgentUpdate): update is FinalUpdate {
   return update.type !== 'text' && update.type !== 'status' && update.type !== 'file'
 }

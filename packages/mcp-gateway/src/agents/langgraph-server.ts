@@ -111,6 +111,12 @@ const optionChecks: Checks<LangGraphServerSourceOptions> = {
  * The assistants of a LangGraph server as agents. Needs `@langchain/langgraph-sdk`. A URL is short for `{ url }`.
  *
  * @throws GatewayError `CONFIG` if an option is unknown or has a wrong value
+ * @example
+ * ```ts
+ * import { createGateway, langGraphServerSource } from '@x/mcp-gateway'
+ *
+ * const gateway = createGateway({ sources: [langGraphServerSource('http://127.0.0.1:2024')] })
+ * ```
  */
 export function langGraphServerSource(given: LangGraphServerSourceOptions | string): AgentSource {
   const options = typeof given === 'string' ? { url: given } : given

@@ -9,6 +9,12 @@ import type { GatewayObserver, ObservedCall } from '../internal/observer.ts'
  * `createGateway({ observer: await callSpans() })`.
  *
  * @returns `undefined` if `@opentelemetry/api` is not installed. Without an SDK, the spans have no effect
+ * @example
+ * ```ts
+ * import { callSpans, createGateway } from '@x/mcp-gateway'
+ *
+ * const gateway = createGateway({ observer: await callSpans() })
+ * ```
  */
 export async function callSpans(): Promise<GatewayObserver | undefined> {
   const api = await loadApi()

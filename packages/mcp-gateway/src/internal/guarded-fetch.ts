@@ -65,6 +65,13 @@ const UNTRUSTED = ' (its origin is not in trustedOrigins)'
  *
  * @throws GatewayError `REFUSED` if the URL is not allowed, `UNAVAILABLE` without a response, `LIMIT` for a response
  *   that is too large (also while its body is read); the reason of the caller's signal
+ * @example
+ * ```ts
+ * import { createGuardedFetch } from '@x/mcp-gateway'
+ *
+ * const guarded = createGuardedFetch({ maxBytes: 1_000_000, timeoutMs: 10_000 })
+ * const response = await guarded('https://files.example/report.pdf') // public addresses only
+ * ```
  */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
   assertGatewayOptions('createGuardedFetch()', options, optionChecks)

@@ -15,7 +15,17 @@ export function anonymousPrincipal(): Principal {
   return { id: 'mcp_user', scopes: ['*'], isAnonymous: true, claims: {} }
 }
 
-/** Returns whether a principal has a scope. `*` is every scope. */
+/**
+ * Returns whether a principal has a scope. `*` is every scope.
+ *
+ * @example
+ * ```ts
+ * import { isAllowed } from '@x/mcp-gateway'
+ *
+ * const ada = { id: 'ada', scopes: ['agent:support:call'], isAnonymous: false, claims: {} }
+ * isAllowed(ada, 'agent:support:call') // true
+ * ```
+ */
 export function isAllowed(principal: Principal, scope: string): boolean {
   return principal.scopes.includes(scope) || principal.scopes.includes('*')
 }

@@ -23,7 +23,17 @@ const optionChecks: Checks<MemoryGatewayStoreOptions> = {
 
 const SWEEP_EVERY_MS = 1000
 
-/** Keeps everything in the memory of this process. */
+/**
+ * Keeps everything in the memory of this process.
+ *
+ * @example
+ * ```ts
+ * import { bearerAuth, createGateway, MemoryGatewayStore } from '@x/mcp-gateway'
+ *
+ * const store = new MemoryGatewayStore()
+ * const gateway = createGateway({ store, auth: bearerAuth(process.env['MCP_TOKEN']) })
+ * ```
+ */
 export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
   readonly isDurable = false

@@ -35,6 +35,14 @@ const SWEEP_ROWS = 500
 /**
  * Keeps everything in a folder of one process: `gateway.db` (`node:sqlite`), and files under `blobs/`. Rates are counted
  * in memory. A write that was acknowledged survives a kill of the process at any moment.
+ *
+ * @example
+ * ```ts
+ * import { createGateway, DiskGatewayStore } from '@x/mcp-gateway'
+ *
+ * const store = new DiskGatewayStore('./data')
+ * const gateway = createGateway({ store })
+ * ```
  */
 export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false

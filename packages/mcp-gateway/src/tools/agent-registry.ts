@@ -93,7 +93,18 @@ const MAX_FAILURES = 5
 /** Most warnings that are remembered. */
 const MAX_KEPT = 1000
 
-/** The agents of all sources, and the plan of tools that is made of them. A source that fails or hangs stops no other. */
+/**
+ * The agents of all sources, and the plan of tools that is made of them. A source that fails or hangs stops no other.
+ *
+ * @example
+ * ```ts
+ * import { createGateway, langGraphSource } from '@x/mcp-gateway'
+ *
+ * const { registry } = createGateway({}) // an `AgentRegistry`
+ * await registry.addSource(langGraphSource('./langgraph.json'))
+ * console.log(registry.status())
+ * ```
+ */
 export class AgentRegistry implements RunnableAgents {
   readonly #options: AgentRegistryOptions
   readonly #clock: Clock

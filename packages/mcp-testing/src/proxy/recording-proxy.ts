@@ -35,6 +35,15 @@ export interface RecordingProxyOptions {
 /**
  * Starts a proxy in front of `target` on a free port of 127.0.0.1. A function is called for each
  * exchange, and once at the start; host and port of the exchange come from it.
+ *
+ * @example
+ * ```ts
+ * import { startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
+ *
+ * await using server = await startLegacyServer()
+ * await using proxy = await startRecordingProxy(server.url) // the client connects to proxy.url
+ * proxy.inject({ match: ({ toolName }) => toolName === 'cart_add', times: 1, action: 'reset-after' })
+ * ```
  */
 export async function startRecordingProxy(
   target: string | (() => string),

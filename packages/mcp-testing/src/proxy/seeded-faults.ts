@@ -95,6 +95,14 @@ const catalogue: Readonly<Record<string, (random: Random) => Fault>> = {
  * Neither time nor the order between different identities changes it, so a seed repeats its faults.
  *
  * @throws {RangeError} when the rate is not between 0 and 1
+ * @example
+ * ```ts
+ * import { seededFaults, startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
+ *
+ * await using server = await startLegacyServer()
+ * await using proxy = await startRecordingProxy(server.url)
+ * proxy.inject(seededFaults(42, { rate: 0.2 })) // one exchange in five gets a fault
+ * ```
  */
 export function seededFaults(seed: number, options: SeededFaultOptions = {}): InjectionRule {
   const { rate = 0.1, match = () => true } = options

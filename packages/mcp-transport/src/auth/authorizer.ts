@@ -46,6 +46,14 @@ const ORIGINS = new WeakMap<AuthProvider, string>()
  * other origin.
  *
  * @throws TransportError `CONFIG` for a provider that serves another origin
+ * @example
+ * ```ts
+ * import { reserveAuthProvider } from '@x/mcp-transport'
+ * import { bearer } from '@x/mcp-transport/auth'
+ *
+ * const provider = bearer(() => process.env['SHOP_TOKEN'])
+ * reserveAuthProvider(provider, 'https://shop.example/mcp') // its tokens go nowhere else
+ * ```
  */
 export function reserveAuthProvider(provider: AuthProvider, serverUrl: string | URL): void {
   const { origin, pathname } = new URL(serverUrl)

@@ -26,6 +26,14 @@ export type BearerSource =
  * once for all requests that carried it; if it returns another token, the request is sent again.
  *
  * @throws TypeError for an empty token, such as an environment variable that is not set
+ * @example
+ * ```ts
+ * import { StreamableHttpTransport } from '@x/mcp-transport'
+ * import { bearer } from '@x/mcp-transport/auth'
+ *
+ * const authProvider = bearer(() => process.env['SHOP_TOKEN'])
+ * const transport = new StreamableHttpTransport('https://shop.example/mcp', { authProvider })
+ * ```
  */
 export function bearer(source: BearerSource): TokenProvider {
   assertOptions('bearer()', { token: source }, { token: check.required(BEARER_SOURCE) })
@@ -78,6 +86,16 @@ const clientCredentialsChecks: Checks<ClientCredentialsOptions> = {
  * refuses the old one.
  *
  * @throws TypeError for an option that is missing, unknown or cannot be used.
+ * @example
+ * ```ts
+ * import { clientCredentials } from '@x/mcp-transport/auth'
+ *
+ * const authProvider = clientCredentials({
+ *   clientId: 'reports',
+ *   clientSecret: process.env['CLIENT_SECRET'] ?? '',
+ *   issuer: 'https://login.example',
+ * })
+ * ```
  */
 export function clientCredentials(options: ClientCredentialsOptions): OAuthClientProvider {
   const needsSecret = !isRecord(options) || options.assertion === undefined
@@ -147,6 +165,17 @@ const authProviderChecks: Checks<AuthProviderOptions> = {
  * A complete provider, from a store and a function that reaches the user.
  *
  * @throws TypeError for an option that is missing, unknown or cannot be used.
+ * @example
+ * ```ts
+ * import { createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
+ *
+ * const authProvider = createAuthProvider({
+ *   store: memoryTokenStore(), // one for each server and user
+ *   redirectUrl: 'https://app.example/callback',
+ *   clientName: 'app',
+ *   redirect: (url) => console.log(`Sign in at ${url.href}`),
+ * })
+ * ```
  */
 export function createAuthProvider(options: AuthProviderOptions): OAuthClientProvider {
   assertOptions('createAuthProvider()', options, authProviderChecks)
@@ -256,6 +285,16 @@ const loopbackChecks: Checks<LoopbackOAuthOptions> = {
  * listens on 127.0.0.1 until the browser comes back (RFC 8252). The request that needs the token waits.
  *
  * @throws TypeError for an option that is missing, unknown or cannot be used.
+ * @example
+ * ```ts
+ * import { loopbackOAuth, memoryTokenStore } from '@x/mcp-transport/auth'
+ *
+ * const authProvider = loopbackOAuth({
+ *   store: memoryTokenStore(),
+ *   clientName: 'shop',
+ *   openBrowser: (url) => console.log(`Sign in at ${url.href}`),
+ * })
+ * ```
  */
 export function loopbackOAuth(options: LoopbackOAuthOptions): OAuthClientProvider {
   assertOptions('loopbackOAuth()', options, loopbackChecks)

@@ -40,7 +40,21 @@ export const tokenStoreCheck: Check = {
   takes: 'a token store, such as fileTokenStore(path)',
 }
 
-/** Stores credentials in memory, for the lifetime of the object. */
+/**
+ * Stores credentials in memory, for the lifetime of the object.
+ *
+ * @example
+ * ```ts
+ * import { createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
+ *
+ * const authProvider = createAuthProvider({
+ *   store: memoryTokenStore(),
+ *   redirectUrl: 'https://app.example/callback',
+ *   clientName: 'app',
+ *   redirect: (url) => console.log(`Sign in at ${url.href}`),
+ * })
+ * ```
+ */
 export function memoryTokenStore(): TokenStore {
   let stored: StoredCredentials | undefined
   return {
@@ -58,6 +72,17 @@ export function memoryTokenStore(): TokenStore {
  *
  * @throws AuthError `STORE_UNUSABLE` on reading and writing, if the file system fails.
  * @throws TypeError for a path that is empty or not a string.
+ * @example
+ * ```ts
+ * import { fileTokenStore, loopbackOAuth } from '@x/mcp-transport/auth'
+ *
+ * const store = fileTokenStore('.mcp/shop-tokens.json')
+ * const authProvider = loopbackOAuth({
+ *   store,
+ *   clientName: 'shop',
+ *   openBrowser: (url) => console.log(`Sign in at ${url.href}`),
+ * })
+ * ```
  */
 export function fileTokenStore(path: string): TokenStore {
   assertOptions('fileTokenStore()', { path }, { path: check.required(check.text) })

@@ -35,6 +35,15 @@ const optionChecks: Checks<CreateDispatcherOptions> = {
  *
  * @throws TransportError `CONFIG` if `SSL_CERT_FILE` cannot be read, or a proxy variable is not a URL
  * @throws TypeError for an unknown or invalid option
+ * @example
+ * ```ts
+ * import { createDispatcher, StreamableHttpTransport } from '@x/mcp-transport'
+ *
+ * const dispatcher = createDispatcher() // shared by transports; close it after them
+ * const shop = new StreamableHttpTransport('https://shop.example/mcp', { dispatcher })
+ * const hotel = new StreamableHttpTransport('https://hotel.example/mcp', { dispatcher })
+ * await dispatcher.close()
+ * ```
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
   assertOptions('createDispatcher()', options, optionChecks)

@@ -78,6 +78,12 @@ const graphsByName: Check = {
  * thread, which is deleted after the call, unless the graph asked.
  *
  * @throws GatewayError `CONFIG` if an option is unknown or has a wrong value
+ * @example
+ * ```ts
+ * import { createGateway, langGraphSource } from '@x/mcp-gateway'
+ *
+ * const gateway = createGateway({ sources: [langGraphSource('./langgraph.json')] })
+ * ```
  */
 export function langGraphSource(
   graphs: Readonly<Record<string, GraphDefinition>> | string | URL,

@@ -48,6 +48,12 @@ const ONLY = 'token'
  *
  * @throws GatewayError `CONFIG` without a token, for example if an environment variable is not set, and for a token of
  *   fewer than 16 characters
+ * @example
+ * ```ts
+ * import { bearerAuth, createGateway } from '@x/mcp-gateway'
+ *
+ * const gateway = createGateway({ auth: bearerAuth(process.env['MCP_TOKEN']) })
+ * ```
  */
 export function bearerAuth(
   tokens: string | Readonly<Record<string, StaticToken>> | undefined,

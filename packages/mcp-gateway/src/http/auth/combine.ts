@@ -7,6 +7,15 @@ import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 /**
  * Accepts callers that one of several authenticators accepts, in this order. A refusal comes from the first one that
  * serves metadata, because it tells clients where to get a token.
+ *
+ * @example
+ * ```ts
+ * import { anyAuth, bearerAuth, jwtAuth } from '@x/mcp-gateway'
+ *
+ * const resource = 'https://agents.example/mcp'
+ * const issuers = [{ issuer: 'https://login.example', audience: resource }]
+ * const auth = anyAuth(jwtAuth({ issuers, resource }), bearerAuth(process.env['CI_TOKEN']))
+ * ```
  */
 export function anyAuth(...all: readonly [Authenticator, ...Authenticator[]]): Authenticator {
   const [first] = all

@@ -69,6 +69,14 @@ const optionChecks: Checks<JwtAuthOptions> = {
  * cannot be reached, the response is 503, not 401. Serves the metadata of the resource (RFC 9728).
  *
  * @throws GatewayError `CONFIG`
+ * @example
+ * ```ts
+ * import { createGateway, jwtAuth } from '@x/mcp-gateway'
+ *
+ * const resource = 'https://agents.example/mcp' // as clients see it
+ * const issuers = [{ issuer: 'https://login.example', audience: resource }]
+ * const gateway = createGateway({ auth: jwtAuth({ issuers, resource }) })
+ * ```
  */
 export function jwtAuth(options: JwtAuthOptions): Authenticator {
   assertGatewayOptions('jwtAuth()', options, optionChecks)
