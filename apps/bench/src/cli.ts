@@ -1,15 +1,10 @@
-import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { ParseArgsOptionsConfig } from 'node:util'
+import { ensureInstalled as isInstalled } from '../../../.ci/ensure-installed.ts'
 
 /** The folder of this package. Processes that are started from here run in it. */
 export const HOME: string = fileURLToPath(new URL('..', import.meta.url))
-
-const STAMP = `${HOME}node_modules/.installed-from`
 
 /** An error that the user can correct. It is shown as one line, without a stack trace. */
 export class UserError extends Error {
@@ -70,29 +65,8 @@ export function wholeNumber(option: string, text: string, least: number): number
   throw new UserError(`${option} must be an integer of at least ${least}: ${text}`)
 }
 
-/**
- * Installs this package, unless it is installed from the same lockfile. Output of pnpm goes to standard
- * error. A second attempt follows a failed one, because registries abort downloads.
- *
- * @throws UserError if the installation fails.
- */
+/** @throws UserError if this package is not installed, and its installation fails. */
 export async function ensureInstalled(): Promise<void> {
-  const hash = createHash('sha256')
-  for (const file of ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml']) {
-    hash.update(await readFile(HOME + file))
-  }
-  const wanted = hash.digest('hex')
-  if ((await readFile(STAMP, 'utf8').catch(() => undefined)) === wanted) return
-  process.stderr.write('Installing apps/bench, which happens once …\n')
-  if (!(await install()) && !(await install())) {
-    throw new UserError('apps/bench could not be installed: see the output of pnpm above')
-  }
-  await writeFile(STAMP, wanted)
-}
-
-async function install(): Promise<boolean> {
-  const args = ['--yes', 'pnpm@12', 'install', '--frozen-lockfile']
-  const child = spawn('npx', args, { cwd: HOME, stdio: ['ignore', 2, 2] })
-  const [code] = await once(child, 'close')
-  return code === 0
+  if (await isInstalled(HOME)) return
+  throw new UserError('apps/bench could not be installed: see the output of pnpm above')
 }

@@ -1,0 +1,79 @@
+// The API reference: pages that typedoc writes from the sources of the published packages.
+import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import type { DefaultTheme } from 'vitepress'
+import { API, ROOT } from './pages.ts'
+
+const SIDEBAR = join(ROOT, API, 'typedoc-sidebar.json')
+
+/** Entry points of the published packages: the name in an import without its scope, by the file in `src`. */
+export function entryPoints(): ReadonlyMap<string, string> {
+  const manifests = globSync('packages/*/package.json', { cwd: ROOT }).toSorted()
+  return new Map(
+    manifests.flatMap((path) => {
+      const manifest = JSON.parse(readFileSync(join(ROOT, path), 'utf8'))
+      if (manifest.private === true) return []
+      return Object.entries<Record<string, string>>(manifest.exports).flatMap(([name, target]) => {
+        const source = target['mcp-source']
+        if (source === undefined) return []
+        const folder = dirname(path)
+        return [[join(folder, source), join(manifest.name.split('/')[1], name)] as const]
+      })
+    }),
+  )
+}
+
+/** Writes the pages. Takes about half a minute. */
+export async function writeReference(repository: string): Promise<void> {
+  const { Application, Converter, ReflectionKind } = await import('typedoc')
+  const names = entryPoints()
+  // Options of the plugins, which the types of typedoc do not know.
+  const pluginOptions = {
+    docsRoot: join(ROOT, 'apps/docs'),
+    outputFileStrategy: 'members',
+    hidePageHeader: true,
+    hideBreadcrumbs: true,
+    useCodeBlocks: true,
+    expandObjects: true,
+    parametersFormat: 'table',
+    sidebar: { autoConfiguration: true, format: 'vitepress', pretty: false, collapsed: true },
+  }
+  const app = await Application.bootstrapWithPlugins({
+    ...pluginOptions,
+    plugin: ['typedoc-plugin-markdown', 'typedoc-vitepress-theme'],
+    entryPoints: Array.from(names.keys(), (file) => join(ROOT, file)),
+    tsconfig: join(ROOT, 'apps/docs/tsconfig.reference.json'),
+    out: join(ROOT, API),
+    basePath: ROOT,
+    name: 'API reference',
+    readme: 'none',
+    excludePrivate: true,
+    excludeInternal: true,
+    excludeExternals: true,
+    disableGit: true,
+    sourceLinkTemplate: `${repository}/blob/main/packages/{path}#L{line}`,
+    logLevel: 'Error', // warnings are about links in comments that lead to what is not exported
+    validation: false,
+  })
+  app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
+    for (const module of project.getReflectionsByKind(ReflectionKind.Module)) {
+      const file = module.isDeclaration() ? module.sources?.[0]?.fullFileName : undefined
+      const name = file === undefined ? undefined : names.get(relative(ROOT, file))
+      if (name !== undefined) module.name = name
+    }
+  })
+  const project = await app.convert()
+  if (project === undefined) throw new Error('typedoc could not read the sources')
+  rmSync(join(ROOT, API), { recursive: true, force: true })
+  await app.generateOutputs(project)
+}
+
+/** Entries of the sidebar for the pages, once these are written. */
+export function apiSidebar(): DefaultTheme.SidebarItem[] {
+  return hasReference() ? JSON.parse(readFileSync(SIDEBAR, 'utf8')) : []
+}
+
+/** Returns whether the pages were written before. */
+export function hasReference(): boolean {
+  return existsSync(SIDEBAR)
+}
