@@ -34,13 +34,11 @@ import { inTime, TaskRun } from './task-run.ts'
 /** The card of an agent, and what is needed to read it and to call the agent. */
 export interface A2aCard {
   /**
-   * URL of the card (`….json`), or of the agent, whose card is then at `/.well-known/agent-card.json` below it, or at
-   * `/.well-known/agent.json`, the path of earlier versions.
+   * URL of the card (`….json`), or of the agent: then the card is at `/.well-known/agent-card.json` (or `agent.json`).
    */
   readonly url: string
   /**
-   * Headers of every request to the origin of the card, and to no other. A function is called before each request, for
-   * tokens that change, and may take `timeoutMs`. @default none
+   * Headers of every request to the origin of the card. A function is called before each one, and may take `timeoutMs`. @default none
    */
   readonly headers?: CredentialHeaders | undefined
   /**
@@ -55,8 +53,7 @@ export interface A2aSourceOptions {
   /** The agents: URLs, or URLs with headers and keys. */
   readonly cards: readonly (string | A2aCard)[]
   /**
-   * Origins, such as `http://10.0.0.7:8080`, that may have private addresses and use http, for cards, agents and their
-   * files. @default none: only https to public addresses
+   * Origins that may have private addresses and use http, such as `http://10.0.0.7:8080`. @default none: only https to public addresses
    */
   readonly trustedOrigins?: readonly string[] | undefined
   /** Time limit in milliseconds for one read of a card or a task, and for a cancellation. @default 10_000 */

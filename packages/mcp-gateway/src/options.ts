@@ -101,18 +101,17 @@ export interface GatewaySettings {
   readonly streaming: StreamingSettings
   /** Calls that outlive their requests. */
   readonly tasks: TaskSettings
-  /** Size up to which a result holds a file itself instead of a link. The smallest limit counts. In `resultMaxBytes`, base64 counts; in the others, raw bytes. */
+  /** Size up to which a result holds a file itself instead of a link: raw bytes, except in `resultMaxBytes`. */
   readonly inline: InlineSettings
   /** Files that agents make and that clients upload. */
   readonly artifacts: ArtifactSettings
   /**
-   * Requests of one caller per minute. Callers without a name share the limit of their network, to which wrong
-   * credentials count, too. 0: no limit, except 600 wrong credentials of one network.
+   * Requests of one caller per minute; of one network for callers without a name and for wrong credentials. 0: no limit, except 600 wrong credentials.
    */
   readonly requestsPerMinute: number
   /**
    * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
-   * Without it, signed values end with the process.
+   * Without it, they end with the process.
    */
   readonly stateKey: string | Uint8Array | undefined
 }
@@ -138,12 +137,15 @@ const server: Shape<ServerSettings> = {
  * application passes to `gateway.fetch()` beside the request: `optionHandler` of Hono's `mount`, `server` of Bun.
  */
 export type ClientAddress =
-  | {
-      readonly header: string
-      /** Number of your own proxies in a row. @default 1 */
-      readonly proxies?: number | undefined
-    }
+  | ClientAddressHeader
   | ((request: Request, context: unknown) => string | undefined)
+
+export interface ClientAddressHeader {
+  /** Header that your proxies write, such as `x-forwarded-for`. */
+  readonly header: string
+  /** Number of your own proxies in a row. @default 1 */
+  readonly proxies?: number | undefined
+}
 
 export interface HttpSettings {
   /** Address to listen on. */
@@ -153,8 +155,7 @@ export interface HttpSettings {
   /** Path of the MCP endpoint, if the gateway listens itself. */
   readonly path: string
   /**
-   * URL at which clients reach the gateway, such as `https://agents.example/team` for one behind a prefix of a proxy. If
-   * it ends with `path`, it is the URL of the endpoint; else `path` is appended. Files are below this URL.
+   * URL at which clients reach the gateway, such as `https://agents.example/team`. `path` is appended unless it ends with it.
    */
   readonly publicUrl: string | undefined
   /**
@@ -165,18 +166,16 @@ export interface HttpSettings {
   /** Origins of web pages that may call, besides pages of this machine. */
   readonly allowedOrigins: readonly string[]
   /**
-   * Source of the address of a client, for the limits of callers without a name: `header` is a header that your proxies
-   * write, `proxies` is their number (1 by default). Without it: the other end of the connection. A mounted `fetch` has
-   * none, and does not limit these callers.
+   * Source of the address of a client, for the limits of callers without a name. Without it: the other end of the connection.
    */
   readonly clientAddress: ClientAddress | undefined
-  /** Larger request bodies are refused with 413. Without it: 4 MiB with `auth`, 1 MiB where everyone may call. */
+  /** Larger request bodies get 413. Without it: 4 MiB with `auth`, else 1 MiB. */
   readonly maxBodyBytes: number | undefined
-  /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. Only over HTTP. */
+  /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. */
   readonly drainDelayMs: number
-  /** Time that calls have to end when the gateway closes. Then they are aborted. */
+  /** Time that calls have to end when the gateway closes. */
   readonly shutdownGraceMs: number
-  /** Path of the metrics for Prometheus, which everyone who can connect may read. Without it: no metrics. */
+  /** Path of the metrics for Prometheus, for everyone who can connect. Without it: none. */
   readonly metricsPath: string | undefined
   /** Listens without `auth` even at an address that other machines can reach. */
   readonly insecure: boolean
@@ -219,11 +218,11 @@ const http: Shape<HttpSettings> = {
 export interface SessionSettings {
   /** A session ends after this time without a request, a call or a stream. */
   readonly idleTtlMs: number
-  /** A session ends after this time in any case. New requests are refused; calls in flight may end. */
+  /** A session ends after this time in any case; calls in flight may end. */
   readonly absoluteTtlMs: number
-  /** Number of sessions. Further handshakes are refused. As many clients of 2026-07-28 may listen to changes. */
+  /** Number of sessions, and of clients of 2026-07-28 that listen to changes. */
   readonly max: number
-  /** Number of sessions of one verified caller, and of its clients of 2026-07-28 that listen. */
+  /** The same of one verified caller. */
   readonly maxPerPrincipal: number
 }
 
@@ -301,7 +300,7 @@ export interface ToolSettings {
    * with case; `*` stands for any text, as in `weather_*`.
    */
   readonly include: readonly string[]
-  /** Leaves out tools that match. A text without `*` wins over one with it; of two equal matches `exclude` wins. */
+  /** Leaves out tools that match. */
   readonly exclude: readonly string[]
   /** Settings of single tools, by `agent/skill`; for an agent without skills by the agent alone. */
   readonly overrides: Readonly<Record<string, ToolOverride>>
@@ -311,11 +310,10 @@ export interface ToolSettings {
    */
   readonly parameters: 'message' | 'schema' | 'auto'
   /**
-   * Infers the schema of a skill without one from its examples, if all are JSON objects that agree on the types of
-   * their properties. Properties that all examples have are required. Such a tool has `_meta.schemaFrom`.
+   * Infers the schema of a skill without one from its examples, if all are JSON objects with properties of the same types.
    */
   readonly schemaFromExamples: boolean
-  /** Which calls become tasks, for tools without an override. See `docs/gateway/tasks.md`. */
+  /** Which calls become tasks, for tools without an override. */
   readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */
   readonly prompts: boolean
@@ -333,13 +331,12 @@ const tools: Shape<ToolSettings> = {
 
 export interface RunSettings {
   /**
-   * `run`: each call has its own thread. `thread`: all calls of one caller to one agent are one conversation. A caller
-   * without a name is known by its session.
+   * `run`: each call has its own thread. `thread`: all calls of one caller (or session) to one agent are one conversation.
    */
   readonly mode: 'run' | 'thread'
   /** Time that a whole run may take. */
   readonly timeoutMs: number
-  /** Number of runs at a time. Further calls wait for at most 30 s: 128 of all callers, and 64 of one caller. */
+  /** Number of runs at a time. Further calls wait for at most 30 s. */
   readonly maxConcurrent: number
   /** Number of runs of one caller at a time; of one address for callers without a name. */
   readonly maxConcurrentPerPrincipal: number
@@ -361,7 +358,7 @@ const runs: Shape<RunSettings> = {
 export interface TaskSettings {
   /** Time for which a task is kept after its end. */
   readonly ttlMs: number
-  /** Number of tasks of one principal, ended ones included. Further calls become no tasks. */
+  /** Number of tasks of one caller, ended ones included. Further calls become no tasks. */
   readonly maxPerPrincipal: number
 }
 

@@ -10,13 +10,11 @@ import { OWN_SOURCES } from '../src/cli/file-settings.ts'
 import { isSecret, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
 
-const INTRO = `# Gateway: all settings
+const INTRO = `# Settings of the gateway
 
 This page is generated from the schema of the settings: run \`pnpm vitest run packages/mcp-gateway/test/settings-reference -u\` after a change.
 
-A configuration file and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`store\` and \`log\` are sections of a file, and objects of a program.
-
-Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. See [operation](gateway-operation.md#the-command) for the file, and [agents and tools](gateway-agents.md#names-filters-and-parameters) for \`tools\`.
+A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -25,8 +23,8 @@ type Docs = ReadonlyMap<string, ReadonlyMap<string, FieldDoc>>
 interface FieldDoc {
   readonly doc: string
   readonly type: string
-  /** Default as a number, if the comment names one. */
-  readonly number: number | undefined
+  /** Default that the comment names. */
+  readonly byDefault: string | undefined
 }
 
 async function readDocs(): Promise<Docs> {
@@ -41,8 +39,8 @@ async function readDocs(): Promise<Docs> {
       for (const [, comment = '', field = '', type = ''] of body.matchAll(FIELD)) {
         const whole = comment.replaceAll(/\s*\n\s*\* ?/g, ' ').trim()
         const [doc = '', text = ''] = whole.split(/ ?@default /)
-        const number = /^[\d_]+$/.test(text) ? Number(text.replaceAll('_', '')) : undefined
-        fields.set(field, { doc, type, number })
+        const byDefault = text === '' || text === 'none' ? undefined : text.replaceAll('_', '')
+        fields.set(field, { doc, type, byDefault })
       }
       docs.set(name, fields)
     }
@@ -53,6 +51,9 @@ async function readDocs(): Promise<Docs> {
 const FILES = [
   '../src/options.ts',
   '../src/cli/file-settings.ts',
+  '../src/agents/agent.ts',
+  '../src/http/auth/bearer.ts',
+  '../src/http/auth/jwt.ts',
   '../src/agents/langgraph/context.ts',
   '../src/agents/langgraph-server.ts',
   '../../mcp-gateway-a2a/src/source.ts',
@@ -65,6 +66,7 @@ const FIELD = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}readonly (\w+)\??: ([^\n]+)/
 
 /** Interfaces that describe sections of packages. */
 const TYPES: Readonly<Record<string, string>> = {
+  clientAddress: 'ClientAddressHeader',
   store: 'RedisFileSettings',
   facade: 'OAuthFacadeOptions',
   langgraph: 'LangGraphSettings',
@@ -92,25 +94,27 @@ export async function settingsReference(): Promise<string> {
       const own = [...path, key]
       const found = docs.get(type)?.get(key) ?? docs.get(TYPES[path.join()] ?? '')?.get(key)
       if (found === undefined) throw new Error(`${pathText(own)} has no doc comment in ${type}`)
+      if (key === 'sources') {
+        lines.push(`## sources\n\n${found.doc}\n`, ...sources(), '')
+        continue
+      }
       const inner = isRecord(value) ? value[key] : undefined
       const innerType = TYPES[key] && path.length > 0 ? TYPES[key] : found.type
       const isSection = docs.has(innerType) && knownKeys(schema, own).length > 0
       if (path.length === 0 && isSection) lines.push(`## ${key}\n\n${found.doc}\n`)
       if (isSection) visit(own, innerType, inner)
-      else lines.push(entry({ schema, path: own, doc: found.doc, value: inner }))
-      if (pathText(own) === 'sources') lines.push(...sources())
+      else lines.push(...entries({ docs, schema, path: own, found, value: inner, depth: 0 }))
       if (path.length === 0) lines.push('')
     }
   }
   const sources = (): readonly string[] => {
     return Object.entries({ ...OWN_SOURCES, ...sections.sources }).flatMap(([type, each]) => [
-      `  - \`type: ${type}\``,
-      ...knownKeys(each.schema, []).map((key) => {
+      `- \`type: ${type}\``,
+      ...knownKeys(each.schema, []).flatMap((key) => {
         const found = docs.get(TYPES[type] ?? '')?.get(key)
         if (!found) throw new Error(`The setting ${key} of ${type} has no doc comment`)
-        const { doc, number } = found
-        const value = each.schema.shape[key]?.safeParse(undefined).data ?? number
-        return `    ${entry({ schema: each.schema, path: [key], doc, value })}`
+        const value = each.schema.shape[key]?.safeParse(undefined).data
+        return entries({ docs, schema: each.schema, path: [key], found, value, depth: 1 })
       }),
     ])
   }
@@ -122,30 +126,56 @@ export async function settingsReference(): Promise<string> {
 }
 
 interface Entry {
+  readonly docs: Docs
   readonly schema: z.ZodType
   readonly path: SettingPath
-  readonly doc: string
+  readonly found: FieldDoc
   /** Default of the setting. */
   readonly value: unknown
+  /** Number of lists around it. */
+  readonly depth: number
 }
 
-function entry({ schema, path, doc, value }: Entry): string {
-  const kind = kindAt(schema, path)
-  const facts = [kind, ...(value === undefined ? [] : [`default ${shown(path, value)}`])]
+/** The line of a setting, and those of the keys below it: of an object, of each item, or of each name. */
+function entries({ docs, schema, path, found, value, depth }: Entry): readonly string[] {
+  const text = depth === 0 ? pathText(path) : String(path.at(-1))
+  const isRequired = shapesAt(schema, path.slice(0, -1)).some(({ required }) => {
+    return value === undefined && Array.isArray(required) && required.includes(path.at(-1))
+  })
+  const byDefault = shown(path, value) ?? found.byDefault
+  const otherwise = isRequired ? 'required' : byDefault && `default ${byDefault}`
+  const facts = [kindAt(schema, path, value), otherwise].filter(Boolean)
   const secret = isSecret(schema, path) ? ' It is never shown.' : ''
-  return `- **\`${pathText(path)}\`** (${facts.join(', ')}): ${doc}${secret}`
+  const place = facts.length === 0 ? '' : ` (${facts.join(', ')})`
+  const line = `${'  '.repeat(depth)}- **\`${text}\`**${place}: ${found.doc}${secret}`.trimEnd()
+  const below = [path, [...path, 0], [...path, '<name>']].find(
+    (each) => knownKeys(schema, each).length > 0,
+  )
+  const type = `${found.type} ${TYPES[text.split('.').at(-1) ?? ''] ?? ''}`
+  const fields = docs.get(type.match(/\w+/g)?.find((name) => docs.has(name)) ?? '')
+  if (below === undefined || fields === undefined) return [line]
+  return [
+    line,
+    ...knownKeys(schema, below).flatMap((key) => {
+      const inner = fields.get(key)
+      if (inner === undefined) throw new Error(`${pathText(path)}: ${key} has no doc comment`)
+      const own = [...below, key]
+      return entries({ docs, schema, path: own, found: inner, value: undefined, depth: depth + 1 })
+    }),
+  ]
 }
 
-function kindAt(schema: z.ZodType, path: SettingPath): string {
+/** The kind of a setting, unless its default shows it. */
+function kindAt(schema: z.ZodType, path: SettingPath, value: unknown): string {
   for (const { enum: words, type, minimum, maximum, items } of shapesAt(schema, path)) {
     if (Array.isArray(words)) return words.map((word) => `\`${String(word)}\``).join(' or ')
-    if (type === 'integer') return `number${range(minimum, maximum)}`
-    if (type === 'boolean') return 'boolean'
+    if (type === 'integer') return value === undefined ? `number${range(minimum, maximum)}` : ''
+    if (type === 'boolean') return value === undefined ? 'boolean' : ''
     if (type === 'array') return isRecord(items) && items['type'] === 'string' ? 'texts' : 'list'
-    if (type === 'object') return 'section'
-    if (typeof type === 'string') return 'text'
+    if (type === 'object') return ''
+    if (typeof type === 'string') return value === undefined ? 'text' : ''
   }
-  return 'text'
+  return ''
 }
 
 function range(minimum: unknown, maximum: unknown): string {
@@ -153,8 +183,8 @@ function range(minimum: unknown, maximum: unknown): string {
   return isOpen ? ` from ${String(minimum)}` : ` from ${String(minimum)} to ${String(maximum)}`
 }
 
-function shown(path: SettingPath, value: unknown): string {
+function shown(path: SettingPath, value: unknown): string | undefined {
   if (pathText(path) === 'server.version') return 'the version of this package'
-  if (Array.isArray(value) || isRecord(value)) return 'empty'
-  return `\`${String(value)}\``
+  const isPlain = ['string', 'number', 'boolean'].includes(typeof value)
+  return isPlain ? `\`${String(value)}\`` : undefined
 }

@@ -60,9 +60,13 @@ export interface Skill {
 
 /** Specification 2026-07-28, "ToolAnnotations". */
 export interface SkillAnnotations {
+  /** The tool changes nothing. */
   readonly readOnlyHint?: boolean | undefined
+  /** The tool may delete or overwrite. */
   readonly destructiveHint?: boolean | undefined
+  /** A second call with the same arguments changes nothing more. */
   readonly idempotentHint?: boolean | undefined
+  /** The tool reaches systems outside its own. */
   readonly openWorldHint?: boolean | undefined
 }
 

@@ -79,8 +79,7 @@ export interface LangGraphServerSourceOptions extends ContextOptions {
   /** Key that is sent to this server. @default none, also if the environment has one */
   readonly apiKey?: string | undefined
   /**
-   * Headers of every request. A function is called before each request, for tokens that change, and may take
-   * `timeoutMs`. @default none
+   * Headers of every request. A function is called before each one, and may take `timeoutMs`. @default none
    */
   readonly headers?: CredentialHeaders | undefined
   /** Names or ids of the assistants to offer. @default all assistants of the server */

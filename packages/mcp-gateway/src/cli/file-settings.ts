@@ -56,13 +56,13 @@ interface SourceSettings extends Readonly<Record<string, unknown>> {
 interface AuthSettings {
   /** How callers are checked. `facade`: a sign-in for people, in front of an identity service. */
   readonly mode: string
-  /** Static tokens, by the name of their caller. Each has `sha256` or `token`, and may have `scopes` and `expiresAt`. */
+  /** Static tokens, by the name of their caller. */
   readonly tokens: Readonly<Record<string, StaticToken>>
   /** Issuers whose JWTs are accepted. */
   readonly issuers: readonly JwtIssuerOptions[]
   /** Claim that names the caller. */
   readonly principalClaim: string
-  /** URL of the MCP endpoint in tokens. If it is left out: the endpoint as `http.publicUrl` says it. */
+  /** URL of the MCP endpoint. Without it: from `http.publicUrl`. */
   readonly resource: string | undefined
   /** Scopes that clients should ask for. */
   readonly scopesSupported: readonly string[]
@@ -74,7 +74,7 @@ interface AuthSettings {
 interface StoreSettings extends Readonly<Record<string, unknown>> {
   /** `disk` survives a restart. `redis` is shared by several processes. */
   readonly type: string
-  /** Folder of a store on disk, relative to the folder of the configuration file. */
+  /** Folder of a store on disk, relative to this file. */
   readonly dir: string | undefined
 }
 
@@ -87,11 +87,11 @@ const SHA256 = '64 hex digits, as `mcp-gateway token` prints them'
 
 /** Settings of a source with `type: langgraph`. */
 interface LangGraphSettings {
-  /** Path of a `langgraph.json`, relative to the folder of the configuration file. */
+  /** Path of a `langgraph.json`, relative to this file. */
   readonly config: string
   /** Context of the runs, for graphs with a context schema. */
   readonly context?: Readonly<Record<string, unknown>> | undefined
-  /** Names of fields of the context that callers may give, as the parameter `context` of the tool. */
+  /** Fields of the context that callers may give, as the parameter `context` of the tool. */
   readonly callerContext?: readonly string[] | undefined
 }
 

@@ -15,7 +15,7 @@ export interface ContextOptions {
   /** The context, or a function that makes it for each run, such as from the principal. @default none */
   readonly context?: Values | ((caller: ContextCaller) => Values | Promise<Values>) | undefined
   /**
-   * Names of fields of the context that callers may give, in the parameter `context` of the tool. Fields of `context` win.
+   * Fields of the context that callers may give, as the parameter `context` of the tool. Fields of `context` win.
    * @default none
    */
   readonly callerContext?: readonly string[] | undefined

@@ -9,11 +9,11 @@ import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 export interface StaticToken {
   /** SHA-256 of the token, as 64 hex digits. `mcp-gateway token` prints it. Give this or `token`. */
   readonly sha256?: string | undefined
-  /** The token itself, at least 16 characters of `A-Z a-z 0-9 - . _ ~ + /`. Only its hash is kept in memory. */
+  /** The token itself, at least 16 characters of `A-Z a-z 0-9 - . _ ~ + /`. */
   readonly token?: string | undefined
   /** Scopes of the token. `*` is every scope. @default none */
   readonly scopes?: readonly string[] | undefined
-  /** @default never */
+  /** Time at which the token ends, such as `2027-01-01`. @default never */
   readonly expiresAt?: Date | string | undefined
 }
 
