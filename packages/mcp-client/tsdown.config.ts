@@ -1,7 +1,9 @@
 import { defineConfig } from 'tsdown'
+import manifest from './package.json' with { type: 'json' }
 
 export default defineConfig({
   entry: { index: 'src/index.ts', 'runtime-check': 'src/runtime-check.ts' },
+  define: { PACKAGE_VERSION: JSON.stringify(manifest.version) }, // read by readPackageVersion()
   fixedExtension: false,
   sourcemap: true, // with the text of the sources, which are not published
   dts: { sourcemap: false },

@@ -1,4 +1,5 @@
 import { defineConfig } from 'tsdown'
+import { withUndici } from '../../tsdown.undici.ts'
 import manifest from './package.json' with { type: 'json' }
 
 export default defineConfig({
@@ -8,7 +9,11 @@ export default defineConfig({
     adapter: 'src/adapter.ts',
     cli: 'src/cli/main.ts',
   },
-  define: { PACKAGE_VERSION: JSON.stringify(manifest.version) }, // read by readPackageVersion()
+  ...withUndici,
+  define: {
+    ...withUndici.define,
+    PACKAGE_VERSION: JSON.stringify(manifest.version), // read by readPackageVersion()
+  },
   fixedExtension: false,
   sourcemap: true, // with the text of the sources, which are not published
   dts: { sourcemap: false },

@@ -1,4 +1,5 @@
 import { defineConfig } from 'tsdown'
+import { withUndici } from '../../tsdown.undici.ts'
 
 export default defineConfig({
   entry: {
@@ -6,6 +7,7 @@ export default defineConfig({
     'runtime-check': 'src/runtime-check.ts',
     auth: 'src/auth/index.ts',
   },
+  ...withUndici,
   fixedExtension: false,
   sourcemap: true, // with the text of the sources, which are not published
   dts: { sourcemap: false },

@@ -1,18 +1,23 @@
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import {
   CreateMessageRequestSchema,
+  CreateMessageResultSchema,
   ElicitRequestSchema,
+  ElicitResultSchema,
+  ErrorCode,
   ListRootsRequestSchema,
   LoggingMessageNotificationSchema,
+  McpError,
   PromptListChangedNotificationSchema,
   ResourceListChangedNotificationSchema,
   ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
+import * as sdkTypes from '@modelcontextprotocol/sdk/types.js'
 import type {
   ClientCapabilities,
   CreateMessageRequest,
   CreateMessageResult,
+  CreateMessageResultWithTools,
   ElicitRequest,
   ElicitResult,
   LoggingMessageNotification,
@@ -22,6 +27,7 @@ import type {
 import { TASKS_EXTENSION } from '@x/mcp-transport'
 import { inContextOf, whyUnknown } from './session-calls.ts'
 import type { MessageOrigin } from './session-calls.ts'
+import type { ResultSchema, SessionClient } from './session-client.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { Session } from './session.ts'
 
@@ -84,11 +90,21 @@ export function toCapabilities(
   }
 }
 
+interface DeclaredHandlers {
+  readonly handlers: ClientHandlers
+  /** As the server got them. */
+  readonly capabilities: ClientCapabilities
+}
+
 /**
  * Answers requests of the server with the handlers. Refuses questions that may belong to several calls, because the
  * wrong person could answer.
  */
-export function installHandlers(client: Client, handlers: ClientHandlers, session: Session): void {
+export function installHandlers(
+  client: SessionClient,
+  { handlers, capabilities }: DeclaredHandlers,
+  session: Session,
+): void {
   const { server, scope } = session
   const { elicitation, sampling, roots } = handlers
   const answer = <T>(
@@ -105,14 +121,20 @@ export function installHandlers(client: Client, handlers: ClientHandlers, sessio
     return inContextOf(origin, () => handle(context))
   }
   if (elicitation !== undefined) {
-    client.setRequestHandler(ElicitRequestSchema, ({ method, params }, { signal }) =>
-      answer(method, signal, (context) => elicitation(params, context)),
-    )
+    const { elicitation: declared } = capabilities
+    client.setRequestHandler(ElicitRequestSchema, async ({ method, params }, { signal }) => {
+      assertDeclaredMode(params, declared)
+      const given = await answer(method, signal, (context) => elicitation(params, context))
+      const result = checkResult('elicitation', ElicitResultSchema, given)
+      return declared?.form?.applyDefaults === true ? withDefaults(params, result) : result
+    })
   }
   if (sampling !== undefined) {
-    client.setRequestHandler(CreateMessageRequestSchema, ({ method, params }, { signal }) =>
-      answer(method, signal, (context) => sampling(params, context)),
-    )
+    client.setRequestHandler(CreateMessageRequestSchema, async ({ method, params }, { signal }) => {
+      const given = await answer(method, signal, (context) => sampling(params, context))
+      const schema = (params.tools || params.toolChoice) && schemaWithTools()
+      return checkResult('sampling', schema || CreateMessageResultSchema, given)
+    })
   }
   if (roots !== undefined) {
     client.setRequestHandler(ListRootsRequestSchema, async ({ method }, { signal }) => ({
@@ -121,8 +143,44 @@ export function installHandlers(client: Client, handlers: ClientHandlers, sessio
   }
 }
 
+/** @throws McpError for a kind of question that the client did not declare. `elicitation: {}` declares forms. */
+function assertDeclaredMode(
+  { mode = 'form' }: ElicitRequest['params'],
+  declared: ClientCapabilities['elicitation'] = {},
+): void {
+  const isDeclared = declared[mode] !== undefined || (mode === 'form' && declared.url === undefined)
+  if (isDeclared) return
+  const message = `Client does not support ${mode} elicitation requests`
+  throw new McpError(ErrorCode.InvalidParams, message)
+}
+
+/** Adds the defaults of fields that the user left out. The fields of a form are primitive (2025-11-25, elicitation). */
+function withDefaults(params: ElicitRequest['params'], result: ElicitResult): ElicitResult {
+  if (result.action !== 'accept' || !('requestedSchema' in params)) return result
+  const fields = Object.entries(params.requestedSchema.properties)
+  const defaults = fields.flatMap(([name, field]) =>
+    field.default === undefined ? [] : [[name, field.default] as const],
+  )
+  return { ...result, content: { ...Object.fromEntries(defaults), ...result.content } }
+}
+
+/** The schema of a result that may use tools. Absent in older versions of the SDK. */
+function schemaWithTools(): ResultSchema<CreateMessageResultWithTools> | undefined {
+  return sdkTypes.CreateMessageResultWithToolsSchema
+}
+
+/** @throws McpError for a result of a handler that must not be sent */
+function checkResult<T>(method: string, schema: ResultSchema<T>, result: unknown): T {
+  try {
+    return schema.parse(result)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new McpError(ErrorCode.InvalidParams, `Invalid ${method} result: ${reason}`)
+  }
+}
+
 /** Emits notifications of the server as events of the session. Ignores unknown notifications. */
-export function forwardNotifications(client: Client, session: Session): void {
+export function forwardNotifications(client: SessionClient, session: Session): void {
   // One handler for all, because one handler for each makes the SDK's client a fifth larger.
   client.fallbackNotificationHandler = async (notification) => forward(notification, session)
 }

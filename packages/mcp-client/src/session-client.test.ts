@@ -14,7 +14,7 @@ const PING = { method: 'ping' } as const
 async function connected(Kind: typeof Client | typeof SessionClient, parts = {}) {
   const [ours, server] = InMemoryTransport.createLinkedPair()
   const sent: JSONRPCMessage[] = []
-  const client: Client = new Kind(INFO, {})
+  const client: Client | SessionClient = new Kind(INFO, {})
   server.onmessage = (message) => {
     sent.push(message)
     if (!('method' in message) || !('id' in message) || message.method !== 'initialize') return
@@ -150,7 +150,10 @@ test('leaves no listener on a signal that 1,000 requests share', async () => {
     await result.catch(() => {})
   }
   expect(getEventListeners(signal, 'abort')).toEqual([])
-  const open = [client.request(PING, EmptyResultSchema, options), client.ping(options)]
+  const open = [
+    client.request(PING, EmptyResultSchema, options),
+    client.request(PING, EmptyResultSchema, options),
+  ]
   expect(getEventListeners(signal, 'abort')).toHaveLength(2)
   controller.abort('enough')
   for (const result of open) {

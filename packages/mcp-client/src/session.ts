@@ -1,4 +1,4 @@
-import { abortReason, FailureStreak, isRecord, untilAborted } from '@x/internal'
+import { abortReason, FailureStreak, isRecord, readPackageVersion, untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
 import {
   EmptyResultSchema,
@@ -69,7 +69,7 @@ export interface SessionSetup {
 /** A request that changes the state of a session. */
 type Setting = Pick<RequestOperation<unknown>, 'method' | 'params'>
 
-const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
+const CLIENT_INFO = { name: 'mcp-client', version: readPackageVersion(import.meta.url) }
 const DISPOSE_MS = 5000
 /** A session that is lost while its settings are restored is replaced. After so many, the next one gets no settings. */
 const MAX_SETTINGS_LOSSES = 2
@@ -585,16 +585,15 @@ export class Session {
 
   /** A method of its own, because the closures in it live as long as the session, and with them all that they can see. */
   #createClient(): SessionClient {
-    const { clientInfo = CLIENT_INFO, handlers = {}, capabilities } = this.#setup.options
-    const client = new SessionClient(clientInfo, {
-      capabilities: toCapabilities(handlers, capabilities),
-    })
+    const { clientInfo = CLIENT_INFO, handlers = {}, capabilities: declared } = this.#setup.options
+    const capabilities = toCapabilities(handlers, declared)
+    const client = new SessionClient(clientInfo, capabilities)
     client.onerror = (error) => {
       // `listTools()` finds the tool in the list, and reports it once.
       if (TransportError.is(error) && error.code === 'TOOL_LEFT_OUT') return
       this.log('warning', error.message, error)
     }
-    installHandlers(client, handlers, this)
+    installHandlers(client, { handlers, capabilities }, this)
     forwardNotifications(client, this)
     return client
   }

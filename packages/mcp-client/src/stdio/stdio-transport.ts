@@ -1,4 +1,4 @@
-import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { fulfilledWithin } from '@x/internal'
 import { repairResult } from '@x/internal/mcp-answers'
@@ -153,8 +153,10 @@ export class StdioTransport implements AsyncDisposable {
         throw new StdioError('UNREACHABLE', `its cwd ${cwd} is not a folder`, { cause })
       })
     }
+    // Loaded here: its `cross-spawn` needs `require()`, which a bundle of ES modules lacks.
+    const sdk = await import('@modelcontextprotocol/sdk/client/stdio.js')
     if (this.#state.phase !== 'starting') throw closedError()
-    const inner = new StdioClientTransport({
+    const inner = new sdk.StdioClientTransport({
       command,
       args: [...args],
       env: addedVariables(server.env),

@@ -1,3 +1,5 @@
+// oxlint-disable-next-line typescript/triple-slash-reference -- also programs that compile only this file need it
+/// <reference path="../../../internal/src/undici-parts.d.ts" />
 import { lookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
@@ -9,7 +11,7 @@ import {
   type Check,
   type Checks,
 } from '@x/internal'
-import type { Agent, Dispatcher, request as SendRequest } from 'undici'
+import type { Agent, Dispatcher } from 'undici'
 import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
 import { MAX_TIMER_MS } from './clock.ts'
 
@@ -115,16 +117,14 @@ async function exchange(
   }
   try {
     const addresses = await untilAborted(addressesFor(new URL(request.url), rules), signal)
-    const undici = await import('undici')
-    agent = new undici.Agent({
+    agent = await createAgent({
       allowH2: false, // `maxResponseSize` is a limit of HTTP/1.1
       maxResponseSize: maxBytes,
       headersTimeout: 0,
       bodyTimeout: idleTimeoutMs,
       connect: { lookup: pinnedTo(addresses), timeout: headersTimeoutMs },
     })
-    const follower = { send: undici.request, dispatcher: agent, signal }
-    return toResponse(await follow(follower, request, body), {
+    return toResponse(await follow({ dispatcher: agent, signal }, request, body), {
       maxBytes,
       end,
       explain: (error) => toFetchError(error, request.signal, rules),
@@ -137,13 +137,18 @@ async function exchange(
   }
 }
 
+/** Loads the parts of undici that this module uses when it needs them first. */
+async function createAgent(options: Agent.Options): Promise<Agent> {
+  const [{ default: UndiciAgent }, { default: api }] = await Promise.all([
+    import('undici/lib/dispatcher/agent.js'),
+    import('undici/lib/api/index.js'),
+  ])
+  return Object.assign(new UndiciAgent(options), { request: api.request })
+}
+
 /** Sends a request, and follows redirects within its origin. The connections stay pinned to the checked addresses. */
 async function follow(
-  {
-    send,
-    dispatcher,
-    signal,
-  }: { send: typeof SendRequest; dispatcher: Agent; signal: AbortSignal },
+  { dispatcher, signal }: { readonly dispatcher: Agent; readonly signal: AbortSignal },
   request: Request,
   replayable: Buffer | undefined,
 ): Promise<Dispatcher.ResponseData> {
@@ -153,8 +158,9 @@ async function follow(
   const headers = new Headers(request.headers)
   headers.set('accept-encoding', 'identity')
   for (let redirects = 0; ; redirects++) {
-    const answer = await send(url, {
-      dispatcher,
+    const answer = await dispatcher.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
       method,
       headers: Object.fromEntries(headers),
       body: body ?? null,

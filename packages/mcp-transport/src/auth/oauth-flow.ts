@@ -6,13 +6,7 @@
 // - `state` is always sent and compared, and an error in a callback is used only after its `iss`.
 // - The authorization server is chosen before `auth()` runs: it takes the first of several, and no `issuer`.
 // - A registration that the authorization server has forgotten is made again once.
-import {
-  auth,
-  computeScopeUnion,
-  discoverOAuthProtectedResourceMetadata,
-  OAuthError,
-  validateAuthorizationResponseIssuer,
-} from '@modelcontextprotocol/client'
+import type * as client from '@modelcontextprotocol/client'
 import type { OAuthClientProvider as LibraryProvider } from '@modelcontextprotocol/client'
 import { AuthError, storedTokens } from './auth-provider.ts'
 import type {
@@ -34,7 +28,7 @@ import {
 } from './oauth-responses.ts'
 import { secureUrl } from './secure-url.ts'
 
-type LibraryOptions = Omit<Parameters<typeof auth>[1], 'serverUrl' | 'fetchFn'>
+type LibraryOptions = Omit<Parameters<typeof client.auth>[1], 'serverUrl' | 'fetchFn'>
 type Overrides = { [Name in keyof OAuthClientProvider]?: OAuthClientProvider[Name] | undefined }
 
 /** What a provider may not keep: some providers for SDK v1 drop the issuer of a credential. */
@@ -64,7 +58,50 @@ interface FlowOptions {
   readonly signal: AbortSignal
 }
 
+/** What this package uses of the library. */
+export type OAuthLibrary = Pick<
+  typeof client,
+  | 'auth'
+  | 'AuthorizationServerMismatchError'
+  | 'computeScopeUnion'
+  | 'discoverOAuthProtectedResourceMetadata'
+  | 'IssuerMismatchError'
+  | 'OAuthError'
+  | 'RegistrationRejectedError'
+  | 'validateAuthorizationResponseIssuer'
+>
+
+/** Not an import at the top: in a bundle of one file, that would need the optional package at every start. */
+async function loadLibrary(): Promise<OAuthLibrary> {
+  const {
+    auth,
+    AuthorizationServerMismatchError,
+    computeScopeUnion,
+    discoverOAuthProtectedResourceMetadata,
+    IssuerMismatchError,
+    OAuthError,
+    RegistrationRejectedError,
+    validateAuthorizationResponseIssuer,
+  } = await import('@modelcontextprotocol/client') // in this form, bundlers leave out the rest
+  return {
+    auth,
+    AuthorizationServerMismatchError,
+    computeScopeUnion,
+    discoverOAuthProtectedResourceMetadata,
+    IssuerMismatchError,
+    OAuthError,
+    RegistrationRejectedError,
+    validateAuthorizationResponseIssuer,
+  }
+}
+
+/** @throws Error if `@modelcontextprotocol/client` is not installed */
+export async function createOAuthFlow(options: FlowOptions): Promise<OAuthFlow> {
+  return new OAuthFlow(options, await loadLibrary())
+}
+
 export class OAuthFlow {
+  readonly #library: OAuthLibrary
   readonly #options: FlowOptions
   readonly #memory: Memory
   /** Scope of the tokens that are requested, for servers that do not repeat it in the response. */
@@ -79,7 +116,8 @@ export class OAuthFlow {
   #clientId: string | undefined
   #hasForgottenClient = false
 
-  constructor(options: FlowOptions) {
+  constructor(options: FlowOptions, library: OAuthLibrary) {
+    this.#library = library
     this.#options = options
     this.#memory = MEMORIES.get(options.provider) ?? {}
     MEMORIES.set(options.provider, this.#memory)
@@ -97,7 +135,10 @@ export class OAuthFlow {
     this.#scope = stored?.scope
     const challenge = oauthChallenge(refusal.headers)
     const { resourceMetadata = '' } = challenge
-    const scope = computeScopeUnion(isStepUp ? stored?.scope : undefined, challenge.scope)
+    const scope = this.#library.computeScopeUnion(
+      isStepUp ? stored?.scope : undefined,
+      challenge.scope,
+    )
     const options = {
       ...(scope && { scope }),
       ...(URL.canParse(resourceMetadata) && { resourceMetadataUrl: new URL(resourceMetadata) }),
@@ -175,11 +216,13 @@ export class OAuthFlow {
     const server = await namedServer(provider)
     this.#named = server.url
     this.#failures.length = 0
-    const found = await discoverOAuthProtectedResourceMetadata(
-      serverUrl,
-      { ...(url && { resourceMetadataUrl: url }) },
-      this.#fetch,
-    ).catch(() => undefined) // none, or malformed
+    const found = await this.#library
+      .discoverOAuthProtectedResourceMetadata(
+        serverUrl,
+        { ...(url && { resourceMetadataUrl: url }) },
+        this.#fetch,
+      )
+      .catch(() => undefined) // none, or malformed
     if (this.#failures.length > 0) throw this.#failures[0]
     return { resourceMetadataUrl: url?.href, ...chooseServer(server, serverUrl, found) }
   }
@@ -310,14 +353,14 @@ export class OAuthFlow {
     const isOther = iss !== undefined && iss === spelling && isSameIssuer(iss, metadata?.issuer)
     try {
       // Before anything else in the callback is used, errors included (RFC 9207, section 2.4).
-      validateAuthorizationResponseIssuer({
+      this.#library.validateAuthorizationResponseIssuer({
         iss,
         expectedIssuer: isOther ? iss : metadata?.issuer,
         issParameterSupported:
           metadata?.['authorization_response_iss_parameter_supported'] === true,
       })
     } catch (cause) {
-      throw toAuthError(cause)
+      throw toAuthError(cause, this.#library)
     }
     if (pending?.state !== undefined && !isBareCode && parameters.get('state') !== pending.state) {
       throw new AuthError('STATE_MISMATCH', 'The callback answers another authorization request')
@@ -351,14 +394,14 @@ export class OAuthFlow {
     const resource = discovery.resourceMetadata?.resource
     this.#failures.length = 0
     try {
-      return await auth(this.#view(overrides), {
+      return await this.#library.auth(this.#view(overrides), {
         ...options,
         // A resource with a final slash is the same one. The library sends the spelling of the metadata.
         serverUrl: resource === `${serverUrl.href}/` ? resource : serverUrl,
         fetchFn: this.#fetch,
       })
     } catch (cause) {
-      throw this.#failures.length === 0 ? toAuthError(cause) : this.#failures[0]
+      throw this.#failures.length === 0 ? toAuthError(cause, this.#library) : this.#failures[0]
     }
   }
 
@@ -372,7 +415,7 @@ export class OAuthFlow {
       this.#failures.push(error)
     }
     // `auth()` neither repeats nor replaces a request that fails with this error.
-    throw new OAuthError('temporarily_unavailable', 'The authorization has failed')
+    throw new this.#library.OAuthError('temporarily_unavailable', 'The authorization has failed')
   }
 
   /** The provider as `auth()` sees it. Each property that is not overridden is the provider's own. */

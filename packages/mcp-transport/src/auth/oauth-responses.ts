@@ -1,12 +1,8 @@
-import {
-  AuthorizationServerMismatchError,
-  IssuerMismatchError,
-  RegistrationRejectedError,
-} from '@modelcontextprotocol/client'
 import { isRecord } from '@x/internal'
 import { parseJson } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import { AuthError } from './auth-provider.ts'
+import type { OAuthLibrary } from './oauth-flow.ts'
 
 /**
  * Reads a metadata document. A response that is not a JSON object counts as missing, because many servers answer
@@ -137,7 +133,9 @@ export function printable(text: unknown): string | undefined {
 }
 
 /** Turns errors of the library into errors without secrets. Others are of the provider, or say what is wrong. */
-export function toAuthError(cause: unknown): unknown {
+export function toAuthError(cause: unknown, library: OAuthLibrary): unknown {
+  const { AuthorizationServerMismatchError, IssuerMismatchError, RegistrationRejectedError } =
+    library
   if (cause instanceof IssuerMismatchError) {
     const { expected, received, kind } = cause
     const where = kind === 'metadata' ? 'The metadata' : 'The callback'

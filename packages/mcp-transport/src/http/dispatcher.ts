@@ -1,17 +1,22 @@
+// oxlint-disable-next-line typescript/triple-slash-reference -- also programs that compile only this file need it
+/// <reference path="../../../internal/src/undici-parts.d.ts" />
 import { readFileSync, statSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import * as nodeTls from 'node:tls' // a named import of a new function fails on an old Node.js, before the check
 import { assertOptions, BoundedMap, check } from '@x/internal'
 import type { Checks } from '@x/internal'
-// Not 'undici': Bun replaces that name with its own module, which has no dispatchers.
-import {
-  Agent,
-  buildConnector,
-  Dispatcher,
-  EnvHttpProxyAgent,
-  Pool as OriginPool,
-} from 'undici/index.js'
+import type { Dispatcher } from 'undici'
+// Parts of 'undici', because the whole is three times as large. Bun replaces that name with its own module, which has no
+// dispatchers.
+import api from 'undici/lib/api/index.js'
+import buildConnector from 'undici/lib/core/connect.js'
+import Agent from 'undici/lib/dispatcher/agent.js'
+import DispatcherBase from 'undici/lib/dispatcher/dispatcher.js'
+import EnvHttpProxyAgent from 'undici/lib/dispatcher/env-http-proxy-agent.js'
+import OriginPool from 'undici/lib/dispatcher/pool.js'
 import { TransportError } from '../transport-error.ts'
+
+Object.assign(DispatcherBase.prototype, api) // as the main module of undici does
 
 export interface CreateDispatcherOptions {
   /** Limit for opening a connection, including TLS, in milliseconds. @default 10_000 */
@@ -171,7 +176,7 @@ export interface Sender {
   onQueued(): void
 }
 
-class TwoPools extends Dispatcher {
+class TwoPools extends DispatcherBase {
   readonly #requests: Pool
   readonly #streams: Pool
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { canonicalJson } from '@x/internal'
+import { canonicalJson, isRecord } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
@@ -120,12 +120,13 @@ function explained(error: TransportError): TransportError {
 
 /**
  * Returns a digest of the client's `initialize` parameters. A session is valid only for the capabilities that
- * it was opened with.
+ * it was opened with. The client's version is left out: an update of the client keeps its sessions.
  */
 export function initializeParamsHash(request: JsonRpcRequest): string {
   const { capabilities, clientInfo } = request.params ?? {}
+  const client = isRecord(clientInfo) ? { ...clientInfo, version: undefined } : clientInfo
   return createHash('sha256')
-    .update(canonicalJson({ capabilities, clientInfo }))
+    .update(canonicalJson({ capabilities, client }))
     .digest()
     .toString('hex', 0, 16)
 }
