@@ -53,33 +53,44 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await mkdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const example = await exampleOf(packed)
-  const used = all.filter(({ manifest }) => example.includes(`'${manifest.name}'`))
-  const ours = [...new Set([packed, ...used].flatMap((one) => withOurs(one, all)))]
-  const tarballs = [...ours.map(({ tarball }) => tarball), ...(await peersOf(ours))]
+  const ours = withOurs(packed, all)
   const tools = ['typescript@7.0.2', '@types/node@24.19.2']
   if (example.includes("'@modelcontextprotocol/sdk/"))
     tools.push('@modelcontextprotocol/sdk@1.32.2')
   const isTest = example.includes("from 'vitest'")
   if (isTest) tools.push('vitest@5.1.1')
+  const tarballs = [...ours.map(({ tarball }) => tarball), ...(await peersOf(ours))]
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs, ...tools], { cwd: project })
+  await assertWhatNpmShows(packed, project)
+  await assertNoPrivateImports(packed, project)
+  await requireEntries(packed.manifest, project)
+  await runCommands(packed.manifest, project)
+  await tryOldNode(packed.manifest, project)
 
+  await installUsed(packed, all, project)
   await using server = await startLegacyServer()
   const file = isTest ? 'example.test.ts' : 'example.ts'
   await writeFile(join(project, file), example.replaceAll(EXAMPLE_URL, server.url))
   await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ ...TSCONFIG, include: [file] }))
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
-  await assertWhatNpmShows(packed, project)
-  await assertNoPrivateImports(packed, project)
-  await requireEntries(packed.manifest, project)
-  await runCommands(packed.manifest, project)
-  await tryOldNode(packed.manifest, project)
   const vitest = [join(project, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--root', project]
   const command = isTest ? vitest : [file]
   const { stdout } = await run(process.execPath, command, { cwd: project, timeout: 300_000 })
   if (bun !== undefined && !isTest) await run(bun, [file], { cwd: project, timeout: 300_000 })
   if (packed.manifest.name.endsWith('/langchain-mcp')) await checkInCommonJs(project, tsc)
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
+}
+
+/** Installs other packages of ours that the example uses. A package must work alone before. */
+async function installUsed(packed: Packed, all: readonly Packed[], project: string): Promise<void> {
+  const [example, ours] = [await exampleOf(packed), withOurs(packed, all)]
+  const used = all.filter(({ manifest }) => example.includes(`'${manifest.name}'`))
+  const needed = new Set(used.flatMap((one) => withOurs(one, all)))
+  const added = [...needed].filter((one) => !ours.includes(one))
+  if (added.length === 0) return
+  const tarballs = [...added.map(({ tarball }) => tarball), ...(await peersOf(added))]
+  await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: project })
 }
 
 /** Type-checks the use of tools in a CommonJS module, which gets other declarations of LangChain. */
@@ -114,10 +125,11 @@ async function tryOldestPeers(
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const tarballs = [...ours.map(({ tarball }) => tarball), ...peers]
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: project })
+  await requireEntries(packed.manifest, project)
   await using server = await startLegacyServer()
   const example = await exampleOf(packed)
+  await installUsed(packed, all, project)
   await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
-  await requireEntries(packed.manifest, project)
   await run(process.execPath, ['example.ts'], { cwd: project, timeout: 300_000 })
   console.log(`ok    ${packed.manifest.name} with ${peers.join(' ')}`)
 }

@@ -1,12 +1,16 @@
 import { McpClient, McpClientError } from '@x/mcp-client'
+import { startLegacyServer } from '@x/mcp-testing' // takes the place of your server
 
-const url = process.argv[2] ?? 'https://shop.example/mcp'
-await using client = new McpClient({ url }) // opens nothing yet
+await using shop = await startLegacyServer()
+await using client = new McpClient({ url: shop.url }) // opens nothing yet
 
-try {
-  const { content } = await client.callTool('cart_add', { item: 'apple' }) // opens the session first
-  process.stdout.write(`${JSON.stringify(content)}\n`)
-} catch (error) {
-  if (!McpClientError.is(error) || error.outcome !== 'unknown') throw error
-  process.stdout.write('It may have been added: look before you add it again\n')
+for (const item of ['apple', 'pear']) {
+  try {
+    const { content } = await client.callTool('cart_add', { item }) // opens a session if it needs one
+    console.log(content)
+  } catch (error) {
+    if (!McpClientError.is(error) || error.outcome !== 'unknown') throw error
+    console.log(`Look for the ${item} before you add it again`)
+  }
+  shop.forgetSessions() // like a server that restarts
 }

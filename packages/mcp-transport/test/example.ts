@@ -8,6 +8,6 @@ const transport = new StreamableHttpTransport(url, {
 })
 const client = new Client({ name: 'app', version: '1.0.0' })
 await client.connect(transport)
-await client.callTool({ name: 'counter_add' })
+await client.listTools()
 process.stdout.write(transport.isResumed ? 'the session goes on\n' : 'a new session\n')
 await client.close()

@@ -32,7 +32,7 @@ test('continues the session of the last run in the example', async () => {
     expect(outputs).toEqual(['a new session\n', 'the session goes on\n'])
     expect(server.count('initialize')).toBe(1)
     expect(server.sessions).toHaveLength(1)
-    expect(server.executions('counter_add')).toBe(2)
+    expect(server.count('tools/list')).toBe(2)
   } finally {
     await rm(cwd, { recursive: true })
   }
