@@ -3,6 +3,8 @@ import type { Readable, Writable } from 'node:stream'
 import { debuglog } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { readPackageVersion } from './package-version.ts'
+export { PACKAGE_MANAGERS, runningPackageManager } from './package-managers.ts'
+export type { PackageManager } from './package-managers.ts'
 
 /** An error that the user can fix. It is shown as one line, without a stack. */
 export class CommandError extends Error {

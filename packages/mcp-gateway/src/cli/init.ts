@@ -134,7 +134,7 @@ async function planForConfigs(
     )
   }
   const packages = [NAME, ...(isPython ? ['@langchain/langgraph-sdk'] : [])]
-  return { found, files: [configFile(sources)], packages, isPython }
+  return { found, files: [await configFile(sources)], packages, isPython }
 }
 
 /** Offers a graph that the user names. */
@@ -148,7 +148,7 @@ async function planForGraph(folder: string, graph: string): Promise<Plan> {
   const config = { graphs: { [graphName(graph)]: graphPath(folder, graph) } }
   const files = [
     { name: GRAPHS, text: json(config), about: `names the graph: ${graphName(graph)}` },
-    configFile([sourceLine(GRAPHS)]),
+    await configFile([sourceLine(GRAPHS)]),
   ]
   return { found: [], files, packages: [NAME], isPython: false }
 }
@@ -159,15 +159,12 @@ async function planForFirstGraph(folder: string): Promise<Plan> {
     const advice = 'name the graph, such as --graph ./graph.ts:graph'
     throw new CommandError(`There is a graph.ts in ${folder}, and no ${GRAPHS}: ${advice}`)
   }
-  const template = (name: string): Promise<string> => {
-    return readFile(join(dirname(MANIFEST), 'first-graph', name), 'utf8')
-  }
   const own: unknown = JSON.parse(await readFile(MANIFEST, 'utf8'))
   const dependencies = dependenciesOf(isRecord(own) ? own : {})
   const files = [
     { name: 'graph.ts', text: await template('graph.ts'), about: 'a first graph: replace it' },
     { name: GRAPHS, text: await template(GRAPHS), about: 'names the graph' },
-    configFile([sourceLine(GRAPHS)]),
+    await configFile([sourceLine(GRAPHS)]),
   ]
   if (await needsManifest(folder)) {
     const scripts = { check: 'mcp-gateway check', start: 'mcp-gateway' }
@@ -188,25 +185,20 @@ function dependenciesOf(own: Readonly<Record<string, unknown>>): Record<string, 
   return { ...Object.fromEntries(ofGraphs), [NAME]: `^${String(own['version'])}` }
 }
 
-function configFile(sources: readonly string[]): NewFile {
-  const text = CONFIG_TEXT.replace('SOURCES', sources.map((line) => `  ${line}`).join('\n'))
-  return { name: 'gateway.yaml', text, about: 'settings of the gateway' }
+/** Comments in the template that begin with a small letter are settings to switch on. */
+async function configFile(sources: readonly string[]): Promise<NewFile> {
+  const text = await template('gateway.yaml')
+  const lines = sources.map((line) => `  ${line}`).join('\n')
+  return {
+    name: 'gateway.yaml',
+    text: text.replace(/^ {2}- .*$/m, () => lines),
+    about: 'settings of the gateway',
+  }
 }
 
-/** Comments that begin with a small letter are settings to switch on. */
-const CONFIG_TEXT = `# \`mcp-gateway check\` shows all settings with their defaults, and the tools that clients get.
-sources:
-SOURCES
-
-# Clients on this machine connect to http://127.0.0.1:8000/mcp
-http: { port: 8000 }
-
-# Callers from elsewhere need a token. \`mcp-gateway token\` makes one, and its hash:
-# auth: { mode: bearer, tokens: { my-client: { sha256: '…' } } }
-
-# In memory, sessions, files and questions end with the process. This folder keeps them:
-# store: { type: disk, dir: ./.mcp-gateway }
-`
+function template(name: string): Promise<string> {
+  return readFile(join(dirname(MANIFEST), 'first-graph', name), 'utf8')
+}
 
 function sourceLine(config: string): string {
   const path = config.startsWith('../') ? config : `./${config}`

@@ -6,6 +6,8 @@ import { homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 
 import { isRecord } from '@x/internal'
+import { PACKAGE_MANAGERS, runningPackageManager } from '@x/internal/command-line'
+import type { PackageManager } from '@x/internal/command-line'
 
 const GRAPHS = 'langgraph.json'
 
@@ -65,51 +67,17 @@ function manifestAbove(folder: string): string | undefined {
   return paths.find((path) => existsSync(path))
 }
 
-/** Commands of a package manager. */
-export interface PackageManager {
-  /** Installs the packages of `package.json`. */
-  readonly install: string
-  /** Adds packages. */
-  readonly add: string
-  /** Runs the command of a package. */
-  readonly run: string
-}
-
-const MANAGERS: Readonly<Record<string, PackageManager & { readonly lockfiles: string[] }>> = {
-  npm: {
-    lockfiles: ['package-lock.json'],
-    install: 'npm install',
-    add: 'npm install',
-    run: 'npx',
-  },
-  pnpm: {
-    lockfiles: ['pnpm-lock.yaml'],
-    install: 'pnpm install',
-    add: 'pnpm add',
-    run: 'pnpm exec',
-  },
-  yarn: { lockfiles: ['yarn.lock'], install: 'yarn', add: 'yarn add', run: 'yarn' },
-  bun: {
-    lockfiles: ['bun.lock', 'bun.lockb'],
-    install: 'bun install',
-    add: 'bun add',
-    run: 'bunx',
-  },
-}
-
 /** Returns the package manager of a project: the one of its lockfile, the one that runs this command, or npm. */
 export function packageManagerOf(
   folder: string,
   env: Readonly<Record<string, string | undefined>>,
 ): PackageManager {
-  const [running = ''] = (env['npm_config_user_agent'] ?? '').split('/', 1)
   const byLockfile = projectFolders(folder).flatMap((each) =>
-    Object.values(MANAGERS).filter(({ lockfiles }) =>
+    PACKAGE_MANAGERS.filter(({ lockfiles }) =>
       lockfiles.some((name) => existsSync(join(each, name))),
     ),
   )
-  const found = byLockfile[0] ?? (Object.hasOwn(MANAGERS, running) ? MANAGERS[running] : undefined)
-  return found ?? { install: 'npm install', add: 'npm install', run: 'npx' }
+  return byLockfile[0] ?? runningPackageManager(env)
 }
 
 /** Returns the command that installs what is missing of these packages. `undefined`: a module of the folder finds them all. */

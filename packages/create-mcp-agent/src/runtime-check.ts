@@ -1,0 +1,3 @@
+import { assertRuntime } from '@x/internal'
+
+assertRuntime('@x/create-mcp-agent')
