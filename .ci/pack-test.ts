@@ -1,6 +1,7 @@
 // Packs every published package, installs each tarball alone into an empty project with npm, type-checks
 // the example of its README with `skipLibCheck: false`, loads it with `require()`, runs the example
-// against a real server, also on Bun, asks its commands for help, and looks at what an old Node.js says.
+// against a real server, also on Bun, asks its commands for help, and looks at what an old Node.js says. A package
+// without code to import has its command only.
 /// <reference lib="esnext.disposable" />
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -47,6 +48,18 @@ async function exampleOf({ folder, manifest }: Packed): Promise<string> {
   const example = readme.match(/```ts\n([\s\S]*?)```/)?.[1]
   if (example === undefined) throw new Error(`The README of ${manifest.name} has no example`)
   return example
+}
+
+/** A package that only has a command has no example: `new-projects.ts` runs the command. */
+async function tryCommand(packed: Packed, project: string): Promise<void> {
+  await mkdir(project)
+  await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
+  await run('npm', ['install', '--no-audit', '--no-fund', packed.tarball], { cwd: project })
+  await assertWhatNpmShows(packed, project)
+  await assertNoPrivateImports(packed, project)
+  await runCommands(packed.manifest, project)
+  await tryOldNode(packed.manifest, project)
+  console.log(`ok    ${packed.manifest.name}`)
 }
 
 async function tryAlone(packed: Packed, all: readonly Packed[], project: string): Promise<void> {
@@ -278,6 +291,10 @@ try {
   for (const packed of all) {
     const project = join(folder, packed.manifest.name.replaceAll('/', '-'))
     try {
+      if (packed.manifest.publishConfig.exports['.'] === undefined) {
+        await tryCommand(packed, project)
+        continue
+      }
       await tryAlone(packed, all, project)
       await tryOldestPeers(packed, all, `${project}-oldest`)
     } catch (error) {

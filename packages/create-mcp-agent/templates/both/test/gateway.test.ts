@@ -13,6 +13,7 @@ test('offers the agent as a tool', async (t) => {
   for (const name of ['ANTHROPIC_API_KEY', 'OPENAI_API_KEY']) delete process.env[name]
   Object.assign(process.env, { MCP_URL: server.url, SESSIONS_FOLDER: folder })
   const gateway = createGateway({ sources: [langGraphSource('langgraph.json')], log: false })
+  await gateway.registry.start() // loads the graphs
   const { url } = await gateway.listen({ port: 0 })
   const client = new McpClient({ url })
   t.after(async () => {
