@@ -7,7 +7,7 @@ import type { z } from 'zod'
 
 import { readConfig } from '../src/cli/config-file.ts'
 import { OWN_SOURCES } from '../src/cli/file-settings.ts'
-import { isSecret, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
+import { knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
 
 const INTRO = `# Settings of the gateway
@@ -145,9 +145,8 @@ function entries({ docs, schema, path, found, value, depth }: Entry): readonly s
   const byDefault = shown(path, value) ?? found.byDefault
   const otherwise = isRequired ? 'required' : byDefault && `default ${byDefault}`
   const facts = [kindAt(schema, path, value), otherwise].filter(Boolean)
-  const secret = isSecret(schema, path) ? ' It is never shown.' : ''
   const place = facts.length === 0 ? '' : ` (${facts.join(', ')})`
-  const line = `${'  '.repeat(depth)}- **\`${text}\`**${place}: ${found.doc}${secret}`.trimEnd()
+  const line = `${'  '.repeat(depth)}- **\`${text}\`**${place}: ${found.doc}`
   const below = [path, [...path, 0], [...path, '<name>']].find(
     (each) => knownKeys(schema, each).length > 0,
   )
@@ -180,7 +179,7 @@ function kindAt(schema: z.ZodType, path: SettingPath, value: unknown): string {
 
 function range(minimum: unknown, maximum: unknown): string {
   const isOpen = maximum === Number.MAX_SAFE_INTEGER || maximum === 2_147_483_647
-  return isOpen ? ` from ${String(minimum)}` : ` from ${String(minimum)} to ${String(maximum)}`
+  return isOpen ? '' : ` from ${String(minimum)} to ${String(maximum)}`
 }
 
 function shown(path: SettingPath, value: unknown): string | undefined {
