@@ -1,4 +1,4 @@
-import { Listeners, withoutErrorLink } from '@x/internal'
+import { Listeners, splitErrorLink } from '@x/internal'
 import type { ExchangeEvent } from '@x/mcp-transport'
 import type { ServerLog } from './handlers.ts'
 import type { SessionScope } from './session-scope.ts'
@@ -113,8 +113,10 @@ export class ClientEvents {
 
   #show(message: string, cause: unknown): void {
     const shown = (this.#shown ??= new Set<string>())
-    const reason = cause instanceof Error ? withoutErrorLink(cause.message) : ''
-    const text = message.includes(reason) ? message : `${message}: ${reason}`
+    const [reason, link] = splitErrorLink(cause instanceof Error ? cause.message : '')
+    const [what, ownLink] = splitErrorLink(message)
+    const why = what.includes(reason) ? '' : `: ${reason}`
+    const text = `${what}${why}${link || ownLink}`
     if (shown.has(text) || shown.size >= MAX_SHOWN) return
     shown.add(text)
     process.emitWarning(text, { type: 'McpClientWarning' })

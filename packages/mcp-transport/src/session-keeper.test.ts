@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { withoutErrorLink } from '@x/internal'
 import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { SessionInfo } from './session-info.ts'
@@ -242,7 +243,7 @@ describe('a store that', () => {
       await expect(keeper.load()).resolves.toEqual({ record: undefined })
       await expect(opened(keeper, part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
       await keeper.lost('first')
-      expect(reports.map((error) => error.message)).toEqual([
+      expect(reports.map((error) => withoutErrorLink(error.message))).toEqual([
         'The session could not be read from its store',
         'The session could not be written to its store',
       ])
@@ -268,7 +269,7 @@ describe('a store that', () => {
     await keeper.lost('first')
     await next.load()
     expect(asked).toBe(2)
-    expect(reports.map((error) => error.message)).toEqual([
+    expect(reports.map((error) => withoutErrorLink(error.message))).toEqual([
       'The session could not be read from its store',
     ])
     answer.resolve()

@@ -165,7 +165,7 @@ describe('both eras fail', () => {
     })
     await using client = clientOf(server, { era: 'legacy' })
     const { message } = failureIn(await client.handshake())
-    expect(message).toMatch(new RegExp(`\\(HTTP ${status}: No\\)$`))
+    expect(message).toMatch(new RegExp(`\\(HTTP ${status}: No\\)\\. See \\S+$`))
   })
 
   test('and the error names the versions that the server offers', async () => {

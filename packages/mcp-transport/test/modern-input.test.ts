@@ -6,6 +6,7 @@ import {
   ElicitRequestSchema,
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
+import { withErrorLink } from '@x/internal'
 import { deferred, startLegacyServer, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -214,10 +215,11 @@ describe('the call fails, and nothing more is sent,', () => {
       .filter((message) => isRequest(message))
       .map(({ id }) => id)
     await client.transport.send({ jsonrpc: '2.0', id: a, error })
-    await expect(call).resolves.toMatchObject({ error })
+    const shown = { ...error, message: withErrorLink(error.message, 'REJECTED') }
+    await expect(call).resolves.toMatchObject({ error: shown })
     expect(client.messages.slice(3)).toMatchObject([
       { method: 'notifications/cancelled', params: { requestId: b } },
-      { id: 1, error },
+      { id: 1, error: shown },
     ])
     await client.transport.send({ jsonrpc: '2.0', id: b, result: {} }) // too late, so it is dropped
     expect(server.count('tools/call')).toBe(1)

@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { Agent } from 'undici'
@@ -49,7 +50,7 @@ test('fails without a response in time', async () => {
   const fetch = createOAuthFetch(handlerDispatcher(() => new Promise(() => {})))
   const answer = fetch('https://as.test/token?code=secret').catch((error: unknown) => error)
   await vi.advanceTimersByTimeAsync(30_000)
-  const message = 'https://as.test/token sent no answer in 30000 ms'
+  const message = withErrorLink('https://as.test/token sent no answer in 30000 ms', 'TIMEOUT')
   await expect(answer).resolves.toMatchObject({ code: 'TIMEOUT', message })
 })
 
