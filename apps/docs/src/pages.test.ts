@@ -46,6 +46,7 @@ test('reads groups, groups inside them, and items that begin with a link', () =>
 test.each([
   ['README.md', '/'],
   ['docs/README.md', '/contents'],
+  ['docs/reference/errors.md', '/e'], // error-link.ts
   ['docs/guides/tool-calls.md', '/guides/tool-calls'],
   ['packages/mcp-client/README.md', '/packages/mcp-client/'],
   ['packages/mcp-client/PROTOCOL.md', '/packages/mcp-client/protocol'],

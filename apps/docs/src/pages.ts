@@ -9,6 +9,9 @@ export const ROOT: string = fileURLToPath(new URL('../../..', import.meta.url))
 /** The list of pages. */
 export const INDEX = 'docs/README.md'
 
+/** The page of the error codes. */
+export const ERRORS = 'docs/reference/errors.md'
+
 /** Folder of the pages that typedoc writes. */
 export const API = 'apps/docs/api'
 
@@ -80,6 +83,7 @@ export function sitePages(): readonly string[] {
 export function sitePath(file: string): string {
   if (file === 'README.md') return 'index.md'
   if (file === INDEX) return 'contents.md'
+  if (file === ERRORS) return 'e.md' // short, because each error ends with it: error-link.ts
   if (file.startsWith(`${API}/`)) return `api/${file.slice(API.length + 1)}`
   const page = file.startsWith('docs/') ? file.slice('docs/'.length) : file
   return page.endsWith('/README.md') ? page.replace(/README\.md$/, 'index.md') : page.toLowerCase()
