@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { defineConfig } from 'vitepress'
 import type { DefaultTheme } from 'vitepress'
 import llmstxt from 'vitepress-plugin-llms'
-import { extendMarkdown, REPOSITORY } from '../src/markdown.ts'
+import { anchorOf, extendMarkdown, REPOSITORY } from '../src/markdown.ts'
 import {
   API,
   groups,
@@ -38,7 +38,11 @@ export default defineConfig({
   rewrites: sitePath,
   cleanUrls: true,
   appearance: true,
-  markdown: { config: extendMarkdown, theme: { light: 'github-light', dark: 'github-dark' } },
+  markdown: {
+    config: extendMarkdown,
+    anchor: { slugify: anchorOf },
+    theme: { light: 'github-light', dark: 'github-dark' },
+  },
   vite: {
     plugins: [
       llmstxt({ ignoreFiles: [`${API}/**`], sidebar }),

@@ -35,18 +35,12 @@ else if (!(await ensureInstalled(HOME))) fail('apps/docs could not be installed:
 else await run()
 
 async function run(): Promise<void> {
-  // Loaded now, because these modules need packages of this app.
-  const { hasReference, writeReference } = await import('./reference.ts')
-  const { checkLinks } = await import('./check-links.ts')
-  const { REPOSITORY } = await import('./markdown.ts')
-  if (values['no-api']) rmSync(join(ROOT, API), { recursive: true, force: true })
-  else if (command === 'build' || !hasReference()) await writeReference(REPOSITORY)
+  // Modules that need packages of this app are loaded now.
   switch (command) {
     case 'build': {
       await vitepress('build')
-      const problems = checkLinks(join(HOME, 'dist'), values.base)
-      for (const problem of problems) console.error(problem)
-      if (problems.length > 0) fail(`${problems.length} links are broken`)
+      const { checkLinks } = await import('./check-links.ts')
+      report(checkLinks(join(HOME, 'dist'), values.base))
       break
     }
     case 'dev':
@@ -54,22 +48,30 @@ async function run(): Promise<void> {
       break
     case 'test': {
       const { testSite } = await import('./test-site.ts')
-      const problems = await testSite(join(HOME, 'dist'))
-      for (const problem of problems) console.error(problem)
-      if (problems.length > 0) fail(`${problems.length} problems`)
+      report(await testSite(join(HOME, 'dist')))
       break
     }
     default:
-      fail(`There is no command ${command}: see --help`)
+      fail(`There is no command "${command}": see --help`)
   }
 }
 
 async function vitepress(action: 'build' | 'dev'): Promise<void> {
+  const { hasReference, writeReference } = await import('./reference.ts')
+  const { REPOSITORY } = await import('./markdown.ts')
+  if (values['no-api']) rmSync(join(ROOT, API), { recursive: true, force: true })
+  else if (action === 'build' || !hasReference()) report(await writeReference(REPOSITORY))
   const program = join(HOME, 'node_modules/vitepress/bin/vitepress.js')
   const env = { ...process.env, DOCS_BASE: values.base }
   const child = spawn(process.execPath, [program, action, HOME], { stdio: 'inherit', env })
   const [code] = await once(child, 'close')
   if (code !== 0) process.exit(code ?? 1)
+}
+
+/** Prints problems. With any, the command fails, and builds all the same. */
+function report(problems: readonly string[]): void {
+  for (const problem of problems) console.error(`docs: ${problem}`)
+  if (problems.length > 0) process.exitCode = 1
 }
 
 function fail(sentence: string): never {

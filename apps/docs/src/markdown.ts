@@ -57,6 +57,15 @@ export function siteLink(page: string, href: string, pages: ReadonlySet<string>)
   return `${REPOSITORY}/${isFolder ? 'tree' : 'blob'}/main/${target}${hash}`
 }
 
+/** Anchor of a heading, as forges make it, so that one link serves both. */
+export function anchorOf(heading: string): string {
+  return heading
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
+    .replaceAll(' ', '-')
+}
+
 /** The picture of a Mermaid diagram, in the colours of the theme. It loads no font. */
 function diagram(code: string): string {
   const svg = renderMermaidSVG(code, { bg: 'var(--vp-c-bg)', fg: 'var(--vp-c-text-1)' })

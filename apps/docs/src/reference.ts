@@ -23,8 +23,11 @@ export function entryPoints(): ReadonlyMap<string, string> {
   )
 }
 
-/** Writes the pages. Takes about half a minute. */
-export async function writeReference(repository: string): Promise<void> {
+/**
+ * Writes the pages, which takes about half a minute. Returns the functions and classes that have no example.
+ * Error classes need none: a program does not construct them. Nor do the functions for adapters of a gateway.
+ */
+export async function writeReference(repository: string): Promise<readonly string[]> {
   const { Application, Converter, ReflectionKind } = await import('typedoc')
   const names = entryPoints()
   // Options of the plugins, which the types of typedoc do not know.
@@ -66,6 +69,17 @@ export async function writeReference(repository: string): Promise<void> {
   if (project === undefined) throw new Error('typedoc could not read the sources')
   rmSync(join(ROOT, API), { recursive: true, force: true })
   await app.generateOutputs(project)
+  return project
+    .getReflectionsByKind(ReflectionKind.Class | ReflectionKind.Function)
+    .filter((each) => !each.name.endsWith('Error') && !each.getFullName().includes('/adapter.'))
+    .filter((each) => {
+      const constructors = each.isDeclaration() ? each.getChildByName('constructor') : undefined
+      const documented = [each, constructors].flatMap((one) =>
+        one?.isDeclaration() ? [one, ...(one.signatures ?? [])] : [],
+      )
+      return !documented.some(({ comment }) => comment?.getTag('@example') !== undefined)
+    })
+    .map((each) => `${each.getFullName()} has no @example in its doc comment`)
 }
 
 /** Entries of the sidebar for the pages, once these are written. */
