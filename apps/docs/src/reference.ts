@@ -13,12 +13,14 @@ export function entryPoints(): ReadonlyMap<string, string> {
     manifests.flatMap((path) => {
       const manifest = JSON.parse(readFileSync(join(ROOT, path), 'utf8'))
       if (manifest.private === true) return []
-      return Object.entries<Record<string, string>>(manifest.exports).flatMap(([name, target]) => {
-        const source = target['mcp-source']
-        if (source === undefined) return []
-        const folder = dirname(path)
-        return [[join(folder, source), join(manifest.name.split('/')[1], name)] as const]
-      })
+      return Object.entries<Record<string, string>>(manifest.exports ?? {}).flatMap(
+        ([name, target]) => {
+          const source = target['mcp-source']
+          if (source === undefined) return []
+          const folder = dirname(path)
+          return [[join(folder, source), join(manifest.name.split('/')[1], name)] as const]
+        },
+      )
     }),
   )
 }

@@ -141,6 +141,14 @@ export interface McpTool {
  *
  * It has two schemas. `definition.inputSchema` is the server's own; arguments are checked against it before
  * the call, unless it cannot be evaluated here. `schema` is the part that the model sees.
+ *
+ * @example
+ * ```ts
+ * import { createMcpTools } from '@x/langchain-mcp'
+ *
+ * await using mcp = createMcpTools({ servers: { shop: { url: 'https://shop.example/mcp' } } })
+ * for (const tool of await mcp.listTools()) console.log(tool.name, tool.definition.inputSchema)
+ * ```
  */
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- as above
 export class McpTool extends StructuredTool {
