@@ -33,7 +33,7 @@ describe('createMcpTools(), before anything is opened,', () => {
     ],
     [{ onServerError: 'ignore' }, /"onServerError" must be 'skip', 'throw' or a function/],
     [{ onToolError: 'return' }, /"onToolError" must be 'message', 'throw' or a function/],
-    [{ projection: 'openAI' }, /"projection" must be .*not 'openAI'. Did you mean 'openai'/],
+    [{ schemaFor: 'openAI' }, /"schemaFor" must be .*not 'openAI'. Did you mean 'openai'/],
     [{ era: 'old' }, /"era" must be 'auto', 'legacy-first', 'legacy' or 'modern', not 'old'/],
     [{ replay: 'allways' }, /"replay" must be 'session-loss', 'idempotent' or 'never'/],
     [{ timeout: 5000 }, /\(a number belongs to "timeoutMs"\), not 5000/],
@@ -93,7 +93,7 @@ test('accepts known options, and a URL as a server', () => {
       pin: {},
       onServerError: () => {},
       interceptors: [],
-      projection: undefined,
+      schemaFor: undefined,
     })
     createMcpTools({ servers: {}, session: new SessionInfoFactory(), onServerError: 'skip' })
   }).not.toThrow()
@@ -116,10 +116,10 @@ test.each([
   ],
 ])('refuses an unknown option of %s', async (name, make) => {
   const source = { listTools: async () => [], callTool: async () => ({}) }
-  await expect(make(source as never, { projektion: 'openai' } as never)).rejects.toMatchObject({
+  await expect(make(source as never, { schemasFor: 'openai' } as never)).rejects.toMatchObject({
     code: 'CONFIG',
     message: expect.stringContaining(
-      `${name}: there is no option "projektion". Did you mean "projection"?`,
+      `${name}: there is no option "schemasFor". Did you mean "schemaFor"?`,
     ),
   })
 })

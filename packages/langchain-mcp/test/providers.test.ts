@@ -22,7 +22,7 @@ const content = [
 
 /** The thread of a model that has called a tool. */
 async function threadFor(projection: SchemaProjection | undefined, answer = { content }) {
-  const tool = toolOver(new AnsweringSource(answer), {}, { projection })
+  const tool = toolOver(new AnsweringSource(answer), {}, { schemaFor: projection })
   const call = toolCall({ item: 'x' })
   const result: unknown = await tool.invoke(call)
   if (!(result instanceof ToolMessage)) throw new TypeError('There is no message')

@@ -67,13 +67,13 @@ test('uses one projection for all tools', () => {
   const schema = { type: 'object', properties: { a: { const: 'x' } }, $schema: 'draft' }
   const shown = (options: BuildToolsOptions): unknown =>
     toolsOf([named('t', schema)], options)[0]?.schema
-  expect(shown({ projection: 'none' })).toEqual(schema)
+  expect(shown({ schemaFor: 'none' })).toEqual(schema)
   expect(shown({})).toEqual({ type: 'object', properties: { a: { const: 'x' } } })
-  expect(shown({ projection: 'google' })).toEqual({
+  expect(shown({ schemaFor: 'google' })).toEqual({
     type: 'object',
     properties: { a: { type: 'string', enum: ['x'] } },
   })
-  expect(shown({ projection: () => ({ type: 'object' }) })).toEqual({ type: 'object' })
+  expect(shown({ schemaFor: () => ({ type: 'object' }) })).toEqual({ type: 'object' })
 })
 
 test("ignores argument properties in a server's definition", async () => {

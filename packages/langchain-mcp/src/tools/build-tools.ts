@@ -53,7 +53,7 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
     takes: 'what pinnedToolsFrom() returns',
   }),
   prefixToolNames: check.flag,
-  projection: wordOrFunction('common', 'openai', 'anthropic', 'google', 'none'),
+  schemaFor: wordOrFunction('common', 'openai', 'anthropic', 'google', 'none'),
   refreshSchemaBeforeCall: check.flag,
   showToModel: check.listOf(check.oneOf('structuredContent', '_meta')),
   taskMode: check.oneOf('wait', 'interrupt'),

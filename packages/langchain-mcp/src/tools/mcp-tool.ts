@@ -76,7 +76,7 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    * artifact has them. A function returns the schema. Arguments are always checked against the whole schema. `tool.schemaNotes`
    * lists the hidden parts. @default 'common'
    */
-  readonly projection?: SchemaProjection | undefined
+  readonly schemaFor?: SchemaProjection | undefined
   /**
    * Returns the agent's input, for `argumentProperties` that use it. Called once per run inside
    * `runInSessionScope`. @default the state of the graph, as the node that calls the tool sees it

@@ -96,7 +96,7 @@ export class ToolBinding {
     const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#modelSchema?.of !== schema) {
       const projected = wellFormed(
-        projectedSchema(legibleSchema(schema), this.options.projection ?? 'common'),
+        projectedSchema(legibleSchema(schema), this.options.schemaFor ?? 'common'),
       )
       const notes = projected.notes.join('; ')
       const isNew = notes !== (this.#modelSchema?.notes.join('; ') ?? '')

@@ -50,7 +50,7 @@ test.each([
 ])('turns an embedded blob of type %s into a block of type %s', (mimeType, type) => {
   const resource = { uri: 'file:///a', mimeType, blob: PIXEL }
   const result = { content: [{ type: 'resource', resource }] }
-  const { content } = toolOutputFrom(result, { projection: 'none' })
+  const { content } = toolOutputFrom(result, { schemaFor: 'none' })
   expect(content).toEqual([
     {
       type,

@@ -69,10 +69,10 @@ export interface ToolOutputOptions {
  */
 export function toolOutputFrom(
   result: ToolResult,
-  options: ToolOutputOptions & { readonly projection?: SchemaProjection | undefined } = {},
+  options: ToolOutputOptions & { readonly schemaFor?: SchemaProjection | undefined } = {},
 ): ToolOutput {
   const {
-    projection = 'common',
+    schemaFor = 'common',
     output = 'auto',
     maxTextCharacters = MAX_TEXT_CHARACTERS,
     maxMediaBytes = MAX_MEDIA_BYTES,
@@ -84,7 +84,7 @@ export function toolOutputFrom(
     raw.length === 0 && hasStructure(result) && !showToModel.includes('structuredContent')
       ? [textBlock(JSON.stringify(result.structuredContent))]
       : [
-          ...raw.map((block) => mediaForModel(contentBlockFrom(block), projection)),
+          ...raw.map((block) => mediaForModel(contentBlockFrom(block), schemaFor)),
           ...shownParts(result, showToModel),
         ]
   const blocks = cutTexts(withoutLargeMedia(shown, maxMediaBytes), maxTextCharacters)
