@@ -53,8 +53,8 @@ function manifestText({ template, name, versions }: ProjectOptions): string {
     private: true,
     type: 'module',
     scripts: { ...scripts, test: 'node --test', typecheck: 'tsc' },
-    dependencies: versionsOf(['@langchain/core', '@langchain/langgraph', ...dependencies]),
-    devDependencies: versionsOf(['@types/node', 'typescript', ...devDependencies]),
+    dependencies: versionsOf([...COMMON.dependencies, ...dependencies]),
+    devDependencies: versionsOf([...COMMON.devDependencies, ...devDependencies]),
     engines: { node: '>=22.19' },
   }
   return `${JSON.stringify(manifest, undefined, 2)}\n`
@@ -75,7 +75,12 @@ interface Parts {
 const SERVER = 'mcp-server-everything streamableHttp'
 const AGENT = 'node src/main.ts'
 
-/** What each template needs besides LangGraph and TypeScript. */
+const COMMON = {
+  dependencies: ['@langchain/core', '@langchain/langgraph'],
+  devDependencies: ['@types/node', 'typescript'],
+}
+
+/** What each template has besides. */
 const PARTS: Readonly<Record<Template, Parts>> = {
   agent: {
     scripts: { server: SERVER, start: AGENT },
@@ -93,3 +98,10 @@ const PARTS: Readonly<Record<Template, Parts>> = {
     devDependencies: ['@modelcontextprotocol/server-everything', '@x/mcp-client', '@x/mcp-testing'],
   },
 }
+
+/** Names of all packages of the templates. */
+export const PACKAGES: ReadonlySet<string> = new Set(
+  [COMMON, ...Object.values(PARTS)].flatMap(({ dependencies, devDependencies }) => {
+    return [...dependencies, ...devDependencies]
+  }),
+)

@@ -106,7 +106,7 @@ describe('init in an empty folder', () => {
 describe('init in a project with graphs', () => {
   test('writes only a gateway.yaml, and lists the graphs', async () => {
     const text =
-      '{\r\n  "graphs": { "a": "./a.mjs:graph", "b": { "path": "./a.mjs:graph" } }\r\n}\r\n'
+      '\uFEFF{\r\n  "graphs": { "a": "./a.mjs:graph", "b": { "path": "./a.mjs:graph" } }\r\n}\r\n'
     await given({ 'langgraph.json': text, 'package.json': '{}\r\n' })
     const { code, out, err } = await run(['init', root])
     expect([code, err]).toEqual([0, ''])

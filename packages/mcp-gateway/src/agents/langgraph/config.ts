@@ -166,7 +166,8 @@ function notLoaded(
 
 async function readJson(path: string): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(path, 'utf8'))
+    const text = await readFile(path, 'utf8')
+    return JSON.parse(text.replace(/^\uFEFF/, '')) // editors on Windows write this mark
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
     if (isMissing) throw new GatewayError('CONFIG', `${path} does not exist`, { cause: error })
