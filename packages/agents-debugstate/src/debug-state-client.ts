@@ -4,8 +4,8 @@ import { encodeSegment } from './debug-state-config.ts'
 import type { DebugStateConfig } from './debug-state-config.ts'
 
 /**
- * Why a session was not read or not stored. Stable: callers switch on it. The README says what to do about
- * each code.
+ * Why a session was not read or not stored. Stable: callers switch on it. docs/reference/errors.md says
+ * what to do about each code.
  */
 export type DebugStateErrorCode =
   | 'NOT_CONFIGURED' // no service address or agent id: sessions stay in memory

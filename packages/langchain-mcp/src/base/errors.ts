@@ -1,7 +1,7 @@
 import { withErrorLink, withoutErrorLink } from '@x/internal'
 import { serverTitle, type McpToolOrigin } from './tool-source.ts'
 
-/** Reasons for a failed tool call. Stable, for `switch`. "Errors" in the README explains each code. */
+/** Reasons for a failed tool call. Stable, for `switch`. docs/reference/errors.md explains each code. */
 export type McpToolErrorCode =
   | 'TOOL_FAILED' // the tool ran and reported an error (`isError`)
   | 'SERVER_ERROR' // the server answered with a JSON-RPC error
