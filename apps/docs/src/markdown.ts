@@ -41,16 +41,14 @@ export function extendMarkdown(md: MarkdownRenderer): void {
 
 /**
  * Link on the site for a link in a file: an address of a page, or of the repository for all other files.
- *
- * @throws if the file does not exist
+ * `checkLinks()` finds those that do not exist.
  */
 export function siteLink(page: string, href: string, pages: ReadonlySet<string>): string {
   if (/^(?:[a-z]+:|#|\/)/i.test(href) || page.startsWith(`${API}/`)) return href
   const [path = '', anchor] = href.split('#')
   const target = posix.join(posix.dirname(page), decodeURI(path)).replace(/\/$/, '')
   const place = join(ROOT, target)
-  if (!existsSync(place)) throw new Error(`${page} links to ${href}, which does not exist`)
-  const isFolder = statSync(place).isDirectory()
+  const isFolder = existsSync(place) && statSync(place).isDirectory()
   const file = isFolder ? posix.join(target, 'README.md') : target
   const hash = anchor === undefined ? '' : `#${anchor}`
   if (pages.has(file)) return siteAddress(file) + hash
