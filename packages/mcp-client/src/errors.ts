@@ -186,7 +186,8 @@ export function toOpeningError(error: unknown, context: OpeningContext): unknown
   const { server, signal, loss, evidence } = context
   const failure = getTransportError(error)
   if (signal.aborted && !isTimeout(signal)) return signal.reason
-  if (!signal.aborted && isResponse(error, failure)) return error
+  const response = signal.aborted ? undefined : toResponse(error, failure)
+  if (response !== undefined) return response
   if (McpClientError.is(error)) return error
   const what = `initialize of MCP server "${server}"`
   const reason = failure ?? (signal.aborted ? evidence : undefined) ?? error
@@ -231,7 +232,8 @@ export function toOperationError(error: unknown, context: OperationContext): unk
   }
   if (McpClientError.is(error)) return toOwnError(error, context)
   const failure = getTransportError(error)
-  if (isResponse(error, failure)) return error
+  const response = toResponse(error, failure)
+  if (response !== undefined) return response
   if (failure === undefined) {
     if (!(error instanceof UnreadableResult)) return error
     const { result, cause } = error
@@ -272,10 +274,16 @@ export function getOutcome(error: unknown): RequestOutcome {
   return getTransportError(error)?.outcome ?? 'unknown'
 }
 
-/** Returns whether the error is a response of the server, also one with an HTTP error status. */
-function isResponse(error: unknown, failure: TransportError | undefined): boolean {
-  if (failure === undefined) return error instanceof McpError
-  return failure.code === 'REJECTED' && failure.serverError !== undefined
+/** Returns the error with which the server responded, also with an HTTP error status. Undefined for other errors. */
+function toResponse(error: unknown, failure: TransportError | undefined): McpError | undefined {
+  if (error instanceof McpError)
+    return failure === undefined || isRefusal(failure) ? error : undefined
+  if (failure === undefined || !isRefusal(failure)) return undefined
+  return McpError.fromError(failure.serverError?.code ?? 0, failure.message, failure)
+}
+
+function isRefusal({ code, serverError }: TransportError): boolean {
+  return code === 'REJECTED' && serverError !== undefined
 }
 
 /** Returns whether a signal aborted at its time limit. */

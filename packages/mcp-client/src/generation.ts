@@ -1,33 +1,13 @@
 import { untilAborted } from '@x/internal'
 import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
-import type { InputAnswers, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
+import type { InputAnswers, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
 import type { TrackedCall } from './session-calls.ts'
-import type { ResultSchema, SendOptions, SessionClient } from './session-client.ts'
-import type { StdioTransport } from './stdio/stdio-transport.ts'
+import { sendRequest } from './requests.ts'
+import type { ResultSchema, SendOptions, ServerConnection } from './requests.ts'
 import type { ObservedOperation } from './telemetry.ts'
-
-/** The parts of a transport that a session uses, for servers at a URL and for child processes. */
-export type SessionTransport = Pick<
-  StreamableHttpTransport,
-  keyof StreamableHttpTransport & keyof StdioTransport
-> &
-  Partial<OnlyHttp> &
-  Partial<Pick<StdioTransport, 'evidence'>>
-
-/** Parts for tasks, which servers on stdio do not have, and for another session: a child process is its session. */
-type OnlyHttp = Pick<
-  StreamableHttpTransport,
-  'endpoint' | 'serverCapabilities' | 'answerInputs' | 'toToolResult' | 'replaceSession'
->
-
-/** The SDK's client and its transport. At a URL, both serve all sessions; each child process has its own. */
-export interface Link {
-  readonly client: SessionClient
-  readonly transport: SessionTransport
-}
 
 /** One MCP session on the server, ready for requests. The session that replaces it is the next generation. */
 export interface Generation {
@@ -63,7 +43,7 @@ interface ListOperation<T> extends Repeatable {
 type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
 
 /** State that all attempts of one operation share. */
-export interface Attempt extends SendOptions {
+export interface Attempt extends Pick<SendOptions, 'timeout' | 'onprogress'> {
   /** `Session.lifetime` when the operation was called. */
   readonly lifetime: number
   /** Limits the whole operation. */
@@ -72,7 +52,9 @@ export interface Attempt extends SendOptions {
   readonly mayRunTwice: boolean
   /** Attributes messages of the server to this call. */
   readonly call: TrackedCall | undefined
-  /** The round of a call to repeat, instead of the whole call. */
+  /** Questions of the server are returned instead of the result. @default the handlers answer them */
+  readonly surface?: boolean | undefined
+  /** The round of a call to send, instead of the whole call. */
   resume: InputAnswers | undefined
   /** Called before the request is sent. @throws if it must not be sent in the current session */
   assertSendable?: (() => void | Promise<void>) | undefined
@@ -81,18 +63,29 @@ export interface Attempt extends SendOptions {
 }
 
 /** Limit of one ping, in milliseconds. */
-export const PING_MS = 2000
+const PING_MS = 2000
+
+/** @throws as `sendRequest()` */
+export function sendPing(connection: ServerConnection): Promise<unknown> {
+  return sendRequest(
+    connection,
+    { method: 'ping' },
+    { schema: EmptyResultSchema, timeout: PING_MS },
+  )
+}
 
 /**
  * Sends a `ping`. Returns the reason why the server does not accept requests in this session. Returns undefined if
  * the server answers, even with an error, or is only slow. A ping whose connection fails is repeated once, because
  * after a restart of the server the pool may hold several dead connections.
  */
-export async function pingFailure(client: SessionClient): Promise<TransportError | undefined> {
+export async function pingFailure(
+  connection: ServerConnection,
+): Promise<TransportError | undefined> {
   let failure: TransportError | undefined
   for (let attempt = 0; attempt < 2; attempt++) {
     try {
-      await client.send({ method: 'ping' }, EmptyResultSchema, { timeout: PING_MS })
+      await sendPing(connection)
       return undefined
     } catch (error) {
       failure = getTransportError(error)
@@ -103,9 +96,9 @@ export async function pingFailure(client: SessionClient): Promise<TransportError
 }
 
 /** Sends a `ping`. Returns the error if the server does not answer it with a result. */
-export async function pingError(client: SessionClient): Promise<unknown> {
+export async function pingError(connection: ServerConnection): Promise<unknown> {
   try {
-    await client.send({ method: 'ping' }, EmptyResultSchema, { timeout: PING_MS })
+    await sendPing(connection)
     return undefined
   } catch (error) {
     return error
@@ -126,12 +119,12 @@ interface Logging {
 
 /** Terminates the session on the server within 0.9 s. Never rejects. Returns whether the server has answered. */
 export async function terminateSession(
-  transport: SessionTransport,
+  connection: ServerConnection,
   session: Logging,
 ): Promise<boolean> {
   using deadline = new Deadline(TERMINATE_MS)
   try {
-    await untilAborted(transport.terminateSession(), deadline.signal)
+    await untilAborted(connection.terminate(), deadline.signal)
     return true
   } catch (error) {
     session.log('warning', 'the session could not be terminated on the server', error)

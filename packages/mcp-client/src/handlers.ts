@@ -21,13 +21,14 @@ import type {
   ElicitRequest,
   ElicitResult,
   LoggingMessageNotification,
-  Notification,
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
+import { isRecord } from '@x/internal'
 import { TASKS_EXTENSION } from '@x/mcp-transport'
+import type { Answer, CallHandlers, JsonRpcNotification, ServerRequest } from '@x/mcp-transport'
+import type { ResultSchema } from './requests.ts'
 import { inContextOf, whyUnknown } from './session-calls.ts'
-import type { MessageOrigin } from './session-calls.ts'
-import type { ResultSchema, SessionClient } from './session-client.ts'
+import type { MessageOrigin, TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { Session } from './session.ts'
 
@@ -90,29 +91,53 @@ export function toCapabilities(
   }
 }
 
-interface DeclaredHandlers {
-  readonly handlers: ClientHandlers
-  /** As the server got them. */
-  readonly capabilities: ClientCapabilities
+/** Handlers of what the server sends, for the messages on the response stream of `call`; without it, for all others. */
+export function messageHandlers(session: Session, call?: TrackedCall): CallHandlers {
+  return {
+    onServerRequest: (request) => void answer(request, session, call),
+    onNotification: (notification) => {
+      try {
+        forward(notification, session, call)
+      } catch (error) {
+        session.log('warning', `${notification.method} of the server is ignored`, error)
+      }
+    },
+  }
+}
+
+async function answer(
+  request: ServerRequest,
+  session: Session,
+  call: TrackedCall | undefined,
+): Promise<void> {
+  let response: Answer
+  try {
+    response = { result: await resultOf(request, session, call) }
+  } catch (error) {
+    response = { error: toServerError(error) }
+  }
+  if (request.signal.aborted) return // the server no longer waits
+  await request
+    .respond(response)
+    .catch((error: unknown) =>
+      session.log('warning', `the answer to ${request.method} was not sent`, error),
+    )
 }
 
 /**
- * Answers requests of the server with the handlers. Refuses questions that may belong to several calls, because the
- * wrong person could answer.
+ * Has a handler answer. Refuses questions that may belong to several calls, because the wrong person could answer.
+ *
+ * @throws McpError for a request without a handler, or with parameters that do not fit its method
  */
-export function installHandlers(
-  client: SessionClient,
-  { handlers, capabilities }: DeclaredHandlers,
+async function resultOf(
+  { method, params, signal }: ServerRequest,
   session: Session,
-): void {
-  const { server, scope } = session
+  call: TrackedCall | undefined,
+): Promise<Record<string, unknown>> {
+  const { server, scope, handlers, capabilities } = session
   const { elicitation, sampling, roots } = handlers
-  const answer = <T>(
-    method: string,
-    signal: AbortSignal,
-    handle: (context: HandlerContext) => T,
-  ): T => {
-    const origin = session.calls?.originOf(session.generation)
+  const ask = <T>(handle: (context: HandlerContext) => T): T => {
+    const origin = session.calls?.originOf(call, session.generation)
     const context = { signal, scope, server, origin }
     if (origin === undefined) return handle(context)
     if (origin.call === undefined && method !== 'roots/list') {
@@ -120,48 +145,26 @@ export function installHandlers(
     }
     return inContextOf(origin, () => handle(context))
   }
-  if (elicitation !== undefined) {
-    const { elicitation: declared } = capabilities
-    client.setRequestHandler(ElicitRequestSchema, async ({ method, params }, { signal }) => {
-      assertDeclaredMode(params, declared)
-      const given = await answer(method, signal, (context) => elicitation(params, context))
-      const result = checkResult('elicitation', ElicitResultSchema, given)
-      return declared?.form?.applyDefaults === true ? withDefaults(params, result) : result
-    })
+  if (method === 'ping') return {}
+  if (method === 'elicitation/create' && elicitation !== undefined) {
+    const given = valid(ElicitRequestSchema, { method, params }, method).params
+    const asked: ElicitRequest['params'] = given.mode === 'url' ? given : { ...given, mode: 'form' }
+    assertMode(asked.mode, capabilities)
+    const result = await ask((context) => elicitation(asked, context))
+    return withDefaults(valid(ElicitResultSchema, result, method), asked, capabilities)
   }
-  if (sampling !== undefined) {
-    client.setRequestHandler(CreateMessageRequestSchema, async ({ method, params }, { signal }) => {
-      const given = await answer(method, signal, (context) => sampling(params, context))
-      const schema = (params.tools || params.toolChoice) && schemaWithTools()
-      return checkResult('sampling', schema || CreateMessageResultSchema, given)
-    })
+  if (method === 'sampling/createMessage' && sampling !== undefined) {
+    const asked = valid(CreateMessageRequestSchema, { method, params }, method).params
+    const hasTools = asked.tools !== undefined || asked.toolChoice !== undefined
+    const schema = hasTools ? schemaWithTools() : undefined
+    const result = await ask((context) => sampling(asked, context))
+    return valid<Record<string, unknown>>(schema ?? CreateMessageResultSchema, result, method)
   }
-  if (roots !== undefined) {
-    client.setRequestHandler(ListRootsRequestSchema, async ({ method }, { signal }) => ({
-      roots: [...(await answer(method, signal, roots))],
-    }))
+  if (method === 'roots/list' && roots !== undefined) {
+    valid(ListRootsRequestSchema, { method, params }, method)
+    return { roots: [...(await ask(roots))] }
   }
-}
-
-/** @throws McpError for a kind of question that the client did not declare. `elicitation: {}` declares forms. */
-function assertDeclaredMode(
-  { mode = 'form' }: ElicitRequest['params'],
-  declared: ClientCapabilities['elicitation'] = {},
-): void {
-  const isDeclared = declared[mode] !== undefined || (mode === 'form' && declared.url === undefined)
-  if (isDeclared) return
-  const message = `Client does not support ${mode} elicitation requests`
-  throw new McpError(ErrorCode.InvalidParams, message)
-}
-
-/** Adds the defaults of fields that the user left out. The fields of a form are primitive (2025-11-25, elicitation). */
-function withDefaults(params: ElicitRequest['params'], result: ElicitResult): ElicitResult {
-  if (result.action !== 'accept' || !('requestedSchema' in params)) return result
-  const fields = Object.entries(params.requestedSchema.properties)
-  const defaults = fields.flatMap(([name, field]) =>
-    field.default === undefined ? [] : [[name, field.default] as const],
-  )
-  return { ...result, content: { ...Object.fromEntries(defaults), ...result.content } }
+  throw new McpError(ErrorCode.MethodNotFound, `This client has no handler for ${method}`)
 }
 
 /** The schema of a result that may use tools. Absent in older versions of the SDK. */
@@ -169,24 +172,62 @@ function schemaWithTools(): ResultSchema<CreateMessageResultWithTools> | undefin
   return sdkTypes.CreateMessageResultWithToolsSchema
 }
 
-/** @throws McpError for a result of a handler that must not be sent */
-function checkResult<T>(method: string, schema: ResultSchema<T>, result: unknown): T {
+/** @throws McpError if a request or a result does not fit its schema */
+function valid<T>(schema: ResultSchema<T>, value: unknown, method: string): T {
   try {
-    return schema.parse(result)
+    return schema.parse(value)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new McpError(ErrorCode.InvalidParams, `Invalid ${method} result: ${reason}`)
+    const why = error instanceof Error ? error.message : String(error)
+    throw new McpError(ErrorCode.InvalidParams, `Invalid ${method}: ${why}`)
   }
 }
 
-/** Emits notifications of the server as events of the session. Ignores unknown notifications. */
-export function forwardNotifications(client: SessionClient, session: Session): void {
-  // One handler for all, because one handler for each makes the SDK's client a fifth larger.
-  client.fallbackNotificationHandler = async (notification) => forward(notification, session)
+/** @throws McpError for a mode of elicitation that the client does not declare (2025-11-25, elicitation) */
+function assertMode(
+  mode: 'form' | 'url' | undefined,
+  { elicitation = {} }: ClientCapabilities,
+): void {
+  const isDeclared =
+    mode === 'url'
+      ? elicitation.url !== undefined
+      : elicitation.form !== undefined || elicitation.url === undefined
+  if (isDeclared) return
+  throw new McpError(
+    ErrorCode.InvalidParams,
+    `This client does not support elicitation of mode ${mode}`,
+  )
+}
+
+/** Adds the defaults of a form to an accepted answer, if the client declares `applyDefaults` (SEP-1034). */
+function withDefaults(
+  result: ElicitResult,
+  asked: ElicitRequest['params'],
+  { elicitation }: ClientCapabilities,
+): Record<string, unknown> {
+  const form = elicitation?.form
+  const applies = isRecord(form) && form['applyDefaults'] === true
+  if (!applies || result.action !== 'accept' || !('requestedSchema' in asked)) return result
+  const fields = Object.entries(asked.requestedSchema.properties).flatMap(([name, schema]) =>
+    'default' in schema && schema.default !== undefined ? [[name, schema.default] as const] : [],
+  )
+  return { ...result, content: { ...Object.fromEntries(fields), ...result.content } }
+}
+
+function toServerError(error: unknown): Extract<Answer, { error: unknown }>['error'] {
+  const { code, message, data } = isRecord(error) ? error : {}
+  return {
+    code: Number.isSafeInteger(code) ? Number(code) : ErrorCode.InternalError,
+    message: typeof message === 'string' ? message : 'Internal error',
+    ...(data === undefined ? {} : { data }),
+  }
 }
 
 /** @throws ZodError for a notification with parameters that do not fit its method */
-function forward(notification: Notification, session: Session): void {
+function forward(
+  notification: JsonRpcNotification,
+  session: Session,
+  call: TrackedCall | undefined,
+): void {
   const { server, events, calls } = session
   switch (notification.method) {
     case 'notifications/tools/list_changed':
@@ -205,7 +246,7 @@ function forward(notification: Notification, session: Session): void {
     }
     case 'notifications/message': {
       const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
-      const origin = calls?.originOf(session.generation)
+      const origin = calls?.originOf(call, session.generation)
       return events.emit('serverLog', { level, logger, data, origin })
     }
   }

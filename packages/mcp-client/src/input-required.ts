@@ -1,6 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
-import { INPUT_META_KEY } from '@x/mcp-transport'
 import type { InputAnswers, InputRequest } from '@x/mcp-transport'
 
 /**
@@ -77,19 +76,6 @@ export function toInputRequired(result: CallToolResult): InputRequired | undefin
     inputRequests: isRequests(inputRequests) ? inputRequests : undefined,
     requestState: typeof requestState === 'string' ? requestState : undefined,
     task: undefined,
-  }
-}
-
-/** Returns the parameters of a request that repeats only the round that failed. */
-export function withResume(
-  params: Readonly<Record<string, unknown>> | undefined,
-  resume: InputResume,
-): Record<string, unknown> {
-  const meta = isRecord(params?.['_meta']) ? params['_meta'] : {}
-  const instructions = isRecord(meta[INPUT_META_KEY]) ? meta[INPUT_META_KEY] : {}
-  return {
-    ...params,
-    _meta: { ...meta, [INPUT_META_KEY]: { ...instructions, answers: resume } },
   }
 }
 

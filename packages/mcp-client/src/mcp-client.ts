@@ -22,7 +22,7 @@ import type {
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 import { BoundedMap } from '@x/internal'
-import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
+import { reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
 import type { CallOptions, CallToolOptions, McpClientOptions, TimeoutExtension } from './options.ts'
@@ -58,7 +58,7 @@ import { McpTask } from './task.ts'
 import type { TaskOwner } from './task.ts'
 import { assertReference, createReference } from './task-reference.ts'
 import { parseTask } from './task-state.ts'
-import { readResult } from './session-client.ts'
+import { readResult } from './requests.ts'
 import { StoredToolLists } from './stored-tools.ts'
 import type { StoredToolList } from './stored-tools.ts'
 import { allPages, lacksStructure, outputProblem, parseToolPage } from './tool-list.ts'
@@ -234,7 +234,7 @@ export class McpClient implements AsyncDisposable {
       if (!(started instanceof McpTask)) return started
       // The limit of the call includes the time until the server has answered.
       const leftMs = timeoutMs && Math.max(timeoutMs - (performance.now() - startedAt), 1)
-      return started.finish(lease.session, { ...lease.options, timeoutMs: leftMs })
+      return started.finish(lease.session, { ...lease.options, timeoutMs: leftMs }, lease.call)
     })
   }
 
@@ -333,13 +333,13 @@ export class McpClient implements AsyncDisposable {
       use: (reference, options, run) => {
         const { tool, principal } = reference
         const call = { method: 'tools/call', tool, caller: options.caller }
-        return this.#use(call, options, async ({ session, options: given }) => {
+        return this.#use(call, options, async ({ session, call: tracked, options: given }) => {
           if ((session.scope?.principal ?? null) !== principal) {
             const message = `tool "${tool}" of MCP server "${server}": the task belongs to another principal: resume it in the scope in which it was started`
             const outcome = 'unknown'
             throw new McpClientError('TASK_REFERENCE', message, { server, tool, outcome })
           }
-          return run(session, { ...options, signal: given.signal })
+          return run(session, { ...options, signal: given.signal }, tracked)
         })
       },
       checkedResult: (result, tool, session) => this.#checkedResult(result, tool, session),
@@ -593,7 +593,7 @@ export class McpClient implements AsyncDisposable {
         onRequested()
         const leftOut: LeftOutTool[] = []
         // A server with sessions does not say how long its list is valid, but can report changes.
-        const defaultMs = session.transport?.era === 'modern' ? 0 : LIST_MS
+        const defaultMs = session.connection?.era === 'modern' ? 0 : LIST_MS
         let ttlMs = Infinity
         const tools = await allPages({ server, method }, async (cursor) => {
           const page = parseToolPage(await requestPage(cursor))
@@ -666,7 +666,7 @@ export class McpClient implements AsyncDisposable {
     const tracked = asking && session.calls?.start(asking)
     const lease: Lease = { session, call: tracked, options: withSignal(options, signal) }
     try {
-      return await (tracked === undefined ? use(lease) : tracked.run(() => use(lease)))
+      return await use(lease)
     } catch (error) {
       if (tracked !== undefined) session.calls?.failed(tracked, error)
       throw error
@@ -698,7 +698,8 @@ export class McpClient implements AsyncDisposable {
           }
         : onProgress,
       call,
-      resume: undefined,
+      surface: options.inputRequired === 'surface',
+      resume: options.resume,
       isSent: false,
     }
     try {
@@ -808,15 +809,10 @@ function reserveProvider(
   }
 }
 
-/** The `_meta` of the caller, with the idempotency key, and with instructions about inputs that the transport removes before it sends. */
+/** The `_meta` of the caller, with the idempotency key. */
 function metaOf({
-  meta: given,
+  meta,
   idempotencyKey: key,
-  inputRequired,
-  resume,
 }: CallToolOptions): Record<string, unknown> | undefined {
-  const meta = key === undefined ? given : { ...given, [IDEMPOTENCY_KEY]: key }
-  if (inputRequired !== 'surface' && resume === undefined) return meta && { ...meta }
-  const instructions = { surface: inputRequired === 'surface', answers: resume }
-  return { ...meta, [INPUT_META_KEY]: instructions }
+  return key === undefined ? meta && { ...meta } : { ...meta, [IDEMPOTENCY_KEY]: key }
 }

@@ -2,7 +2,7 @@ import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
 import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
-import { outsideCalls, SessionCalls } from './session-calls.ts'
+import { SessionCalls } from './session-calls.ts'
 import type { Caller, TrackedCall } from './session-calls.ts'
 
 const ada: Caller = { owner: 'ada' }
@@ -25,21 +25,21 @@ test('attributes a message on the response stream of a call to that call, whatev
   const { calls, session } = given()
   const first = sent(calls, session)
   sent(calls, session, bob)
-  expect(first.run(() => calls.originOf(session)).call).toBe(first)
+  expect(calls.originOf(first, session).call).toBe(first)
 })
 
 test('attributes any other message to the only open call', () => {
   const { calls, session } = given()
   calls.end(sent(calls, session))
   const open = sent(calls, session)
-  const listen = open.run(() => outsideCalls(() => calls.originOf(session)))
+  const listen = calls.originOf(undefined, session)
   expect(listen.call).toBe(open)
 })
 
 test('attributes it to no call while several are open', () => {
   const { calls, session } = given()
   const both = [sent(calls, session), sent(calls, session)]
-  expect(calls.originOf(session)).toMatchObject({ call: undefined, openCalls: both })
+  expect(calls.originOf(undefined, session)).toMatchObject({ call: undefined, openCalls: both })
 })
 
 test.each<[string, Error]>([
@@ -55,10 +55,10 @@ test.each<[string, Error]>([
   calls.end(cancelled)
   const open = sent(calls, session, ada)
   const openCalls = [open, { method: 'tools/call', tool: 'ask', caller: bob }]
-  expect(calls.originOf(session)).toEqual({ call: undefined, openCalls })
+  expect(calls.originOf(undefined, session)).toEqual({ call: undefined, openCalls })
   calls.end(open)
   const own = sent(calls, session, bob)
-  expect(calls.originOf(session)).toEqual({ call: own, openCalls: [own] })
+  expect(calls.originOf(undefined, session)).toEqual({ call: own, openCalls: [own] })
 })
 
 test.each<[string, unknown]>([
@@ -73,15 +73,15 @@ test.each<[string, unknown]>([
   calls.failed(failed, error)
   calls.end(failed)
   const next = sent(calls, session)
-  expect(calls.originOf(session).call).toBe(next)
+  expect(calls.originOf(undefined, session).call).toBe(next)
 })
 
 test('attributes it to no call before the call is sent, because an older one may have caused it', () => {
   const { calls, session } = given()
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
-  expect(calls.originOf(session).call).toBeUndefined()
+  expect(calls.originOf(undefined, session).call).toBeUndefined()
   calls.sent(call, session)
-  expect(calls.originOf(session).call).toBe(call)
+  expect(calls.originOf(undefined, session).call).toBe(call)
 })
 
 test('does not consider calls of the old session in a new one', () => {
@@ -91,12 +91,12 @@ test('does not consider calls of the old session in a new one', () => {
   calls.failed(cancelled, new Error('enough'))
   calls.end(cancelled)
   const next = sent(calls, replacement, bob)
-  expect(calls.originOf(replacement).call).toBe(next)
-  expect(calls.originOf(old).call).toBeUndefined()
+  expect(calls.originOf(undefined, replacement).call).toBe(next)
+  expect(calls.originOf(undefined, old).call).toBeUndefined()
 })
 
 test('attributes it to no call while a lost session is replaced', () => {
   const calls = new SessionCalls()
   sent(calls, sessionOf())
-  expect(calls.originOf(undefined).call).toBeUndefined()
+  expect(calls.originOf(undefined, undefined).call).toBeUndefined()
 })

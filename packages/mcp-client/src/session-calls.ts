@@ -1,4 +1,4 @@
-import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
+import { AsyncResource } from 'node:async_hooks'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { BoundedMap, removeFrom } from '@x/internal'
 import type { Generation } from './generation.ts'
@@ -43,19 +43,6 @@ export class TrackedCall implements OpenCall {
     this.tool = tool
     this.caller = caller
   }
-
-  /** Messages on the response stream of a request that `send` makes belong to this call. */
-  run<T>(send: () => T): T {
-    return current.run(this, send)
-  }
-}
-
-/** The call whose response stream delivers the current message. Undefined for messages of listening streams. */
-const current = new AsyncLocalStorage<TrackedCall | undefined>()
-
-/** For requests that serve the whole session: their streams must not count as the response stream of one call. */
-export function outsideCalls<T>(run: () => T): T {
-  return current.getStore() === undefined ? run() : current.run(undefined, run)
 }
 
 /** Number of callers whose unanswered calls are remembered. */
@@ -95,15 +82,15 @@ export class SessionCalls {
   /**
    * Returns the origin of a message that the client received now.
    *
+   * @param related The call whose response stream delivered the message. Undefined for one of a listening stream
    * @param generation The current generation. A message outside of response streams comes from its session.
    */
-  originOf(generation: Generation | undefined): MessageOrigin {
+  originOf(related: TrackedCall | undefined, generation: Generation | undefined): MessageOrigin {
     const owners = new Set(this.#open.map(({ caller }) => ownerOf(caller)))
     const stopped = [...this.#unanswered.values()].filter(
       ({ caller }) => !owners.has(ownerOf(caller)),
     )
     const openCalls = [...this.#open, ...stopped]
-    const related = current.getStore()
     if (related !== undefined) return { call: related, openCalls }
     const [only] = this.#open
     const isSent = generation !== undefined && only?.generation === generation

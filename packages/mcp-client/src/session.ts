@@ -3,38 +3,41 @@ import { AsyncResource } from 'node:async_hooks'
 import {
   EmptyResultSchema,
   ErrorCode,
+  InitializeResultSchema,
+  LATEST_PROTOCOL_VERSION,
   McpError,
   ResultSchema as AnyResultSchema,
+  SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/sdk/types.js'
+import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, SessionInfo, TransportErrorCode } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
-import { connect, locateServer, storedSessionId } from './connection.ts'
-import type { Connection } from './connection.ts'
-import { Deadline, LONGEST_MS } from './deadline.ts'
+import { findEndpoint, locateServer, storedSessionId } from './endpoint.ts'
+import type { Endpoint } from './endpoint.ts'
+import { Deadline } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import { getTransportError, isConnectionFailure, notExecuted, toOpeningError } from './errors.ts'
 import type { McpClientError } from './errors.ts'
-import { PING_MS, pingError, pingFailure, shortIdOf, terminateSession } from './generation.ts'
+import { pingError, pingFailure, sendPing, shortIdOf, terminateSession } from './generation.ts'
 import type {
   Attempt,
   Generation,
-  Link,
   Operation,
   RequestOperation,
-  SessionTransport,
   Terminations,
 } from './generation.ts'
-import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
+import { messageHandlers, toCapabilities } from './handlers.ts'
+import type { ClientHandlers } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
-import { withResume } from './input-required.ts'
 import { IDEMPOTENCY, isAway, systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { McpServer } from './directory/server-directory.ts'
 import type { McpServerConfig } from './server-config.ts'
-import { outsideCalls, SessionCalls } from './session-calls.ts'
-import { SessionClient } from './session-client.ts'
+import { resultOf, sendRequest } from './requests.ts'
+import type { ServerConnection } from './requests.ts'
+import { SessionCalls } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
 import type {
@@ -78,9 +81,6 @@ const MAX_SETTINGS_LOSSES = 2
  * run twice. After that time, one successful ping ends the checks.
  */
 const TROUBLE_MS = 1000
-const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
-/** Codes of the SDK's errors for requests without an answer. */
-const LOCAL_CODES: ReadonlySet<number> = new Set([CONNECTION_CLOSED, ErrorCode.RequestTimeout])
 
 /**
  * The session with one server in one scope. Connects to the server once (phase 1), initializes an MCP session when
@@ -108,9 +108,12 @@ export class Session {
   #lifetime = 0
   #closing: AbortController | undefined
   #isInitialized = false
-  #connection: Connection | undefined
-  #link: Link | undefined
-  /** Set while transports of ended handshakes, and their connections, are closed. No caller waits for that. */
+  #endpoint: Endpoint | undefined
+  /** Connections that this side closes. Their errors follow from that. */
+  readonly #silenced = new WeakSet<ServerConnection>()
+  /** At a URL, one connection serves all sessions; each child process has its own. */
+  #connection: ServerConnection | undefined
+  /** Set while connections of ended handshakes are closed. No caller waits for that. */
   #leaving: Promise<void> | undefined
   /** Async context of the call that opened the session. Requests that belong to no call get their credentials from it. */
   #context: AsyncResource | undefined
@@ -144,7 +147,7 @@ export class Session {
     this.events = setup.events.forScope(scope)
     this.tools = new ToolList(this.events)
     this.calls = handlers === undefined ? undefined : new SessionCalls()
-    this.observer = new SessionObserver(openTelemetry, () => this.#endpoint())
+    this.observer = new SessionObserver(openTelemetry, () => this.#endpointInfo())
   }
 
   /** Name of the server in messages. */
@@ -175,7 +178,7 @@ export class Session {
 
   get status(): SessionStatus {
     const { generation } = this
-    const { era, protocolVersion } = (generation && this.#link?.transport) ?? {}
+    const { era, protocolVersion } = (generation && this.#connection) ?? {}
     return {
       state: this.#state.phase,
       era,
@@ -189,9 +192,9 @@ export class Session {
 
   async getSessionId(): Promise<string | undefined> {
     if (this.generation !== undefined) return this.generation.sessionId
-    if (this.#connection === undefined) return undefined
+    if (this.#endpoint === undefined) return undefined
     try {
-      return await storedSessionId(this.#connection.sessionInfo)
+      return await storedSessionId(this.#endpoint.sessionInfo)
     } catch (error) {
       this.log('warning', 'the session id could not be read from its store', error)
       return undefined
@@ -210,24 +213,24 @@ export class Session {
     if (!storedTools.isUsed) return undefined
     const locate = (): Promise<McpServer> =>
       locateServer({ config, options, owner: this }, signal ?? new AbortController().signal)
-    const server = this.#connection?.server ?? (await this.#handshake.run(locate))
+    const server = this.#endpoint?.server ?? (await this.#handshake.run(locate))
     return storedTools.read({ server, principal: this.scope?.principal })
   }
 
   /** Stores the current list of tools for the next process. Never rejects. */
   async storeTools(): Promise<void> {
     const { currentRead } = this.tools
-    const { server } = this.#connection ?? {}
+    const { server } = this.#endpoint ?? {}
     if (currentRead === undefined || server === undefined) return
     const owner = { server, principal: this.scope?.principal }
-    await this.#setup.storedTools.write(owner, currentRead, this.#link?.transport.era ?? 'legacy')
+    await this.#setup.storedTools.write(owner, currentRead, this.#connection?.era ?? 'legacy')
   }
 
   /** The server may have another list now. */
   invalidateTools(): void {
     this.tools.invalidate()
     const { storedTools } = this.#setup
-    storedTools.remove(this.scope?.principal, this.#link?.transport.era ?? 'legacy')
+    storedTools.remove(this.scope?.principal, this.#connection?.era ?? 'legacy')
   }
 
   // Requests.
@@ -279,34 +282,37 @@ export class Session {
   /** Sends the request of an operation, or the requests for all pages of a list. */
   #send<T>(operation: Operation<T>, attempt: Attempt, generation: Generation): Promise<T> {
     const { method } = operation
-    const { call, resume } = attempt
+    const { call, resume: answers, surface, signal, timeout, onprogress } = attempt
     if (call !== undefined) this.calls?.sent(call, generation)
+    const inputs = answers === undefined && surface !== true ? undefined : { answers, surface }
+    const handlers = call === undefined ? undefined : messageHandlers(this, call)
+    const options = { signal, timeout, onprogress, inputs, handlers }
     if ('readList' in operation) {
       return operation.readList((cursor) => {
         const page = cursor === undefined ? { method } : { method, params: { cursor } }
-        return this.#clientOf(generation).send(page, AnyResultSchema, attempt)
+        const connection = this.#connectionOf(generation)
+        return sendRequest(connection, page, { ...options, schema: AnyResultSchema })
       })
     }
-    const { params } = operation
-    const sent = resume === undefined ? params : withResume(params, resume)
-    return this.#clientOf(generation).send({ method, params: sent }, operation.schema, attempt)
+    const { params, schema } = operation
+    return sendRequest(this.#connectionOf(generation), { method, params }, { ...options, schema })
   }
 
   /**
-   * Returns the client of a generation. A cursor of one session has no meaning in another, so that a list must not
+   * Returns the connection of a generation. A cursor of one session has no meaning in another, so that a list must not
    * continue in the next session.
    *
    * @throws TransportError `SESSION_LOST` if the session has ended
    */
-  #clientOf(generation: Generation): SessionClient {
-    if (this.#link !== undefined && this.generation === generation) return this.#link.client
+  #connectionOf(generation: Generation): ServerConnection {
+    if (this.#connection !== undefined && this.generation === generation) return this.#connection
     const message = 'The session ended before the request; nothing was sent'
     throw new TransportError('SESSION_LOST', message, { certain: true, epoch: generation.number })
   }
 
-  /** Transport of the current session. Its parts for tasks are missing for a child process. */
-  get transport(): SessionTransport | undefined {
-    return this.#link?.transport
+  /** Connection of the current session. Its parts for tasks are missing for a child process. */
+  get connection(): ServerConnection | undefined {
+    return this.#connection
   }
 
   /**
@@ -314,8 +320,8 @@ export class Session {
    * of the client was open.
    */
   get keyRetentionMs(): number | undefined {
-    if (this.#link === undefined) return this.#setup.knownRetentionMs
-    const { extensions, experimental } = this.#link.transport.serverCapabilities ?? {}
+    if (this.#connection === undefined) return this.#setup.knownRetentionMs
+    const { extensions, experimental } = this.#connection.serverCapabilities ?? {}
     const advertised = [extensions, experimental].map((all) =>
       isRecord(all) ? all[IDEMPOTENCY] : undefined,
     )
@@ -332,9 +338,8 @@ export class Session {
     const { generation } = this
     if (generation === undefined) return
     try {
-      const client = this.#clientOf(generation)
-      const ping = () => client.send({ method: 'ping' }, EmptyResultSchema, { timeout: PING_MS })
-      await this.#inContext(ping)
+      const connection = this.#connectionOf(generation)
+      await this.#inContext(() => sendPing(connection))
     } catch (cause) {
       const failure = getTransportError(cause)
       if (failure?.code === 'SESSION_LOST') throw failure.with({ outcome: 'not-executed' })
@@ -389,7 +394,7 @@ export class Session {
   }
 
   /** Records a failed attempt. Returns the error for the retry decision. */
-  #failed(generation: Generation, { lifetime }: Attempt, error: unknown): unknown {
+  #failed(generation: Generation, { lifetime, signal }: Attempt, error: unknown): unknown {
     const failure = getTransportError(error)
     if (isConnectionFailure(failure)) this.#troubleAt = performance.now()
     if (failure?.code === 'SESSION_LOST') {
@@ -401,19 +406,15 @@ export class Session {
       return loss
     }
     // For the transport the session is lost, because the server refused this and other requests in it.
-    const isLost =
-      generation.sessionId !== undefined && this.#link?.transport.sessionId === undefined
-    if (isLost && failure !== undefined && failure.code !== 'CLOSED') {
+    const isLost = generation.sessionId !== undefined && this.#connection?.sessionId === undefined
+    // The reason of an aborted request says nothing about the session.
+    if (isLost && failure !== undefined && failure.code !== 'CLOSED' && !signal.aborted) {
       this.#lost(generation, failure)
     } else if (lifetime === this.#lifetime && isByServer(error, failure)) {
       this.#streak.add()
       if (this.#streak.isTooLong) this.#suspectSession(generation)
     }
-    // The SDK's error for a request that was about to be sent when its transport was closed.
-    const isClosedLocally = error instanceof McpError && error.code === CONNECTION_CLOSED
-    return lifetime !== this.#lifetime && failure === undefined && isClosedLocally
-      ? new TransportError('CLOSED', 'The client was disposed of', { cause: error })
-      : error
+    return error
   }
 
   /**
@@ -423,7 +424,7 @@ export class Session {
    * @throws TransportError `UNREACHABLE` if the server does not answer: the request was not sent
    */
   #checkAfterTrouble(generation: Generation): Promise<void> | undefined {
-    if (this.#troubleAt === undefined || this.#endpoint().isChildProcess) return undefined
+    if (this.#troubleAt === undefined || this.#endpointInfo().isChildProcess) return undefined
     if (this.#checking?.generation === generation) return this.#checking.done
     const done = this.#inContext(() => this.#check(generation)).finally(() => {
       if (this.#checking?.done === done) this.#checking = undefined
@@ -433,7 +434,7 @@ export class Session {
   }
 
   async #check(generation: Generation): Promise<void> {
-    const failure = await pingFailure(this.#clientOf(generation))
+    const failure = await pingFailure(this.#connectionOf(generation))
     if (failure === undefined) {
       const isOver = performance.now() - (this.#troubleAt ?? 0) > TROUBLE_MS
       if (isOver) this.#troubleAt = undefined
@@ -467,19 +468,19 @@ export class Session {
   }
 
   async #open(signal: AbortSignal): Promise<void> {
-    this.#context = outsideCalls(() => new AsyncResource('McpClient'))
+    this.#context = new AsyncResource('McpClient')
     this.#dispatch({ type: 'needed' }, 'a call needs a session')
     try {
-      const connection = (this.#connection ??= await this.#connect(signal))
+      const endpoint = (this.#endpoint ??= await this.#findEndpoint(signal))
       this.#dispatch({ type: 'connected' }, 'server found')
       await this.#backOff(signal)
       const generation = await this.observer.handshake(
         this.#history.last !== undefined,
-        () => this.#handshake.run(() => outsideCalls(() => this.#initialize(connection, signal))),
+        () => this.#handshake.run(() => this.#initialize(endpoint, signal)),
         (opened) => ({
-          ...this.#endpoint(opened),
+          ...this.#endpointInfo(opened),
           isResumed: opened.isResumed,
-          era: this.#link?.transport.era,
+          era: this.#connection?.era,
         }),
       )
       if (!generation.isResumed) this.#ownSessionId = generation.sessionId
@@ -490,8 +491,8 @@ export class Session {
       if (!signal.aborted) this.#streak.add()
       // A disposal needs the connection to terminate a session that may exist already.
       if (!this.#isInitialized && this.#disposing === undefined) {
-        if (this.#link !== undefined) await this.#discard(this.#link.transport)
-        await this.#closeLink()
+        if (this.#connection !== undefined) await this.#discard(this.#connection)
+        await this.#closeConnection()
         if (this.#leaving === undefined) await this.#disconnect()
         else this.#leave(this.#disconnect())
       }
@@ -500,7 +501,7 @@ export class Session {
     }
   }
 
-  #connect(signal: AbortSignal): Promise<Connection> {
+  #findEndpoint(signal: AbortSignal): Promise<Endpoint> {
     const { config, options, knownEra } = this.#setup
     const { era = 'auto' } = options
     const setup = {
@@ -510,7 +511,7 @@ export class Session {
       kept: this.#kept,
       owner: this,
     } as const
-    return this.#handshake.run(() => connect(setup, signal))
+    return this.#handshake.run(() => findEndpoint(setup, signal))
   }
 
   /**
@@ -521,89 +522,104 @@ export class Session {
    * @throws McpClientError with `outcome: 'not-executed'`; the SDK's `McpError` if the server answered with an error;
    * the reason of `signal`
    */
-  async #initialize(connection: Connection, signal: AbortSignal): Promise<Generation> {
+  async #initialize(endpoint: Endpoint, signal: AbortSignal): Promise<Generation> {
     using deadline = new Deadline(this.#setup.options.handshakeMs ?? DEFAULT_HANDSHAKE_MS, signal)
-    const known = this.#link
-    const link = known ?? {
-      client: this.#createClient(),
-      transport: connection.createTransport(),
-    }
-    const { client, transport } = link
+    const known = this.#connection
+    const connection = known ?? this.#connectTo(endpoint)
     try {
-      const proven = known === undefined ? undefined : await this.#testSuspect(client)
+      const proven = known === undefined ? undefined : await this.#testSuspect(known)
       if (proven !== undefined) return proven
       const last = this.#history.last?.number
       const isFresh = this.#streak.isTooLong
-      if (known === undefined) await this.#connectClient(link, deadline.signal)
-      // After an aborted handshake, the transport may have a session that no call has used.
-      else await transport.replaceSession?.(last, deadline.signal, isFresh)
+      if (known === undefined) await this.#openFirst(connection, deadline.signal)
+      // After an aborted handshake, the connection may have a session that no call has used.
+      else await connection.replaceSession?.(last, deadline.signal, isFresh)
       if (this.#suspect !== undefined) this.#history.addLoss(suspected())
       this.#suspect = undefined
       if (isFresh) this.#streak.end()
       for (let losses = 1; losses <= MAX_SETTINGS_LOSSES; losses++) {
-        const failure = await this.#restoreSettings(client, deadline.signal)
+        const failure = await this.#restoreSettings(connection, deadline.signal)
         const isLost = isSessionLoss(failure)
         if (failure !== undefined && (!isLost || losses === MAX_SETTINGS_LOSSES)) {
           this.log('warning', 'the settings of the old session could not be restored', failure)
         }
         if (!isLost) break
-        await transport.replaceSession?.(transport.epoch, deadline.signal)
+        await connection.replaceSession?.(connection.epoch, deadline.signal)
       }
-      if (client.transport === undefined) {
-        this.#link = undefined
-        throw new TransportError('UNREACHABLE', whyClosed(transport.evidence))
+      if (this.#connection !== connection) {
+        throw new TransportError('UNREACHABLE', whyClosed(connection.evidence))
       }
     } catch (error) {
       const { server } = this
-      const { evidence } = transport
+      const { evidence } = connection
       const { loss } = this.#history
       throw toOpeningError(error, { server, signal: deadline.signal, loss, evidence })
     }
-    const { epoch: number = 0, sessionId, isResumed } = transport
+    const { epoch: number = 0, sessionId, isResumed } = connection
     return { number, sessionId, isResumed, isUnproven: false, inFlight: 0 }
   }
 
+  /** A method of its own, because the closures in it live as long as the session, and with them all that they can see. */
+  #connectTo(endpoint: Endpoint): ServerConnection {
+    const { onServerRequest = ignore, onNotification = ignore } = messageHandlers(this)
+    const connection: ServerConnection = endpoint.connect({
+      onServerRequest,
+      onNotification,
+      onError: (error) => {
+        // `listTools()` finds the tool in the list, and reports it once.
+        if (TransportError.is(error) && error.code === 'TOOL_LEFT_OUT') return
+        if (!this.#silenced.has(connection)) this.log('warning', error.message, error)
+      },
+      onClosed: () => this.#disconnected(connection),
+    })
+    return connection
+  }
+
   /** Sends `initialize` and `notifications/initialized`, or nothing if a stored session is resumed. */
-  async #connectClient(link: Link, signal: AbortSignal): Promise<void> {
-    const { client, transport } = link
+  async #openFirst(connection: ServerConnection, signal: AbortSignal): Promise<void> {
     try {
-      // The SDK can abort `initialize`, but not `notifications/initialized`.
-      await untilAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
-      this.#link = link
-      client.onclose = () => this.#disconnected(link)
+      await untilAborted(this.#handshakeWith(connection, signal), signal)
+      this.#connection = connection
     } catch (error) {
-      client.onerror = ignore // errors that follow from closing it are not reported
-      await this.#discard(transport)
-      // The SDK may have begun to close the transport without waiting for the end.
-      const closed = client.close().then(() => transport.close())
-      // After the time limit, the server may still answer `initialize`, and the transport waits for that.
+      this.#silenced.add(connection) // errors that follow from closing it are not reported
+      await this.#discard(connection)
+      const closed = connection.close()
+      // After the time limit, the server may still answer `initialize`, and the connection waits for that.
       if (signal.aborted) this.#leave(closed)
       else await closed
       throw error
     }
   }
 
-  /** A method of its own, because the closures in it live as long as the session, and with them all that they can see. */
-  #createClient(): SessionClient {
-    const { clientInfo = CLIENT_INFO, handlers = {}, capabilities: declared } = this.#setup.options
-    const capabilities = toCapabilities(handlers, declared)
-    const client = new SessionClient(clientInfo, capabilities)
-    client.onerror = (error) => {
-      // `listTools()` finds the tool in the list, and reports it once.
-      if (TransportError.is(error) && error.code === 'TOOL_LEFT_OUT') return
-      this.log('warning', error.message, error)
+  async #handshakeWith(connection: ServerConnection, signal: AbortSignal): Promise<void> {
+    const { clientInfo = CLIENT_INFO } = this.#setup.options
+    const { capabilities } = this
+    const params = { protocolVersion: LATEST_PROTOCOL_VERSION, capabilities, clientInfo }
+    const answer = await connection.open(params, { signal })
+    if (answer === undefined) throw abortReason(signal)
+    const { protocolVersion } = InitializeResultSchema.parse(resultOf(answer))
+    if (!SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersion)) {
+      throw new Error(`Server's protocol version is not supported: ${protocolVersion}`)
     }
-    installHandlers(client, { handlers, capabilities }, this)
-    forwardNotifications(client, this)
-    return client
+    await connection.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  }
+
+  /** Handlers of the user for requests of the server. */
+  get handlers(): ClientHandlers {
+    return this.#setup.options.handlers ?? NO_HANDLERS
+  }
+
+  /** Capabilities that the client declares. */
+  get capabilities(): ClientCapabilities {
+    return toCapabilities(this.handlers, this.#setup.options.capabilities)
   }
 
   /** Sends the log level and the subscriptions to a new session. Returns the loss of that session, or a refusal. */
-  async #restoreSettings(client: SessionClient, signal: AbortSignal): Promise<unknown> {
+  async #restoreSettings(connection: ServerConnection, signal: AbortSignal): Promise<unknown> {
     const settings = [...(this.#settings?.values() ?? [])]
     const results = await Promise.allSettled(
       settings.map(({ method, params }) =>
-        client.send({ method, params }, EmptyResultSchema, { signal }),
+        sendRequest(connection, { method, params }, { schema: EmptyResultSchema, signal }),
       ),
     )
     const failures: unknown[] = results.flatMap((one) =>
@@ -620,7 +636,7 @@ export class Session {
     if (generation.isResumed) this.#gate.close()
     else this.#gate.open()
     this.tools.invalidate()
-    this.#setup.knownEra = this.#link?.transport.era
+    this.#setup.knownEra = this.#connection?.era
     this.#setup.knownRetentionMs = this.keyRetentionMs
     this.#dispatch(
       { type: 'opened', generation },
@@ -638,27 +654,27 @@ export class Session {
   }
 
   /** Terminates a session that no call will use, unless this client or the store can find it again. */
-  async #discard(transport: SessionTransport): Promise<void> {
+  async #discard(connection: ServerConnection): Promise<void> {
     const isKept = this.#isInitialized && this.#disposing === undefined
-    if (transport.sessionId === undefined || isKept || !this.#mustTerminate(transport)) return
-    await terminateSession(transport, this)
+    if (connection.sessionId === undefined || isKept || !this.#mustTerminate(connection)) return
+    await terminateSession(connection, this)
   }
 
   /** True if the session ends with the client. */
-  #mustTerminate({ sessionId, isResumed }: SessionTransport): boolean {
+  #mustTerminate({ sessionId, isResumed }: ServerConnection): boolean {
     const { terminateOnClose } = this.#setup.options
     const terminate = this.#terminate ?? terminateOnClose
     // The session of a run that is over cannot be continued, even from a durable store.
     if (terminate !== undefined || this.#endsWithRun) return terminate ?? true
     const isOwn = !isResumed || sessionId === this.#ownSessionId
-    return isOwn && this.#connection?.sessionInfo.durable !== true
+    return isOwn && this.#endpoint?.sessionInfo.durable !== true
   }
 
   // Losing a session.
 
   /** No request has succeeded for a while. The next one tests the session, and replaces it if the test fails. */
   #suspectSession(generation: Generation): void {
-    if (this.generation !== generation || this.#link?.transport.replaceSession === undefined) return
+    if (this.generation !== generation || this.#connection?.replaceSession === undefined) return
     this.#suspect = generation
     this.#dispatch({ type: 'ended', generation }, 'several requests in a row have failed')
   }
@@ -668,10 +684,10 @@ export class Session {
    *
    * @throws the error of a server that cannot be reached: it may still have the session
    */
-  async #testSuspect(client: SessionClient): Promise<Generation | undefined> {
+  async #testSuspect(connection: ServerConnection): Promise<Generation | undefined> {
     const suspect = this.#suspect
     if (suspect === undefined) return undefined
-    const error = await pingError(client)
+    const error = await pingError(connection)
     if (getTransportError(error)?.code === 'UNREACHABLE') throw error
     if (error !== undefined) return undefined
     this.#suspect = undefined
@@ -687,12 +703,12 @@ export class Session {
   }
 
   /** The connection was closed, but not by this side: a child process has ended. */
-  #disconnected(link: Link): void {
-    if (this.#link !== link || this.#disposing !== undefined) return
-    this.#link = undefined
+  #disconnected(connection: ServerConnection): void {
+    if (this.#connection !== connection || this.#disposing !== undefined) return
+    this.#connection = undefined
     const { generation } = this
     if (generation === undefined) return
-    const reason = whyClosed(link.transport.evidence)
+    const reason = whyClosed(connection.evidence)
     this.#history.addDisconnect(reason)
     this.#dispatch({ type: 'ended', generation }, reason)
   }
@@ -701,7 +717,7 @@ export class Session {
 
   /** Returns the store of the session, to continue the session with it. Undefined if it outlives this process. */
   keepInfo(): SessionInfo | undefined {
-    const info = this.#connection?.sessionInfo ?? this.#kept
+    const info = this.#endpoint?.sessionInfo ?? this.#kept
     this.#kept = info?.durable === true ? undefined : info
     return this.#kept
   }
@@ -711,8 +727,11 @@ export class Session {
     await this.#setup.terminations.run(this, async () => {
       using deadline = new Deadline(DISPOSE_MS)
       try {
-        await using connection = await this.#connect(deadline.signal)
-        return await terminateSession(connection.createTransport(), this)
+        await using endpoint = await this.#findEndpoint(deadline.signal)
+        const connection = this.#connectTo(endpoint)
+        const isAnswered = await terminateSession(connection, this)
+        await connection.close()
+        return isAnswered
       } catch (error) {
         this.log('warning', 'a detached session could not be terminated on the server', error)
         return false
@@ -752,17 +771,17 @@ export class Session {
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     const closed = this.#error('CLOSED', 'was disposed of during the handshake')
     await inTime(this.#opening.abort(closed), deadline)
-    const transport = this.#link?.transport
-    if (shallTerminate === false && current !== undefined && this.#endpoint().isChildProcess) {
+    const connection = this.#connection
+    if (shallTerminate === false && current !== undefined && this.#endpointInfo().isChildProcess) {
       this.log('warning', 'its process is ended, so nobody can continue the session')
     }
-    if (transport !== undefined && this.#mustTerminate(transport)) {
+    if (connection !== undefined && this.#mustTerminate(connection)) {
       const { terminations } = this.#setup
-      await terminations.run(this, () => terminateSession(transport, this))
+      await terminations.run(this, () => terminateSession(connection, this))
     }
     // Time that this session has waited for others does not count.
     using rest = new Deadline(DISPOSE_MS)
-    await inTime(this.#closeLink(), rest)
+    await inTime(this.#closeConnection(), rest)
     await inTime(this.#disconnect(), rest)
     if (this.#leaving !== undefined) await inTime(this.#leaving, rest)
     this.#isInitialized = false
@@ -774,29 +793,27 @@ export class Session {
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
   }
 
-  /** Closes the client; calls in flight reject. Never rejects. */
-  async #closeLink(): Promise<void> {
-    const link = this.#link
-    this.#link = undefined
-    if (link === undefined) return
-    const { client } = link
-    client.onerror = ignore
-    client.fallbackNotificationHandler = async () => {}
+  /** Closes the connection; calls in flight reject. Never rejects. */
+  async #closeConnection(): Promise<void> {
+    const connection = this.#connection
+    this.#connection = undefined
+    if (connection === undefined) return
+    this.#silenced.add(connection)
     try {
-      await client.close()
+      await connection.close()
     } catch (error) {
       this.log('debug', 'a session could not be closed', error)
     }
   }
 
   async #disconnect(): Promise<void> {
-    const connection = this.#connection
-    this.#connection = undefined
+    const endpoint = this.#endpoint
+    this.#endpoint = undefined
     await this.#leaving
-    await connection?.[Symbol.asyncDispose]()
+    await endpoint?.[Symbol.asyncDispose]()
   }
 
-  /** Lets a transport or a connection close in the background. */
+  /** Lets a connection close in the background. */
   #leave(closing: Promise<void>): void {
     const before = this.#leaving
     const leaving = closing
@@ -834,13 +851,13 @@ export class Session {
     this.#handshake.outside(emit)
   }
 
-  #endpoint(generation: Generation | undefined = this.generation): EndpointInfo {
-    const { mcpUrl, command } = this.#connection?.server ?? {}
+  #endpointInfo(generation: Generation | undefined = this.generation): EndpointInfo {
+    const { mcpUrl, command } = this.#endpoint?.server ?? {}
     const url = URL.parse(mcpUrl ?? '') ?? undefined
     return {
       url,
       isChildProcess: url === undefined && command !== undefined,
-      protocolVersion: generation && this.#link?.transport.protocolVersion,
+      protocolVersion: generation && this.#connection?.protocolVersion,
       sessionId: generation && shortIdOf(generation),
     }
   }
@@ -852,6 +869,8 @@ export class Session {
 }
 
 function ignore(): void {}
+
+const NO_HANDLERS: ClientHandlers = {}
 
 /** Returns whether a request failed at the server or on the way to it, and not on this side. */
 function isByServer(error: unknown, failure: TransportError | undefined): boolean {
@@ -866,10 +885,8 @@ function suspected(): TransportError {
 
 /** Returns the code for a ping without a result. `UNREACHABLE`: the same ping may succeed later. */
 function refusalCode(error: unknown, failure: TransportError | undefined): TransportErrorCode {
-  if (failure === undefined) {
-    const isAnswer = error instanceof McpError && !LOCAL_CODES.has(error.code)
-    return isAnswer ? 'UNEXPECTED_RESPONSE' : 'UNREACHABLE'
-  }
+  if (failure === undefined)
+    return error instanceof McpError ? 'UNEXPECTED_RESPONSE' : 'UNREACHABLE'
   // A ping that could not be sent in time was withdrawn, which is `CLOSED`.
   return isAway(failure) || failure.code === 'CLOSED' ? 'UNREACHABLE' : failure.code
 }

@@ -14,15 +14,15 @@ export function createReference(
     idempotencyKey,
   }: { readonly session: Session; readonly idempotencyKey: string | undefined },
 ): TaskReference {
-  const { transport, scope } = session
+  const { connection, scope } = session
   const createdAt = new Date().toISOString()
   return {
     v: 1,
-    server: transport?.endpoint ?? '',
+    server: connection?.endpoint ?? '',
     principal: scope?.principal ?? null,
     taskId,
     tool,
-    protocolVersion: transport?.protocolVersion ?? '',
+    protocolVersion: connection?.protocolVersion ?? '',
     createdAt,
     expiresAt: expiryOf(createdAt, ttlMs),
     idempotencyKey: idempotencyKey ?? null,

@@ -9,6 +9,8 @@ import type { InputRequired, InputResume, TaskReference } from './input-required
 import type { CallOptions, CallToolOptions } from './options.ts'
 import type { RetryTiming } from './retry.ts'
 import type { Session } from './session.ts'
+import type { TrackedCall } from './session-calls.ts'
+import { messageHandlers } from './handlers.ts'
 import { expiryOf } from './task-reference.ts'
 import { isFinal, parseTask, shortened, type Task, type TaskStatus } from './task-state.ts'
 
@@ -39,10 +41,20 @@ export interface TaskOwner {
   use<T>(
     reference: TaskReference,
     options: TaskResultOptions,
-    run: (session: Session, options: TaskResultOptions) => Promise<T>,
+    run: (
+      session: Session,
+      options: TaskResultOptions,
+      call: TrackedCall | undefined,
+    ) => Promise<T>,
   ): Promise<T>
   /** Checks structured output. */
   checkedResult(result: CallToolResult, tool: string, session: Session): CallToolResult
+}
+
+/** Who asks the questions of a task: the call that waits for it. */
+interface Asker {
+  readonly session: Session
+  readonly call: TrackedCall | undefined
 }
 
 const DEFAULT_POLL_MS = 1000
@@ -140,8 +152,8 @@ export class McpTask {
   ): Promise<CallToolResult>
   result(options: TaskResultOptions): Promise<CallToolResult | InputRequired>
   result(options: TaskResultOptions = {}): Promise<CallToolResult | InputRequired> {
-    return this.#owner.use(this.#reference, options, (session, given) =>
-      this.finish(session, given),
+    return this.#owner.use(this.#reference, options, (session, given, call) =>
+      this.finish(session, given, call),
     )
   }
 
@@ -162,6 +174,7 @@ export class McpTask {
   async finish(
     session: Session,
     options: TaskResultOptions,
+    call: TrackedCall | undefined,
   ): Promise<CallToolResult | InputRequired> {
     const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses } = options
     const isExtended = timeout?.resetOnProgress === true
@@ -204,7 +217,7 @@ export class McpTask {
           if (isFinal(last)) return this.#resultOf(last, session)
           throw this.#noInput(this.#inputFailure)
         }
-        if (open !== undefined) this.#ask(session, open, asked)
+        if (open !== undefined) this.#ask({ session, call }, open, asked)
         isDue = await this.#pause(this.#intervalMs(session), signal)
       }
     } catch (error) {
@@ -315,15 +328,15 @@ export class McpTask {
   }
 
   /** @throws McpClientError before a request about this task reaches another server, or one without tasks */
-  #assertServer({ transport }: Session): void {
-    if (transport?.endpoint !== this.#reference.server) {
+  #assertServer({ connection }: Session): void {
+    if (connection?.endpoint !== this.#reference.server) {
       throw this.#error(
         'TASK_REFERENCE',
-        `belongs to ${shownUrl(this.#reference.server)}, and this client uses ${shownUrl(transport?.endpoint)}: resume it with a client of its server`,
+        `belongs to ${shownUrl(this.#reference.server)}, and this client uses ${shownUrl(connection?.endpoint)}: resume it with a client of its server`,
       )
     }
-    if (transport.era === 'modern') return
-    const version = transport.protocolVersion ?? 'another revision'
+    if (connection.era === 'modern') return
+    const version = connection.protocolVersion ?? 'another revision'
     throw this.#error(
       'TASK_UNKNOWN',
       `was created with ${this.#reference.protocolVersion}, and the server speaks ${version} now, which has no such tasks: check whether the tool has run before you call it again`,
@@ -415,18 +428,14 @@ export class McpTask {
   }
 
   /** Calls the handlers for questions that are new. Each answer is sent alone, so that none waits for another person. */
-  #ask(
-    session: Session,
-    requests: Readonly<Record<string, InputRequest>>,
-    signal: AbortSignal,
-  ): void {
+  #ask(asker: Asker, requests: Readonly<Record<string, InputRequest>>, signal: AbortSignal): void {
     for (const [key, request] of Object.entries(requests)) {
       // The end of a handler wakes the loop, which asks the next question.
       if (this.#asking.size >= MAX_ASKING) return
       if (this.#asking.has(key)) continue
       const asking = new AbortController()
       this.#asking.set(key, asking)
-      this.#askOne(session, { [key]: request }, AbortSignal.any([signal, asking.signal]))
+      this.#askOne(asker, { [key]: request }, AbortSignal.any([signal, asking.signal]))
         .catch((error: unknown) => {
           if (!signal.aborted && !asking.signal.aborted) this.#inputFailure = error
         })
@@ -438,13 +447,15 @@ export class McpTask {
   }
 
   async #askOne(
-    session: Session,
+    { session, call }: Asker,
     request: Readonly<Record<string, InputRequest>>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { transport } = session
-    if (transport?.answerInputs === undefined) throw new Error('The connection was closed')
-    await this.#answer(session, await transport.answerInputs(request, signal), signal)
+    const { connection } = session
+    if (connection?.answersTo === undefined) throw new Error('The connection was closed')
+    const { onServerRequest } = messageHandlers(session, call)
+    const answers = await connection.answersTo(request, { signal, onServerRequest })
+    await this.#answer(session, answers, signal)
   }
 
   async #answer(
@@ -478,7 +489,7 @@ export class McpTask {
       throw this.#error('TASK_FAILED', `failed: ${cause.message}. ${CHECK}`, cause)
     }
     const { resultType = 'complete', ...given } = isRecord(task.result) ? task.result : {}
-    const result = session.transport?.toToolResult?.(tool, given) ?? given
+    const result = session.connection?.toToolResult?.(tool, given) ?? given
     const parsed = CallToolResultSchema.safeParse(result)
     if (resultType === 'complete' && parsed.success && isRecord(task.result)) {
       return this.#owner.checkedResult(parsed.data, tool, session)

@@ -3,7 +3,7 @@
 import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { queryObjects } from 'node:v8'
-import { createDispatcher, StreamableHttpTransport } from '@x/mcp-transport'
+import { createDispatcher, McpConnection } from '@x/mcp-transport'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { misbehaving } from './stdio/misbehaving.ts'
@@ -12,7 +12,7 @@ import { misbehaving } from './stdio/misbehaving.ts'
 export interface Remains {
   readonly heapBytes: number
   /** One for each HTTP session that is still referenced. */
-  readonly transports: number
+  readonly connections: number
   /** Sockets, timers and child processes that keep this process alive, by name. */
   readonly handles: readonly string[]
   readonly processListeners: number
@@ -31,13 +31,13 @@ async function remains(): Promise<Remains> {
     globalThis.gc?.()
   }
   // Collects more than gc(), also compiled code. The heap is always measured after it.
-  const transports = queryObjects(StreamableHttpTransport, { format: 'count' })
+  const connections = queryObjects(McpConnection, { format: 'count' })
   const listenersOf = (emitter: typeof dispatcher | typeof process): number =>
     emitter.eventNames().reduce((sum, name) => sum + emitter.listenerCount(name), 0)
   const ours = /TCP|TLS|Timeout|Process|DNS|GetAddrInfo/
   return {
     heapBytes: process.memoryUsage().heapUsed,
-    transports,
+    connections,
     handles: process.getActiveResourcesInfo().filter((name) => ours.test(name)),
     processListeners: listenersOf(process),
     dispatcherListeners: listenersOf(dispatcher),

@@ -7,7 +7,7 @@ describe.each(Object.entries(eras))('%s', (_era, start) => {
     const { before, alive, after } = await remainsOf('calls', server)
     expect(server.count('tools/call')).toBeGreaterThan(5000) // others are lists and reads, or end unsent
     expect((after.heapBytes - before.heapBytes) / 6000).toBeLessThan(50)
-    expect(alive.transports).toBe(1) // the one of the current session
+    expect(alive.connections).toBe(1) // the one of the current session
     expect(after).toMatchObject(NOTHING)
     expect(after.processListeners).toBe(before.processListeners)
   })

@@ -23,7 +23,7 @@ export async function remainsOf(
 }
 
 export const NOTHING: Partial<Remains> = {
-  transports: 0,
+  connections: 0,
   handles: [],
   abortListeners: 0,
   dispatcherListeners: 0,

@@ -1,4 +1,4 @@
-import { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
+import { McpConnection, TransportError } from '@x/mcp-transport'
 import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing'
 import type { LossFormName, LossVerdict } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
@@ -266,14 +266,10 @@ describe('late events of an old session', () => {
     await client.ping()
     const [renewed, states] = [await client.getSessionId(), statesOf(observed)]
     const message = 'The old session was lost'
-    const data = new TransportError('SESSION_LOST', message, { certain: true, epoch: 1 })
-    vi.spyOn(StreamableHttpTransport.prototype, 'send').mockImplementationOnce(async function (
-      this: StreamableHttpTransport,
-      sent,
-    ) {
-      const { id } = sent as { id: number }
-      this.onmessage?.({ jsonrpc: '2.0', id, error: { code: -32000, message, data } })
-    })
+    const loss = new TransportError('SESSION_LOST', message, { certain: true, epoch: 1 })
+    vi.spyOn(McpConnection.prototype, 'send').mockImplementationOnce(async ({ onSettled }) =>
+      onSettled(loss),
+    )
     expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
     expect(await client.getSessionId()).toBe(renewed)
     expect(server.count('initialize')).toBe(2)

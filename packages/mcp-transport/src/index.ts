@@ -10,6 +10,7 @@ export { reserveAuthProvider } from './auth/authorizer.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
 export type {
+  Answer,
   InputAnswers,
   InputInstructions,
   InputRequest,
@@ -36,8 +37,16 @@ export type { Era, InitializeResult, SessionRecord, StoredTools } from './sessio
 export { ToolListRecord } from './tool-list-record.ts'
 // Helpers for other transports, such as stdio.
 export { LEFT_OUT_META_KEY } from './modern/tools.ts'
-export { INPUT_META_KEY, takeInputInstructions, withTraceContext } from './json-rpc.ts'
+export { withTraceContext } from './json-rpc.ts'
 export { TASKS_EXTENSION } from './modern/modern-post.ts'
+export { Call } from './calls/call.ts'
+export type {
+  CallHandlers,
+  CallOptions as ConnectionCallOptions,
+  ServerRequest,
+} from './calls/call.ts'
+export { McpConnection } from './mcp-connection.ts'
+export type { ConnectionOwner } from './mcp-connection.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'
 export type { SendOptions } from './transport-options.ts'
 export { TransportError, worstOutcome } from './transport-error.ts'

@@ -1,14 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import {
-  INPUT_META_KEY,
-  isRequest,
-  isResponse,
-  messageFrom,
-  takeInputInstructions,
-  versionOf,
-  withTraceContext,
-} from './json-rpc.ts'
-import type { JsonRpcRequest } from './json-rpc.ts'
+import { isRequest, isResponse, messageFrom, versionOf, withTraceContext } from './json-rpc.ts'
 
 describe('json rpc', () => {
   describe('messageFrom', () => {
@@ -85,56 +76,6 @@ describe('trace context', () => {
     expect(withTraceContext(call, undefined)).toBe(call)
     const answer = { jsonrpc: '2.0', id: 1, result: {} } as const
     expect(withTraceContext(answer, { traceparent })).toBe(answer)
-  })
-})
-
-describe('input instructions', () => {
-  const request = (params?: Record<string, unknown>): JsonRpcRequest => ({
-    jsonrpc: '2.0',
-    id: 1,
-    method: 'tools/call',
-    params,
-  })
-
-  test('returns the same request if it has no instructions', () => {
-    for (const one of [request(), request({}), request({ _meta: { progressToken: 1 } })]) {
-      expect(takeInputInstructions(one)).toEqual({ request: one, instructions: {} })
-    }
-  })
-
-  test('removes the instructions, and keeps the rest of _meta', () => {
-    const instruction = { [INPUT_META_KEY]: { surface: true } }
-    expect(takeInputInstructions(request({ name: 'a', _meta: instruction }))).toEqual({
-      request: request({ name: 'a' }),
-      instructions: { surface: true },
-    })
-    const among = { ...instruction, progressToken: 1 }
-    expect(takeInputInstructions(request({ _meta: among })).request).toEqual(
-      request({ _meta: { progressToken: 1 } }),
-    )
-  })
-
-  const taken = (given: unknown): unknown =>
-    takeInputInstructions(request({ _meta: { [INPUT_META_KEY]: given } })).instructions
-
-  describe('parsed instructions', () => {
-    test.each([
-      [{ surface: true }, { surface: true }],
-      [{ surface: 'yes' }, { surface: false }],
-      [
-        { answers: { inputResponses: { a: {} }, requestState: 's' } },
-        { surface: false, answers: { inputResponses: { a: {} }, requestState: 's' } },
-      ],
-      [{ answers: { requestState: '' } }, { surface: false, answers: { requestState: '' } }],
-      [
-        { surface: true, answers: { inputResponses: [], requestState: 7, method: 'x' } },
-        { surface: true, answers: {} },
-      ],
-      ['surface', {}],
-      [null, {}],
-    ])('%j', (given, instructions) => {
-      expect(taken(given)).toEqual(instructions)
-    })
   })
 })
 

@@ -112,50 +112,12 @@ export interface InputAnswers extends Pick<InputRequired, 'requestState'> {
   readonly inputResponses?: Readonly<Record<string, unknown>> | undefined
 }
 
-/**
- * Key in `params._meta` with instructions for this transport; never sent to the server. `{ surface: true }`
- * returns required inputs as the result instead of calling the client's handlers. `{ answers }` continues with
- * answers that were collected earlier, in any process.
- */
-export const INPUT_META_KEY = 'mcp-transport/input'
-
+/** What becomes of inputs that a server of 2026-07-28 requires for a call. */
 export interface InputInstructions {
+  /** Required inputs are returned as the result. @default the handlers of the client answer them */
   readonly surface?: boolean | undefined
+  /** Continues the call with answers that were collected earlier, in any process. */
   readonly answers?: InputAnswers | undefined
-}
-
-/**
- * Separates the instructions from the request.
- *
- * @example
- * ```ts
- * import { takeInputInstructions } from '@x/mcp-transport'
- *
- * const call = { jsonrpc: '2.0' as const, id: 1, method: 'tools/call', params: { name: 'look' } }
- * const { request, instructions } = takeInputInstructions(call) // send `request`
- * ```
- */
-export function takeInputInstructions(request: JsonRpcRequest): {
-  readonly request: JsonRpcRequest
-  readonly instructions: InputInstructions
-} {
-  const meta = request.params?.['_meta']
-  if (!isRecord(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) return { request, instructions: {} }
-  const { _meta, ...params } = request.params ?? {}
-  const { [INPUT_META_KEY]: given, ...rest } = meta
-  const kept = Object.keys(rest).length === 0 ? params : { ...params, _meta: rest }
-  const surface = isRecord(given) ? given['surface'] === true : undefined
-  const answers = isRecord(given) && isRecord(given['answers']) ? given['answers'] : undefined
-  const instructions =
-    answers === undefined ? { surface } : { surface, answers: toAnswers(answers) }
-  return { request: { ...request, params: kept }, instructions }
-}
-
-function toAnswers({ inputResponses, requestState }: Record<string, unknown>): InputAnswers {
-  return {
-    ...(isRecord(inputResponses) ? { inputResponses } : {}),
-    ...(typeof requestState === 'string' ? { requestState } : {}),
-  }
 }
 
 const VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion'

@@ -11,6 +11,7 @@ import type { Opening } from './era/negotiation.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
 import type {
+  Answer,
   InputRequest,
   JsonRpcNotification,
   JsonRpcRequest,
@@ -28,8 +29,7 @@ import type { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import { shortSessionId, toInitializeResult } from './session-record.ts'
 import type { Era } from './session-record.ts'
-import { refusedSessionError } from './transport-error.ts'
-import type { TransportError } from './transport-error.ts'
+import { refusedSessionError, TransportError } from './transport-error.ts'
 import { resolveLimits, resolveReconnect, resolveTimeouts } from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
 
@@ -178,7 +178,7 @@ export class McpConnection implements AsyncDisposable {
   async open(
     params: InputRequest['params'],
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
-  ): Promise<JsonRpcResponse | undefined> {
+  ): Promise<Answer | undefined> {
     const request = { jsonrpc: '2.0', id: 0, method: 'initialize', params } as const
     this.#request = request
     this.#opening?.abort()
@@ -204,6 +204,8 @@ export class McpConnection implements AsyncDisposable {
     const answer = await this.#negotiate(asked)
     if (either.aborted) return undefined
     this.#opening = undefined
+    if (answer !== undefined && 'error' in answer && TransportError.is(answer.error.data))
+      throw answer.error.data
     return answer
   }
 
@@ -235,6 +237,12 @@ export class McpConnection implements AsyncDisposable {
 
   /** Sends a call to the server as it is now. Resolves when it is on its way; the call gets its outcome later. */
   async send(call: Call): Promise<void> {
+    if (this.#closed !== undefined) {
+      return this.#parts.calls.fail(
+        call,
+        this.closedError('The connection is closed', 'not-executed'),
+      )
+    }
     if (this.#modern === undefined) {
       await this.#legacy.load() // awaited even if done, so that no answer arrives while the client is still sending
       if (!this.#parts.calls.has(call)) return

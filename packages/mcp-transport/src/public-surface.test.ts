@@ -4,9 +4,10 @@ import type { TransportErrorCode } from './index.ts'
 
 test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
+    'Call',
     'FileSessionInfo',
-    'INPUT_META_KEY',
     'LEFT_OUT_META_KEY',
+    'McpConnection',
     'SessionInfo',
     'StreamableHttpTransport',
     'TASKS_EXTENSION',
@@ -19,7 +20,6 @@ test('exports exactly these names', () => {
     'reserveAuthProvider',
     'sessionRecordFrom',
     'shortSessionId',
-    'takeInputInstructions',
     'transportOptionChecks',
     'withTraceContext',
     'worstOutcome',

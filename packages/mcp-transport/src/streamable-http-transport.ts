@@ -1,7 +1,7 @@
 import { assertOptions, isRecord } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import type { Call, CallOptions, ServerRequest } from './calls/call.ts'
-import { isRequest, isResponse, takeInputInstructions, versionOf } from './json-rpc.ts'
+import { isRequest, isResponse, versionOf } from './json-rpc.ts'
 import type {
   Answer,
   InputRequest,
@@ -157,45 +157,6 @@ export class StreamableHttpTransport implements AsyncDisposable {
     await this.#terminating
   }
 
-  /** See `McpConnection.replaceSession()`. @internal */
-  replaceSession(epoch: number | undefined, signal: AbortSignal, isFresh = false): Promise<void> {
-    return this.#connection.replaceSession(epoch, signal, isFresh)
-  }
-
-  /** See `McpConnection.withdraw()`. @internal */
-  withdraw(id: RequestId): boolean {
-    const call = this.#calls.get(id)
-    if (call === undefined || !this.#connection.withdraw(call)) return false
-    this.#calls.delete(id)
-    return true
-  }
-
-  /** See `McpConnection.endpoint`. @internal */
-  get endpoint(): string {
-    return this.#connection.endpoint
-  }
-
-  /** See `McpConnection.serverCapabilities`. @internal */
-  get serverCapabilities(): Readonly<Record<string, unknown>> | undefined {
-    return this.#connection.serverCapabilities
-  }
-
-  /** See `McpConnection.answersTo()`. @internal */
-  answerInputs(
-    requests: Readonly<Record<string, InputRequest>>,
-    signal: AbortSignal,
-  ): Promise<Readonly<Record<string, unknown>>> {
-    return this.#connection.answersTo(requests, { signal })
-  }
-
-  /** See `McpConnection.toToolResult()`. @internal */
-  toToolResult(
-    tool: string,
-    result: Readonly<Record<string, unknown>>,
-  ): Readonly<Record<string, unknown>> {
-    return this.#connection.toToolResult(tool, result)
-  }
-
   /**
    * Completes an authorization after a request failed with `UNAUTHORIZED` because the user was redirected
    * (`cause` is an `AuthError` with `AUTHORIZATION_REQUIRED`): saves the tokens. Then repeat the request; after
@@ -288,14 +249,12 @@ export class StreamableHttpTransport implements AsyncDisposable {
   #sendRequest(message: JsonRpcRequest, options: SendOptions): Promise<void> {
     if (versionOf(message) !== undefined) return this.#forward(message, options)
     if (message.method === 'initialize') return this.#initialize(message)
-    const { request, instructions: inputs } = takeInputInstructions(message)
-    const { id, method } = request
-    const { params, progressToken } = withoutProgressToken(request)
+    const { id, method } = message
+    const { params, progressToken } = withoutProgressToken(message)
     const { resumptionToken, onresumptiontoken } = options
     const call = this.#createCall(
       { id, method, params },
       {
-        inputs,
         resumptionToken,
         onresumptiontoken: this.#guarded(onresumptiontoken),
         onProgress:

@@ -1,7 +1,6 @@
 // Inputs that a stateless server requires: handlers of an SDK client answer them, or the caller gets them.
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import {
-  CallToolResultSchema,
   CreateMessageRequestSchema,
   ElicitRequestSchema,
   ListRootsRequestSchema,
@@ -10,7 +9,9 @@ import { withErrorLink } from '@x/internal'
 import { deferred, startLegacyServer, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { INPUT_META_KEY as INPUT, SessionInfo } from '../src/index.ts'
+import { SessionInfo } from '../src/index.ts'
+import type { InputAnswers, ServerRequest } from '../src/index.ts'
+import { connectionTo, outcomeOf } from './connection.ts'
 import { isRequest } from '../src/json-rpc.ts'
 import { rawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
@@ -287,76 +288,82 @@ describe('the call fails, and nothing more is sent,', () => {
   })
 })
 
-const askTwice = (instructions: object): { method: string; params: Record<string, unknown> } => ({
-  method: 'tools/call',
-  params: { name: 'ask_twice', arguments: {}, _meta: { [INPUT]: instructions } },
-})
-
 describe('an input request for the caller', () => {
   test('is returned as the result, and another process continues with the answers', async () => {
     await using server = await startModernServer()
     const { capabilities } = everything
-    const sessionInfo = new SessionInfo()
+    const owner = { capabilities, sessionInfo: new SessionInfo() }
+    const params = { name: 'ask_twice', arguments: {} }
     // The client stores JSON between the rounds.
-    let kept = ''
+    let kept: string | undefined
     for (const key of ['first', 'last']) {
-      await using one = await connectStock(server.url, { capabilities, sessionInfo })
-      const answers = kept === '' ? {} : { answers: JSON.parse(kept) as object }
-      const request = askTwice({ surface: true, ...answers })
-      const surfaced = await one.client.request(request, CallToolResultSchema)
+      await using one = await connectionTo(server.url, { listen: false }, owner)
+      const answers = kept === undefined ? undefined : (JSON.parse(kept) as InputAnswers)
+      const inputs = { surface: true, answers }
+      const surfaced = await outcomeOf(one, { method: 'tools/call', params }, { inputs })
       expect(surfaced).toMatchObject({
-        resultType: 'input_required',
-        content: [],
-        inputRequests: { [key]: { method: 'elicitation/create' } },
+        result: {
+          resultType: 'input_required',
+          content: [],
+          inputRequests: { [key]: { method: 'elicitation/create' } },
+        },
       })
       kept = JSON.stringify({
-        requestState: surfaced['requestState'],
+        requestState: 'result' in surfaced ? surfaced.result['requestState'] : undefined,
         inputResponses: { [key]: { action: 'accept', content: { value: key } } },
       })
     }
-    await using last = await connectStock(server.url, { capabilities, sessionInfo })
-    const request = askTwice({ answers: JSON.parse(kept) as object })
-    const result = await last.client.request(request, CallToolResultSchema)
-    expect(result.structuredContent).toEqual({
-      first: { action: 'accept', content: { value: 'first' } },
-      last: { action: 'accept', content: { value: 'last' } },
+    await using last = await connectionTo(server.url, { listen: false }, owner)
+    const inputs = { answers: JSON.parse(kept ?? '{}') as InputAnswers }
+    await expect(
+      outcomeOf(last, { method: 'tools/call', params }, { inputs }),
+    ).resolves.toMatchObject({
+      result: {
+        structuredContent: {
+          first: { action: 'accept', content: { value: 'first' } },
+          last: { action: 'accept', content: { value: 'last' } },
+        },
+      },
     })
     expect(server.executions('ask_twice')).toBe(1)
   })
 
-  test('uses instructions that the server never gets', async () => {
+  test('needs no capability of the client, and is an empty result of its method', async () => {
     const state = '{"secret": 1}'
     await using server = await startScriptedServer({
       'tools/call': asks({ a: question('A?') }, state),
       'prompts/get': asks({ a: question('A?') }),
       'resources/read': asks({ a: question('A?') }),
     })
-    await using client = rawClient(server.url, { listen: false })
-    await client.handshake() // without a capability, so that only the caller can answer
-    const meta = { [INPUT]: { surface: true }, other: 7 }
-    await expect(client.request('tools/call', { name: 'a', _meta: meta })).resolves.toMatchObject({
+    await using connection = await connectionTo(server.url, { listen: false })
+    const surfaced = (method: string, params: Record<string, unknown>): Promise<unknown> =>
+      outcomeOf(connection, { method, params }, { inputs: { surface: true } })
+    await expect(surfaced('tools/call', { name: 'a' })).resolves.toMatchObject({
       result: { content: [], requestState: state },
     })
-    await expect(client.request('prompts/get', { name: 'a', _meta: meta })).resolves.toMatchObject({
+    await expect(surfaced('prompts/get', { name: 'a' })).resolves.toMatchObject({
       result: { messages: [], resultType: 'input_required' },
     })
-    await expect(
-      client.request('resources/read', { uri: 'a', _meta: meta }),
-    ).resolves.toMatchObject({
+    await expect(surfaced('resources/read', { uri: 'a' })).resolves.toMatchObject({
       result: { contents: [], resultType: 'input_required' },
     })
-    expect(JSON.stringify(server.received)).not.toContain(INPUT)
-    expect(JSON.stringify(server.received)).toContain('"other":7')
   })
 
   test('may be answered in part, with handlers for the rest', async () => {
     await using server = await startScriptedServer({
       'tools/call': [asks({ b: question('B?') }), done],
     })
-    await using stock = await connectStock(server.url, everything)
+    const { capabilities } = everything
+    const onServerRequest = ({ respond }: ServerRequest): void =>
+      void respond({ result: { action: 'accept' } })
+    const owner = { capabilities, onServerRequest }
+    await using connection = await connectionTo(server.url, { listen: false }, owner)
     const answers = { inputResponses: { a: { action: 'accept' } }, requestState: 's' }
-    const params = { name: 'ask', _meta: { [INPUT]: { answers } } }
-    await stock.client.request({ method: 'tools/call', params }, CallToolResultSchema)
+    await outcomeOf(
+      connection,
+      { method: 'tools/call', params: { name: 'ask' } },
+      { inputs: { answers } },
+    )
     const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
     expect(calls[0]?.params).toMatchObject(answers)
     expect(calls[1]?.params).toMatchObject({ inputResponses: { b: { action: 'accept' } } })
@@ -364,18 +371,15 @@ describe('an input request for the caller', () => {
   })
 })
 
-test('instructions for the caller are not sent to a server with sessions', async () => {
+test('a call with answers is not sent to a server with sessions', async () => {
   await using server = await startLegacyServer()
-  await using stock = await connectStock(server.url)
-  const surface = { [INPUT]: { surface: true }, mine: 1 }
-  await stock.client.callTool({ name: 'counter_add', _meta: surface })
-  const call = server.received.find(({ rpcMethod }) => rpcMethod === 'tools/call')
-  expect(call?.params).toEqual({ name: 'counter_add', _meta: { mine: 1 } })
-  const answers = { [INPUT]: { answers: { requestState: 'state' } } }
-  const continued = stock.client.callTool({ name: 'counter_add', _meta: answers })
-  await expect(continued).rejects.toMatchObject({
-    code: -32602,
-    message: expect.stringContaining('2026-07-28'),
+  await using connection = await connectionTo(server.url)
+  const inputs = { answers: { requestState: 'state' } }
+  const params = { name: 'counter_add' }
+  await expect(
+    outcomeOf(connection, { method: 'tools/call', params }, { inputs }),
+  ).resolves.toEqual({
+    error: { code: -32602, message: expect.stringContaining('2026-07-28') },
   })
-  expect(server.executions('counter_add')).toBe(1)
+  expect(server.executions('counter_add')).toBe(0)
 })

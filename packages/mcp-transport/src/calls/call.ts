@@ -30,8 +30,11 @@ export interface MessageHandlers {
   readonly onServerRequest: (request: ServerRequest) => void
 }
 
+/** Take messages on the response stream of one call, instead of the handlers of the connection. */
+export type CallHandlers = Partial<MessageHandlers>
+
 /** Everything that belongs to one call. */
-export interface CallOptions extends Partial<MessageHandlers>, ResumptionOptions {
+export interface CallOptions extends CallHandlers, ResumptionOptions {
   /** Called with the parameters of each progress notification. The server is asked for progress only with it. */
   readonly onProgress?: ((params: Readonly<Record<string, unknown>>) => void) | undefined
   /** What becomes of inputs that a server of 2026-07-28 requires. */

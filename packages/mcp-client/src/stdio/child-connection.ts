@@ -1,12 +1,24 @@
 import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { fulfilledWithin } from '@x/internal'
+import { fulfilledWithin, isRecord } from '@x/internal'
 import { repairResult } from '@x/internal/mcp-answers'
 import type { ChildProcess } from 'node:child_process'
 import { stat } from 'node:fs/promises'
-import { takeInputInstructions, TransportError, withTraceContext } from '@x/mcp-transport'
-import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from '@x/mcp-transport'
+import { Call, TransportError, withTraceContext } from '@x/mcp-transport'
+import type {
+  Answer,
+  ConnectionOwner,
+  Era,
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  LimitOptions,
+  RequestId,
+  TraceContext,
+} from '@x/mcp-transport'
 import { StdioError } from '../errors.ts'
+import type { ServerConnection } from '../requests.ts'
 import { outsideRun } from '../run-scope.ts'
 import type { ServerCommand } from '../server-config.ts'
 import { ChildOutput } from './child-output.ts'
@@ -21,7 +33,13 @@ export interface StdioSettings {
   readonly traceContext: () => TraceContext | undefined
   readonly log: (level: 'info' | 'warning', message: string) => void
   /** Called when a child and all processes that it started have exited. */
-  readonly onExited: (transport: StdioTransport) => void
+  readonly onExited: (connection: ChildConnection) => void
+}
+
+/** Takes what belongs to no call. */
+export interface ChildOwner extends Omit<ConnectionOwner, 'sessionInfo'> {
+  /** Called when the session has ended, for whatever reason. */
+  readonly onClosed: () => void
 }
 
 type State =
@@ -37,36 +55,38 @@ const DRAIN_MS = 500
 const INVALID_PARAMS = -32_602
 
 /**
- * The SDK's `StdioClientTransport` (2025-11-25, transports, stdio) with typed errors, a limit for each line, and
- * the end of all processes that the child started. The child is the session: it starts and ends with the transport.
+ * A connection to a child process, over the SDK's `StdioClientTransport` (2025-11-25, transports, stdio), with typed
+ * errors, a limit for each line, and the end of all processes that the child started. The child is the session: it
+ * starts with `open()`, and ends with the connection.
  *
- * A request in flight when the child ends gets a JSON-RPC error whose `data` is a `StdioError`. Requests are
- * never sent twice, and `send()` does not wait for the child.
+ * A call in flight when the child ends fails with a `StdioError`. Requests are never sent twice, and `send()` does not
+ * wait for the child.
  */
-export class StdioTransport implements AsyncDisposable {
-  onclose?: (() => void) | undefined
-  onerror?: ((error: Error) => void) | undefined
-  onmessage?: ((message: JsonRpcMessage) => void) | undefined
+export class ChildConnection implements ServerConnection {
   /** Always undefined: the child is the session. */
   readonly sessionId: undefined = undefined
   readonly isResumed: boolean = false
   readonly epoch: number
   readonly #settings: StdioSettings
+  readonly #owner: ChildOwner
   readonly #output: ChildOutput
-  /** Methods of the requests in flight. */
-  readonly #pending = new Map<RequestId, string>()
+  readonly #calls = new Map<RequestId, Call>()
+  /** Requests of the child without an answer. */
+  readonly #questions = new Map<RequestId, AbortController>()
   #state: State = { phase: 'new' }
-  #initialize: RequestId | undefined
+  /** 0 is the id of `initialize`. */
+  #nextId = 0
   #protocolVersion: string | undefined
   #stop: () => Promise<void> = async () => {}
   #endedBy: TransportError | undefined
   #ending: Promise<void> | undefined
 
   /** @param epoch number of the session */
-  constructor(settings: StdioSettings, epoch: number) {
+  constructor(settings: StdioSettings, epoch: number, owner: ChildOwner) {
     this.#settings = settings
     this.#output = new ChildOutput(settings.server, settings.log)
     this.epoch = epoch
+    this.#owner = owner
   }
 
   get era(): Era | undefined {
@@ -83,10 +103,18 @@ export class StdioTransport implements AsyncDisposable {
     return this.#output.silence
   }
 
-  /** Starts the child. @throws StdioError `UNREACHABLE` with the reason of the operating system */
-  async start(): Promise<void> {
+  /**
+   * Starts the child, and sends `initialize`. Undefined if `signal` aborted: a client must not cancel its `initialize`
+   * (2025-11-25, cancellation), so the caller closes the connection then.
+   *
+   * @throws StdioError `UNREACHABLE` with the reason of the operating system
+   */
+  async open(
+    params: JsonRpcRequest['params'],
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<Answer | undefined> {
     if (this.#state.phase !== 'new')
-      throw new TypeError('start() was called twice: create a new transport')
+      throw new TypeError('open() was called twice: create a new connection')
     this.#state = { phase: 'starting' }
     try {
       await this.#start()
@@ -94,53 +122,80 @@ export class StdioTransport implements AsyncDisposable {
       this.#end(closedError())
       throw error
     }
-  }
-
-  /**
-   * Writes one message to the child. `onmessage` gets the response, or an error instead of it.
-   *
-   * @throws TransportError `CLOSED` if no child runs
-   */
-  async send(message: JsonRpcMessage): Promise<void> {
-    if (this.#state.phase !== 'open') throw closedError()
-    let sent = withTraceContext(message, this.#settings.traceContext())
-    if ('method' in sent && 'id' in sent) {
-      const { request, instructions } = takeInputInstructions(sent)
-      const { id, method } = (sent = request)
-      if (instructions.answers !== undefined) {
-        const text = `${method} cannot be resumed on stdio: only servers of 2026-07-28 support it`
-        this.#deliver({ jsonrpc: '2.0', id, error: { code: INVALID_PARAMS, message: text } })
-        return
-      }
-      this.#pending.set(id, method)
-      if (method === 'initialize') this.#initialize = id
-    } else if ('method' in sent && sent.method === 'notifications/cancelled') {
-      // 2025-11-25, cancellation: a client must not cancel its `initialize`.
-      if (this.#initialize === sent.params?.['requestId']) return
+    const answer = await new Promise<Answer | TransportError | undefined>((resolve) => {
+      signal?.addEventListener('abort', () => resolve(undefined), { once: true })
+      void this.send(this.createCall({ method: 'initialize', params }, {}, resolve))
+      if (signal?.aborted === true) resolve(undefined)
+    })
+    if (TransportError.is(answer)) throw answer
+    if (answer !== undefined && 'result' in answer) {
+      const { protocolVersion } = answer.result
+      if (typeof protocolVersion === 'string') this.#protocolVersion = protocolVersion
     }
-    // Not awaited: the SDK waits until the pipe has room, for ever if the child dies. Its exit answers the request.
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK's type is the same, but mutable
-    void this.#state.inner.send(sent as JSONRPCMessage).catch(() => {})
+    return answer
   }
 
-  setProtocolVersion(version: string): void {
-    this.#protocolVersion = version
+  createCall(...[request, options, onSettled]: Parameters<ServerConnection['createCall']>): Call {
+    const traced = withTraceContext(request, this.#settings.traceContext())
+    const call = new Call({ id: this.#nextId++, request: traced, options, onSettled })
+    this.#calls.set(call.id, call)
+    return call
+  }
+
+  /** Writes a request to the child. */
+  async send(call: Call): Promise<void> {
+    const { id, request, options } = call
+    const { method, params } = request
+    if (this.#state.phase !== 'open') return this.#settle(id, closedError())
+    if (options.inputs?.answers !== undefined) {
+      const message = `${method} cannot be resumed on stdio: only servers of 2026-07-28 support it`
+      return this.#settle(id, { error: { code: INVALID_PARAMS, message } })
+    }
+    const { onProgress } = options
+    const meta = isRecord(params?.['_meta']) ? params['_meta'] : {}
+    const sent =
+      onProgress === undefined ? params : { ...params, _meta: { ...meta, progressToken: id } }
+    this.#write({ jsonrpc: '2.0', id, method, ...(sent === undefined ? {} : { params: sent }) })
+  }
+
+  /** False: the child gets each request at once. */
+  withdraw(): boolean {
+    return false
+  }
+
+  async cancel(call: Call, params: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    const { id: requestId } = call
+    if (!this.#calls.delete(requestId)) return
+    await this.notify({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { ...params, requestId },
+    })
+  }
+
+  /** @throws TransportError `CLOSED` if no child runs */
+  async notify(notification: JsonRpcNotification): Promise<void> {
+    if (this.#state.phase !== 'open') throw closedError()
+    this.#write(withTraceContext(notification, this.#settings.traceContext()))
   }
 
   /** Does nothing: `close()` ends the child, which is the session. */
-  async terminateSession(): Promise<void> {}
+  async terminate(): Promise<void> {}
 
   /**
-   * Answers the requests in flight with `CLOSED` and calls `onclose`, both at once. Then ends the child, and
-   * resolves when it and all processes that it started have exited, after about 6 s at most. Idempotent.
+   * Fails the calls in flight with `CLOSED`, at once. Then ends the child, and resolves when it and all processes that it
+   * started have exited, after about 6 s at most. Idempotent.
    */
   async close(): Promise<void> {
     this.#end(closedError())
     await this.#ending
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
+  #write(message: JsonRpcMessage): void {
+    if (this.#state.phase !== 'open') return
+    // Not awaited: the SDK waits until the pipe has room, for ever if the child dies. Its exit ends the call.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK's type is the same, but mutable
+    void this.#state.inner.send(message as JSONRPCMessage).catch(() => {})
   }
 
   async #start(): Promise<void> {
@@ -215,24 +270,55 @@ export class StdioTransport implements AsyncDisposable {
 
   #receive(message: JsonRpcMessage): void {
     if (this.#state.phase !== 'open') return
-    if ('method' in message) return this.#deliver(message)
-    const { id } = message
-    const method = id === undefined || id === null ? undefined : this.#pending.get(id)
-    if (id !== undefined && id !== null && method !== undefined) {
-      this.#pending.delete(id)
-      if ('result' in message) repairResult(method, message.result)
+    if (!('method' in message)) return this.#answered(message)
+    if ('id' in message) return this.#asked(message)
+    const { method, params } = message
+    if (method === 'notifications/progress') {
+      const call = this.#calls.get(Number(params?.['progressToken']))
+      return this.#guard(() => call?.options.onProgress?.(params ?? {}))
     }
-    // The SDK's client handles notifications one microtask later than responses, and a response removes its
-    // progress handler. Without the delay, progress that arrived in the same chunk would be lost.
-    queueMicrotask(() => this.#deliver(message))
+    if (method === 'notifications/cancelled') {
+      const id = params?.['requestId']
+      const question =
+        typeof id === 'string' || typeof id === 'number' ? this.#questions.get(id) : undefined
+      return question?.abort(params?.['reason'])
+    }
+    this.#guard(() => this.#owner.onNotification(message))
+  }
+
+  #answered(message: JsonRpcResponse): void {
+    const id = Number(message.id ?? Number.NaN) // 0 is the id of a request
+    const call = this.#calls.get(id)
+    if (call === undefined) return
+    if ('result' in message) repairResult(call.request.method, message.result)
+    this.#settle(id, message)
+  }
+
+  #settle(id: RequestId, outcome: Answer | TransportError): void {
+    const call = this.#calls.get(id)
+    this.#calls.delete(id)
+    if (call !== undefined) this.#guard(() => call.onSettled(outcome))
+  }
+
+  /** The only pipe carries the messages of all calls, so a request of the child belongs to none for certain. */
+  #asked({ id, method, params }: JsonRpcRequest): void {
+    const controller = new AbortController()
+    this.#questions.set(id, controller)
+    const { signal } = controller
+    const respond = async (answer: Answer): Promise<void> => {
+      if (this.#questions.get(id) !== controller) return
+      this.#questions.delete(id)
+      this.#write({ jsonrpc: '2.0', id, ...answer })
+    }
+    this.#guard(() => this.#owner.onServerRequest({ id, method, params, signal, respond }))
   }
 
   #report(error: Error): void {
     if (this.#state.phase !== 'open') return
-    if (error instanceof UnreadableAnswer && this.#pending.delete(error.id)) {
+    if (error instanceof UnreadableAnswer && this.#calls.has(Number(error.id))) {
       const what = 'it answered with something that is no JSON-RPC message'
       const failure = new StdioError('UNEXPECTED_RESPONSE', what, { cause: error.cause })
-      return this.#deliver(errorAnswer(error.id, failure))
+      return this.#settle(Number(error.id), failure)
     }
     // The line is not JSON, or not a JSON-RPC message.
     if (error instanceof SyntaxError || error.name === 'ZodError')
@@ -246,32 +332,24 @@ export class StdioTransport implements AsyncDisposable {
     this.#state = { phase: 'closed' }
     this.#endedBy = reason
     this.#ending = this.#stop().finally(() => this.#settings.onExited(this))
-    for (const id of this.#pending.keys()) this.#deliver(errorAnswer(id, reason))
-    this.#pending.clear()
-    const { onclose } = this
-    this.onclose = undefined
-    this.onerror = undefined
-    this.onmessage = undefined
-    onclose?.()
+    for (const id of this.#calls.keys()) this.#settle(id, reason)
+    for (const question of this.#questions.values()) question.abort('The session has ended')
+    this.#questions.clear()
+    this.#guard(() => this.#owner.onClosed())
   }
 
-  /** Catches errors of the callback: the SDK would report them as invalid lines. */
-  #deliver(message: JsonRpcMessage): void {
+  /** Catches errors of callbacks: the SDK would report them as invalid lines. */
+  #guard(call: () => void): void {
     try {
-      this.onmessage?.(message)
+      call()
     } catch (error) {
-      this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+      this.#owner.onError(error instanceof Error ? error : new Error(String(error)))
     }
   }
 }
 
 function closedError(): TransportError {
-  return new TransportError('CLOSED', 'The transport is closed: create a new one')
-}
-
-/** The HTTP transport does the same: the client settles the request and removes it. */
-function errorAnswer(id: RequestId, error: TransportError): JsonRpcMessage {
-  return { jsonrpc: '2.0', id, error: { code: -32_000, message: error.message, data: error } }
+  return new TransportError('CLOSED', 'The connection is closed')
 }
 
 /**

@@ -1,5 +1,5 @@
 import { untilAborted } from '@x/internal'
-import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
+import { createDispatcher, McpConnection, SessionInfo } from '@x/mcp-transport'
 import type {
   AuthProvider,
   Dispatcher,
@@ -12,7 +12,7 @@ import { Deadline } from './deadline.ts'
 import { findServer } from './directory/find-server.ts'
 import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/server-directory.ts'
-import type { SessionTransport } from './generation.ts'
+import type { ServerConnection } from './requests.ts'
 import { notExecuted } from './errors.ts'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import { outsideRun } from './run-scope.ts'
@@ -28,22 +28,23 @@ import {
 import type { ScopedHeaders, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { Session, SessionSetup } from './session.ts'
-import { StdioTransport } from './stdio/stdio-transport.ts'
-import type { StdioSettings } from './stdio/stdio-transport.ts'
+import { ChildConnection } from './stdio/child-connection.ts'
+import type { ChildOwner, StdioSettings } from './stdio/child-connection.ts'
 
-/** Result of phase 1. A session and all that replace it share the connection. */
-export interface Connection extends AsyncDisposable {
+/** Result of phase 1: where connections lead. A session and all that replace it share it. */
+export interface Endpoint extends AsyncDisposable {
   readonly server: McpServer
   readonly sessionInfo: SessionInfo
   /**
-   * Creates a transport with the dispatcher and the session store of this connection, or with a new child process.
+   * Creates a connection with the dispatcher and the session store of this endpoint, or to a new child process. Sends
+   * nothing yet.
    *
    * @throws McpClientError `CONFIG` for a URL or a header that cannot be used
    */
-  createTransport(): SessionTransport
+  connect(handlers: ChildOwner): ServerConnection
 }
 
-export interface ConnectOptions extends Pick<SessionSetup, 'config' | 'options'> {
+export interface EndpointOptions extends Pick<SessionSetup, 'config' | 'options'> {
   readonly era: EraOption | undefined
   /** The store of a session to continue. Undefined: the factory creates one. */
   readonly kept: SessionInfo | undefined
@@ -61,17 +62,17 @@ const LOOKUP_MS = 10_000
  * @throws McpClientError `TIMEOUT` if the server was not found within 10 s, `CONFIG` for a server that cannot be
  * used; the error of the directory
  */
-export async function connect(setup: ConnectOptions, signal: AbortSignal): Promise<Connection> {
+export async function findEndpoint(setup: EndpointOptions, signal: AbortSignal): Promise<Endpoint> {
   const server = await locateServer(setup, signal)
   const command = commandOf(server, setup)
   return command === undefined
-    ? connectToUrl(setup, server, signal)
-    : connectToChild(setup, server, command)
+    ? endpointAtUrl(setup, server, signal)
+    : childEndpoint(setup, server, command)
 }
 
 /** Looks the server up in the directory, unless its URL or command is known. */
 export async function locateServer(
-  { config, options, owner }: Pick<ConnectOptions, 'config' | 'options' | 'owner'>,
+  { config, options, owner }: Pick<EndpointOptions, 'config' | 'options' | 'owner'>,
   signal: AbortSignal,
 ): Promise<McpServer> {
   if (isCommandConfig(config)) {
@@ -103,7 +104,7 @@ export async function locateServer(
  */
 function commandOf(
   server: McpServer,
-  { options, owner }: ConnectOptions,
+  { options, owner }: EndpointOptions,
 ): ServerCommand | undefined {
   const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
   const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
@@ -118,41 +119,41 @@ function commandOf(
 }
 
 /** The session of a child process ends with the process, so no store keeps it. */
-function connectToChild(
-  setup: ConnectOptions,
+function childEndpoint(
+  setup: EndpointOptions,
   server: McpServer,
   command: ServerCommand,
-): Connection {
+): Endpoint {
   const { options, owner } = setup
-  const transports = new Set<StdioTransport>()
+  const children = new Set<ChildConnection>()
   let epoch = 0
   const settings: StdioSettings = {
     server: command,
     limits: options.limits,
     log: (level, message) => owner.log(level, message),
     traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
-    onExited: (transport) => transports.delete(transport),
+    onExited: (child) => children.delete(child),
   }
   return {
     server,
     sessionInfo: new SessionInfo(),
-    createTransport() {
-      const transport = new StdioTransport(settings, ++epoch)
-      transports.add(transport)
-      return transport
+    connect(handlers) {
+      const child = new ChildConnection(settings, ++epoch, handlers)
+      children.add(child)
+      return child
     },
     /** Waits until all processes have exited. */
     async [Symbol.asyncDispose]() {
-      await Promise.all(Array.from(transports, (transport) => transport.close()))
+      await Promise.all(Array.from(children, (child) => child.close()))
     },
   }
 }
 
-async function connectToUrl(
-  setup: ConnectOptions,
+async function endpointAtUrl(
+  setup: EndpointOptions,
   server: McpServer,
   signal: AbortSignal,
-): Promise<Connection> {
+): Promise<Endpoint> {
   const { config, options, era, owner } = setup
   const { scope } = owner
   const { mcpUrl, headers: found } = server
@@ -172,7 +173,6 @@ async function connectToUrl(
     typeof given === 'function' ? (request) => given({ ...request, scope }) : given
   const transportOptions = new ObservedOptions(
     {
-      sessionInfo,
       principal: scope?.principal,
       headers,
       dispatcher: outsideRuns(dispatcher),
@@ -189,9 +189,10 @@ async function connectToUrl(
   return {
     server,
     sessionInfo,
-    createTransport() {
+    connect({ onNotification, onServerRequest, onError }) {
       try {
-        return new StreamableHttpTransport(url, transportOptions)
+        const handlers = { sessionInfo, onNotification, onServerRequest, onError }
+        return new McpConnection(url, transportOptions, handlers)
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)
         throw configError(owner.server, `cannot be used: ${why}`, { cause })
@@ -227,7 +228,7 @@ class ObservedOptions implements StreamableHttpTransportOptions {
 
 async function sessionInfoFor(
   server: McpServer,
-  { options, kept, owner }: ConnectOptions,
+  { options, kept, owner }: EndpointOptions,
   signal: AbortSignal,
 ): Promise<SessionInfo> {
   if (kept !== undefined) return kept
@@ -251,7 +252,7 @@ async function sessionInfoFor(
 function authProviderFor(
   server: McpServer,
   headers: ScopedHeaders,
-  { options: { authProvider }, owner: { scope } }: ConnectOptions,
+  { options: { authProvider }, owner: { scope } }: EndpointOptions,
 ): AuthProvider | undefined {
   if (authProvider !== undefined) {
     return typeof authProvider === 'function' ? authProvider(server, scope) : authProvider
