@@ -40,7 +40,7 @@ async function readDocs(): Promise<Docs> {
         const whole = comment.replaceAll(/\s*\n\s*\* ?/g, ' ').trim()
         const [doc = '', text = ''] = whole.split(/ ?@default /)
         const byDefault = text === '' || text === 'none' ? undefined : text.replaceAll('_', '')
-        fields.set(field, { doc, type, byDefault })
+        fields.set(field, { doc: doc.trimEnd(), type, byDefault })
       }
       docs.set(name, fields)
     }
