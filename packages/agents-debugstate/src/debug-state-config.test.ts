@@ -34,6 +34,19 @@ test('prefers options to DEBUGSTATE_*, and those to UIPATH_*', () => {
   })
 })
 
+test('reads variables of a platform by preset only, if the process does not run on it', () => {
+  const { UIPATH_URL: _, ...withoutUrl } = uipath
+  const options = { baseUrl: 'https://cloud.example' }
+  expect(resolveConfig(options, withoutUrl)).toEqual({ missing: expect.stringMatching(/no agent/) })
+  expect(resolveConfig({ ...options, preset: 'agenthub' }, withoutUrl)).toMatchObject({
+    agentId: 'project',
+    token: undefined, // issued for an unknown host
+  })
+  expect(resolveConfig({ preset: 'none' }, uipath)).toEqual({
+    missing: expect.stringMatching(/no service address/),
+  })
+})
+
 test('never sends a token that was issued for another host', () => {
   const { DEBUGSTATE_TOKEN: _, ...withoutToken } = own
   expect(resolveConfig({}, { ...uipath, ...withoutToken })).toMatchObject({

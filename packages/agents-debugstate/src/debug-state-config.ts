@@ -4,23 +4,29 @@ import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
 /** A bearer token, or a function that is called before every request. `undefined` sends no token. */
 export type DebugStateToken = string | (() => string | undefined | Promise<string | undefined>)
 
+/** A platform that sets variables of its own. */
+export type DebugStatePreset = 'agenthub'
+
 /** Address of the service, and the agent that uses it. Each field has its own default in the environment. */
 export interface DebugStateConfigOptions {
   /**
    * Address of the service. It may have a path, but no query and no credentials.
-   * @default DEBUGSTATE_URL, else UIPATH_URL
+   * @default DEBUGSTATE_URL
    */
   readonly baseUrl?: string | undefined
   /**
    * Id of the agent. All processes that share sessions use the same id.
-   * @default DEBUGSTATE_AGENT_ID, else UIPATH_PROJECT_ID
+   * @default DEBUGSTATE_AGENT_ID
    */
   readonly agentId?: string | undefined
-  /**
-   * @default DEBUGSTATE_TOKEN, else UIPATH_ACCESS_TOKEN if `baseUrl` has the origin of UIPATH_URL:
-   * a token that was issued for one host is never sent to another
-   */
+  /** @default DEBUGSTATE_TOKEN */
   readonly token?: DebugStateToken | undefined
+  /**
+   * Reads variables of a platform where the variables above are not set. `'agenthub'`: UIPATH_URL, UIPATH_PROJECT_ID, and
+   * UIPATH_ACCESS_TOKEN for the origin of UIPATH_URL only. `'none'`: no others. @default 'agenthub' where UIPATH_URL is
+   * set, because only that platform sets it
+   */
+  readonly preset?: DebugStatePreset | 'none' | undefined
 }
 
 /** A complete configuration. */
@@ -39,6 +45,27 @@ type Environment = Readonly<Record<string, string | undefined>>
 /** Path between the address of the service and the agent id. */
 export const PATH_PREFIX = 'agenthub_/design/debugstate'
 
+interface PlatformVariables {
+  readonly url: string
+  readonly agentId: string
+  /** Was issued for the origin of `url`, and is never sent to another one. */
+  readonly token: string
+}
+
+const PRESETS: Readonly<Record<DebugStatePreset, PlatformVariables>> = {
+  agenthub: { url: 'UIPATH_URL', agentId: 'UIPATH_PROJECT_ID', token: 'UIPATH_ACCESS_TOKEN' },
+}
+
+/** Returns the variables of the platform that the options name, else of the one that the process runs on. */
+function platformVariables(
+  { preset }: DebugStateConfigOptions,
+  env: Environment,
+): PlatformVariables | undefined {
+  if (preset === 'none') return undefined
+  if (preset !== undefined) return PRESETS[preset]
+  return Object.values(PRESETS).find(({ url }) => env[url])
+}
+
 /**
  * Completes options from the environment. Returns `missing`, a text for a log, if the service is not configured.
  *
@@ -49,13 +76,16 @@ export function resolveConfig(
   options: DebugStateConfigOptions,
   env: Environment = process.env,
 ): DebugStateConfig | { readonly missing: string } {
-  const agentId = options.agentId || env['DEBUGSTATE_AGENT_ID'] || env['UIPATH_PROJECT_ID']
-  const address = options.baseUrl || env['DEBUGSTATE_URL'] || env['UIPATH_URL']
+  const platform = platformVariables(options, env)
+  const ofPlatform = (field: keyof PlatformVariables): string | undefined =>
+    platform && (env[platform[field]] || undefined)
+  const agentId = options.agentId || env['DEBUGSTATE_AGENT_ID'] || ofPlatform('agentId')
+  const address = options.baseUrl || env['DEBUGSTATE_URL'] || ofPlatform('url')
   if (!address) return { missing: 'no service address: set `baseUrl` or DEBUGSTATE_URL' }
   const url = parseHttpUrl(address)
   if (url === undefined) {
     if (options.baseUrl) throw new TypeError(`\`baseUrl\` must be ${ADDRESS_RULE}`)
-    const name = env['DEBUGSTATE_URL'] ? 'DEBUGSTATE_URL' : 'UIPATH_URL'
+    const name = env['DEBUGSTATE_URL'] ? 'DEBUGSTATE_URL' : platform?.url
     return { missing: `${name} must be ${ADDRESS_RULE}` }
   }
   if (!agentId) return { missing: 'no agent id: set `agentId` or DEBUGSTATE_AGENT_ID' }
@@ -63,7 +93,13 @@ export function resolveConfig(
     origin: url.origin,
     path: `${url.pathname.replace(/\/+$/, '')}/${PATH_PREFIX}`,
     agentId,
-    token: options.token ?? getToken(url, env),
+    token: options.token ?? (env['DEBUGSTATE_TOKEN'] || tokenFor(url)),
+  }
+
+  function tokenFor({ origin }: URL): string | undefined {
+    return parseHttpUrl(ofPlatform('url') ?? '')?.origin === origin
+      ? ofPlatform('token')
+      : undefined
   }
 }
 
@@ -74,12 +110,6 @@ function parseHttpUrl(text: string): URL | undefined {
   const url = new URL(text)
   const plain = !url.search && !url.hash && !url.username && !url.password
   return plain && /^https?:$/.test(url.protocol) ? url : undefined
-}
-
-function getToken(url: URL, env: Environment): string | undefined {
-  if (env['DEBUGSTATE_TOKEN']) return env['DEBUGSTATE_TOKEN']
-  const issuedFor = parseHttpUrl(env['UIPATH_URL'] ?? '')
-  return issuedFor?.origin === url.origin ? env['UIPATH_ACCESS_TOKEN'] || undefined : undefined
 }
 
 /** The key of the session with one server. */

@@ -18,7 +18,9 @@ test('keeps sessions in memory without a configuration, and warns once', async (
   await infos[0]?.setSessionId('session-1')
   expect(await infos[0]?.getSessionId()).toBe('session-1')
   expect(warnings).toEqual([
-    'NOT_CONFIGURED: MCP sessions are kept in memory only: no service address: set `baseUrl` or DEBUGSTATE_URL',
+    expect.stringContaining(
+      'NOT_CONFIGURED: MCP sessions are kept in memory only: no service address: set `baseUrl` or DEBUGSTATE_URL',
+    ),
   ])
 })
 

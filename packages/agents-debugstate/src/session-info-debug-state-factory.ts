@@ -29,6 +29,7 @@ const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
   agentId: check.string,
   token: check.or(check.string, check.func),
   dispatcher: check.dispatcher,
+  preset: check.oneOf('agenthub', 'none'),
   timeoutMs: check.number(),
   onWarning: check.func,
 }
