@@ -116,7 +116,7 @@ async function tryExample(name: string): Promise<void> {
 /** Runs a command on the Node.js of this process, and returns what it printed. */
 async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
   const PATH = `${dirname(process.execPath)}${delimiter}${process.env['PATH']}`
-  const options = { cwd, env: { ...process.env, PATH }, timeout: 300_000 }
+  const options = { cwd, env: { ...process.env, PATH }, timeout: 600_000 }
   const { stdout } = await promisify(execFile)(command, args, options)
   return stripVTControlCharacters(stdout)
 }

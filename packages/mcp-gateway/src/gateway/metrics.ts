@@ -185,13 +185,21 @@ function makeMetrics(
   return { observer, text: () => metrics.metrics(), close }
 }
 
-/** Answers `GET` of a path, also for scrapers, which address the gateway by its IP address. */
-export function metricsRoute(path: string, metrics: Pick<GatewayMetrics, 'text'>): HttpRoute {
+/**
+ * Answers `GET` of a path.
+ *
+ * @param isOpen also for scrapers, which address the gateway by its IP address. Without `auth`, the check of the Host
+ *   header is all that keeps a web page from reading the metrics
+ */
+export function metricsRoute(
+  path: string,
+  metrics: Pick<GatewayMetrics, 'text'>,
+  isOpen: boolean,
+): HttpRoute {
   const route = documentRoute(path, async () => ({
     status: 200,
     mimeType: 'text/plain; version=0.0.4; charset=utf-8',
     text: await metrics.text(),
   }))
-  // Without `auth`, the check of the Host header is all that keeps a web page from reading them.
-  return { ...route, isOpen: false }
+  return { ...route, isOpen }
 }

@@ -6,6 +6,7 @@ import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { modernParts, post } from '../../test/rpc-requests.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway } from '../gateway.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 
@@ -130,6 +131,15 @@ test('serves metrics at http.metricsPath only', async () => {
   expect((await gateway.fetch(written)).status).toBe(405)
   await using without = createGateway({ sources: [agents] })
   expect((await without.fetch(get('/metrics'))).status).not.toBe(200)
+})
+
+test('serves metrics to a scraper that knows the IP address only, if callers need a credential', async () => {
+  const http = { metricsPath: '/metrics', publicUrl: 'https://agents.example/team' }
+  const auth = bearerAuth('token-of-the-test-0123456789')
+  await using gateway = createGateway({ sources: [new AgentsAtHand()], http, auth })
+  expect((await gateway.fetch(get('/metrics'))).status).toBe(200)
+  await using open = createGateway({ sources: [new AgentsAtHand()], http })
+  expect((await open.fetch(get('/metrics'))).status).toBe(403)
 })
 
 test('answers nothing but probes at an address with probesOnly, until all calls have ended', async () => {

@@ -501,7 +501,8 @@ export class Runtime implements AsyncDisposable {
 
   /** Answers `GET` of health and metrics for orchestrators, which address the gateway by its IP address. */
   #makeProbes(): readonly HttpRoute[] {
-    const { metricsPath } = this.#options.http
+    const { auth, http } = this.#options
+    const { metricsPath } = http
     const readiness = async (): Promise<Document> => {
       if (this.#isUnready) return healthDocument(['draining'])
       const isReady = await this.#readiness.isReady()
@@ -512,7 +513,7 @@ export class Runtime implements AsyncDisposable {
       documentRoute(HEALTH_PATH, async () => healthDocument([])),
       documentRoute(READY_PATH, readiness),
       ...(this.#metrics && metricsPath !== undefined
-        ? [metricsRoute(metricsPath, this.#metrics)]
+        ? [metricsRoute(metricsPath, this.#metrics, auth !== undefined)]
         : []),
     ]
   }
