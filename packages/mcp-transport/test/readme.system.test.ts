@@ -7,7 +7,6 @@ import { promisify } from 'node:util'
 import { sourceNode } from '@x/internal/testing'
 import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import type { TransportErrorCode } from '../src/index.ts'
 import { resolveLimits, resolveReconnect, resolveTimeouts } from '../src/transport-options.ts'
 
 const example = fileURLToPath(new URL('example.ts', import.meta.url))
@@ -36,25 +35,6 @@ test('continues the session of the last run in the example', async () => {
   } finally {
     await rm(cwd, { recursive: true })
   }
-})
-
-test('names every error code in the README', async () => {
-  const text = await readme()
-  const codes: readonly TransportErrorCode[] = [
-    'CLOSED',
-    'SESSION_LOST',
-    'UNREACHABLE',
-    'OUTCOME_UNKNOWN',
-    'UNAUTHORIZED',
-    'REJECTED',
-    'UNEXPECTED_RESPONSE',
-    'LIMIT',
-    'TIMEOUT',
-    'CONFIG',
-    'RECORD_UNUSABLE',
-    'TOOL_LEFT_OUT',
-  ]
-  for (const code of codes) expect(text).toContain(`| \`${code}\``)
 })
 
 test('has the defaults of the code in the page of all options', async () => {
