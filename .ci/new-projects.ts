@@ -8,12 +8,16 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { packAll } from './tarballs.ts'
 
 const TEMPLATES = ['agent', 'gateway', 'both'] as const
 /** Packages with an install script that the projects do not need. */
 const WITHOUT_SCRIPTS = { esbuild: false, 'msgpackr-extract': false }
+
+/** Lists that are asked for before a gateway counts as empty. */
+const MAX_LISTS = 400
 
 const folder = await mkdtemp(join(tmpdir(), 'new-projects-'))
 const workspace = join(folder, 'workspace')
@@ -80,9 +84,14 @@ async function tryGateway(project: string): Promise<void> {
   const ended = once(gateway, 'close')
   try {
     const [url] = await once(createInterface({ input: gateway.stdout }), 'line')
-    const { result } = await rpc(url, 'tools/list')
-    const names = result.tools.map(({ name }: { readonly name: string }) => name)
-    if (names.join() !== 'assistant') throw new Error(`${project} offers the tools ${names}`)
+    // A busy machine may load the graph after the time for which a first list waits: then it is empty.
+    let names = ''
+    for (let attempt = 0; names === '' && attempt < MAX_LISTS; attempt++) {
+      if (attempt > 0) await setTimeout(500)
+      const { result } = await rpc(url, 'tools/list')
+      names = result.tools.map(({ name }: { readonly name: string }) => name).join()
+    }
+    if (names !== 'assistant') throw new Error(`${project} offers the tools "${names}"`)
   } finally {
     gateway.kill()
     await ended
