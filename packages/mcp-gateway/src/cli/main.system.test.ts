@@ -127,10 +127,15 @@ test.each([
 test.each([
   [
     'the drain delay of a mounted gateway',
-    'drainDelayMs: 20',
+    'http: { drainDelayMs: 20 }',
     "await gateway.fetch(new Request('http://localhost/readyz'))",
   ],
-  ['a call that does not end', 'shutdownGraceMs: 20', 'void call(); await begun.promise'],
+  ['a call that does not end', 'http: { shutdownGraceMs: 20 }', 'void call(); await begun.promise'],
+  [
+    'a request whose credential is still checked',
+    'auth: { authenticate: () => new Promise(begun.resolve) }',
+    'void call(); await begun.promise',
+  ],
 ])('waits for %s when a program closes it', async (_, setting, use) => {
   await using folder = await configFolder()
   const program = await folder.file(
@@ -144,7 +149,7 @@ const stream = () => {
 const graph = { channels: { messages: {} }, stream }
 const gateway = createGateway({
   agents: { still: { graph, description: 'Never answers' } },
-  http: { ${setting} },
+  ${setting},
   log: false,
 })
 async function call() {

@@ -338,22 +338,25 @@ export class Runtime implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    // The timers of the clock do not keep the process alive: it would end in the middle of a wait.
+    const keepsAlive = setInterval(() => undefined, MAX_TIMER_MS)
+    try {
+      await this.#closeAll()
+    } finally {
+      clearInterval(keepsAlive)
+    }
+  }
+
+  async #closeAll(): Promise<void> {
     this.#isUnready = true
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
     // Queued tasks do not come through load balancers.
     const handedOver = this.#tasks.executions.stopWorking()
-    // The timers of the clock do not: the process would end in the middle of these waits.
-    const keepsAlive = setInterval(() => undefined, MAX_TIMER_MS)
-    let tasksEnd: Promise<void>
-    try {
-      if (this.#isReachable && drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
-      this.#isDraining = true
-      this.#listeners.stop()
-      tasksEnd = this.#tasks.close()
-      await this.#runs.close(shutdownGraceMs)
-    } finally {
-      clearInterval(keepsAlive)
-    }
+    if (this.#isReachable && drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
+    this.#isDraining = true
+    this.#listeners.stop()
+    const tasksEnd = this.#tasks.close()
+    await this.#runs.close(shutdownGraceMs)
     await Promise.all([handedOver, tasksEnd])
     await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
