@@ -140,7 +140,7 @@ export type ClientAddress =
   | ClientAddressHeader
   | ((request: Request, context: unknown) => string | undefined)
 
-export interface ClientAddressHeader {
+interface ClientAddressHeader {
   /** Header that your proxies write, such as `x-forwarded-for`. */
   readonly header: string
   /** Number of your own proxies in a row. @default 1 */
