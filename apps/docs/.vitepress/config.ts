@@ -41,7 +41,7 @@ export default defineConfig({
   markdown: {
     config: extendMarkdown,
     anchor: { slugify: anchorOf },
-    theme: { light: 'github-light', dark: 'github-dark' },
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
   },
   vite: {
     plugins: [

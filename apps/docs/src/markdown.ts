@@ -55,13 +55,14 @@ export function siteLink(page: string, href: string, pages: ReadonlySet<string>)
   return `${REPOSITORY}/${isFolder ? 'tree' : 'blob'}/main/${target}${hash}`
 }
 
-/** Anchor of a heading, as forges make it, so that one link serves both. */
+/** Anchor of a heading, as forges make it. Links of typedoc leave out an underscore in front. */
 export function anchorOf(heading: string): string {
   return heading
     .trim()
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
     .replaceAll(' ', '-')
+    .replace(/^_+/, '')
 }
 
 /** The picture of a Mermaid diagram, in the colours of the theme. It loads no font. */

@@ -21,6 +21,16 @@ export async function testSite(folder: string): Promise<readonly string[]> {
   const problems: string[] = []
   const open = (options: BrowserContextOptions): Promise<Page> =>
     openOffline({ browser, folder, problems }, options)
+  /** Opens a page. Returns false if it cannot be opened, and adds a problem. */
+  const arrives = async (page: Page, address: string): Promise<boolean> => {
+    try {
+      await page.goto(ORIGIN + address)
+      return true
+    } catch (error) {
+      problems.push(`${address} cannot be opened: ${String(error).split('\n')[0]}`)
+      return false
+    }
+  }
   try {
     for (const viewport of [WIDE, NARROW]) {
       for (const colorScheme of THEMES) {
@@ -88,15 +98,10 @@ async function openOffline(
     problems.push(`The site asks for ${route.request().url()}`)
     return route.abort()
   })
+  context.setDefaultTimeout(240_000) // only ends what hangs
   const page = await context.newPage()
   page.on('pageerror', (error) => problems.push(`${page.url()}: ${error.message}`))
   return page
-}
-
-/** Opens a page. Returns false if the site does not have it, which is a problem already. */
-async function arrives(page: Page, address: string): Promise<boolean> {
-  const isThere = page.goto(ORIGIN + address).then(() => true)
-  return isThere.catch(() => false)
 }
 
 async function violations(page: Page): Promise<readonly string[]> {
