@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { startLegacyServer } from '../packages/mcp-testing/src/index.ts'
-import { manifestOf, packAll, withOurs } from './tarballs.ts'
+import { packAll, peersOf, withOurs } from './tarballs.ts'
 import type { Manifest, Packed } from './tarballs.ts'
 
 const run = promisify(execFile)
@@ -30,17 +30,6 @@ function oldestPeersOf(packages: readonly Packed[]): string[] {
       .map(([name, range]) => `${name}@${oldestOf(range)}`),
   )
   return [...new Set(peers)]
-}
-
-/** The peers in the versions that are known to work: the newest ones may not even resolve. */
-async function peersOf(packages: readonly Packed[]): Promise<string[]> {
-  const peers = packages.flatMap(({ folder, manifest }) =>
-    Object.keys(manifest.peerDependencies ?? {})
-      .filter((name) => manifest.peerDependenciesMeta?.[name]?.optional !== true)
-      .map((name) => join(folder, 'node_modules', name)),
-  )
-  const manifests = await Promise.all(peers.map(manifestOf))
-  return [...new Set(manifests.map(({ name, version }) => `${name}@${version}`))]
 }
 
 async function exampleOf({ folder, manifest }: Packed): Promise<string> {

@@ -56,6 +56,17 @@ export function withOurs(packed: Packed, all: readonly Packed[]): Packed[] {
   return [...new Set([packed, ...needed.flatMap((other) => withOurs(other, all))])]
 }
 
+/** The peers in the versions that are known to work: the newest ones may not even resolve. */
+export async function peersOf(packages: readonly Packed[]): Promise<string[]> {
+  const peers = packages.flatMap(({ folder, manifest }) =>
+    Object.keys(manifest.peerDependencies ?? {})
+      .filter((name) => manifest.peerDependenciesMeta?.[name]?.optional !== true)
+      .map((name) => join(folder, 'node_modules', name)),
+  )
+  const manifests = await Promise.all(peers.map(manifestOf))
+  return [...new Set(manifests.map(({ name, version }) => `${name}@${version}`))]
+}
+
 async function published(): Promise<Omit<Packed, 'tarball'>[]> {
   const folders = (await readdir(PACKAGES)).map((name) => join(PACKAGES, name))
   const all = await Promise.all(
