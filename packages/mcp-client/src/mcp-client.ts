@@ -647,7 +647,8 @@ export class McpClient implements AsyncDisposable {
     try {
       const useSession = (): Promise<T> => this.#useSession(call, options, use)
       // A list needs no state of a session, and is read while agents are built.
-      const isAlone = call.method.endsWith('/list') && this.#sessions.needsRun
+      const isAlone =
+        options.scope === undefined && call.method.endsWith('/list') && this.#sessions.needsRun
       return await (isAlone ? inOwnRun(useSession) : useSession())
     } catch (error) {
       if (McpClientError.is(error)) this.#lastError = { code: error.code, at: new Date() }
@@ -661,7 +662,7 @@ export class McpClient implements AsyncDisposable {
     use: (lease: Lease) => Promise<T>,
   ): Promise<T> {
     const asking = QUIET_METHODS.test(call.method) ? undefined : call
-    const { entry, signal } = this.#sessions.acquire()
+    const { entry, signal } = this.#sessions.acquire(options.scope)
     const { session } = entry
     const tracked = asking && session.calls?.start(asking)
     const lease: Lease = { session, call: tracked, options: withSignal(options, signal) }

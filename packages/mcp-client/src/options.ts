@@ -172,6 +172,11 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
 export interface CallOptions extends Pick<McpClientOptions, 'timeoutMs'> {
   /** Aborts the operation, which rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined
+  /**
+   * Owner of the session that serves the operation. The session is kept while it is used (see `idleScopes`).
+   * @default the option `scope` of the client
+   */
+  readonly scope?: SessionScope | undefined
 }
 
 /**

@@ -11,7 +11,7 @@ import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { DeclinedQuestion, ScopeStatus } from './session-state.ts'
 
-/** Which unused sessions a client with a scope function keeps. */
+/** Which unused sessions of other scopes than that of the client are kept. */
 export interface IdleScopeOptions {
   /** Maximum number of sessions. Beyond it, the least recently used session is closed. @default 1000 */
   readonly max?: number | undefined
@@ -80,10 +80,11 @@ export class SessionManager {
   /**
    * Returns the session that serves a call; give it back with `release()`.
    *
+   * @param given The scope that the call names. Undefined: that of the client
    * @throws the error of the scope function; McpClientError `NO_RUN` outside a run, if the scope is that of a run
    */
-  acquire(): Use {
-    const { scope, run } = this.#current()
+  acquire(given?: SessionScope): Use {
+    const { scope, run } = this.#current(given)
     const key = scopeKey(scope)
     const entry = this.#entries.get(key) ?? this.#add(key, scope, run !== undefined)
     entry.inUse++
@@ -143,8 +144,11 @@ export class SessionManager {
     return typeof scope === 'function' ? scope() : scope
   }
 
-  #current(): { readonly scope: SessionScope | undefined; readonly run?: Run } {
-    const scope = this.#given()
+  #current(given: SessionScope | undefined = this.#given()): {
+    readonly scope: SessionScope | undefined
+    readonly run?: Run
+  } {
+    const scope = given
     if (scope?.run !== CURRENT) return { scope }
     const run = contextRun()
     if (run?.isOpen !== true) throw noRun(run, this.#setup.server)
@@ -164,8 +168,8 @@ export class SessionManager {
 
   /** Keeps an unused session for a while, and closes the least recently used ones if there are too many. */
   #keep(entry: Entry): void {
-    const { scope, idleScopes } = this.#setup.options
-    if (typeof scope !== 'function' || entry.runs !== undefined) return
+    const { idleScopes } = this.#setup.options
+    if (this.#isPermanent(entry)) return
     const { max = IDLE_MAX, ms = IDLE_MS } = idleScopes ?? {}
     this.#entries.delete(entry.key)
     this.#entries.set(entry.key, entry)
@@ -174,9 +178,15 @@ export class SessionManager {
     })
     if (this.#entries.size <= max) return
     const idle = [...this.#entries.values()].filter(
-      (each) => each.inUse === 0 && !each.isClosing && each.runs === undefined,
+      (each) => each.inUse === 0 && !each.isClosing && !this.#isPermanent(each),
     )
     for (const oldest of idle.slice(0, Math.max(idle.length - max, 0))) this.#evict(oldest)
+  }
+
+  /** True for the session of the client's own scope, and for one that ends with its runs. */
+  #isPermanent({ key, runs }: Entry): boolean {
+    if (runs !== undefined) return true
+    return typeof this.#setup.options.scope !== 'function' && key === scopeKey(this.#given())
   }
 
   #evict(entry: Entry): void {
