@@ -45,7 +45,7 @@ export async function packAll(destination: string): Promise<Packed[]> {
   })
 }
 
-export async function manifestOf(folder: string): Promise<Manifest> {
+async function manifestOf(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
 }
 

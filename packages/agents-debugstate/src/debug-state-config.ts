@@ -5,7 +5,7 @@ import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
 export type DebugStateToken = string | (() => string | undefined | Promise<string | undefined>)
 
 /** A platform that sets variables of its own. */
-export type DebugStatePreset = 'agenthub'
+type DebugStatePreset = 'agenthub'
 
 /** Address of the service, and the agent that uses it. Each field has its own default in the environment. */
 export interface DebugStateConfigOptions {
