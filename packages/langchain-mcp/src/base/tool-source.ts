@@ -89,7 +89,7 @@ export interface ToolResult {
 }
 
 /** Limits of one request, and the user that it is for. */
-export interface RequestOptions extends CallOptions {
+export interface RequestOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   /** Config of the run. It selects the session, in sources that serve several users. */
   readonly config?: RunnableConfig | undefined
 }
