@@ -134,7 +134,7 @@ test('throws a TypeError with the code CONFIG, which names the owner', () => {
     expect.objectContaining({
       name: 'TypeError',
       code: 'CONFIG',
-      message: 'sample(): there is no option "mod". Did you mean "mode"?',
+      message: expect.stringContaining('sample(): there is no option "mod". Did you mean "mode"?'),
     }),
   )
 })

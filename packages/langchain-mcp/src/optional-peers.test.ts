@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 async function loadedBy(file: string, seen: Set<string> = new Set()): Promise<Set<string>> {
   if (seen.has(file)) return seen
   seen.add(file)
-  const source = await readFile(file, 'utf8')
+  const source = (await readFile(file, 'utf8')).replaceAll(/\/\*.*?\*\//gs, '') // examples
   const statements = source.matchAll(/^(?:import|export)\s(?!type\s)[^;'"]*?from '([^']+)'/gm)
   const effects = source.matchAll(/^import '([^']+)'/gm)
   for (const [, specifier = ''] of [...statements, ...effects]) {

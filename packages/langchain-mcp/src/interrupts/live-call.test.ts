@@ -36,7 +36,10 @@ test('stops the time limit of the call while a person is asked', async () => {
   await vi.advanceTimersByTimeAsync(2)
   await expect(call.next(undefined)).resolves.toMatchObject({
     kind: 'failed',
-    error: { message: 'MCP server "shop" gave no answer within 100 ms', outcome: 'unknown' },
+    error: {
+      message: expect.stringContaining('MCP server "shop" gave no answer within 100 ms'),
+      outcome: 'unknown',
+    },
   })
   expect(vi.getTimerCount()).toBe(0)
 })

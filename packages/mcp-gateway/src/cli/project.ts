@@ -1,7 +1,6 @@
 // What a folder and its project hold already, for `init`.
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 
@@ -86,9 +85,11 @@ export async function installCommand(
   packages: readonly string[],
   { install, add }: PackageManager,
 ): Promise<string | undefined> {
-  const places = createRequire(join(folder, 'any.js')).resolve.paths('any-package') ?? []
+  // Not `require.resolve.paths()`: it names the folders of NODE_PATH too, where an `import` does not look.
+  const places = [folder]
+  for (let at = folder; dirname(at) !== at; at = dirname(at)) places.push(dirname(at))
   const missing = packages.filter((name) => {
-    return !places.some((place) => existsSync(join(place, name, 'package.json')))
+    return !places.some((place) => existsSync(join(place, 'node_modules', name, 'package.json')))
   })
   if (missing.length === 0) return undefined
   const declared = await declaredPackages(folder)
