@@ -1,3 +1,4 @@
+import { withErrorLink } from '@x/internal'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -138,4 +139,7 @@ export async function textOf(
 }
 
 /** Error for all artifacts that a caller does not own, or that do not exist. */
-export const notFound = { code: 'NOT_FOUND', message: 'Artifact not found' }
+export const notFound: { readonly code: string; readonly message: string } = {
+  code: 'NOT_FOUND',
+  message: withErrorLink('Artifact not found', 'NOT_FOUND'),
+}
