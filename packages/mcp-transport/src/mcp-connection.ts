@@ -47,6 +47,23 @@ export interface ConnectionOwner extends MessageHandlers {
  * again.
  *
  * Used once: from `open()` to `close()`.
+ *
+ * @example
+ * ```ts
+ * import { McpConnection, SessionInfo } from '@x/mcp-transport'
+ *
+ * await using connection = new McpConnection('https://shop.example/mcp', {}, {
+ *   sessionInfo: new SessionInfo(),
+ *   onNotification: ({ method }) => console.log(method),
+ *   onServerRequest: ({ respond }) => void respond({ error: { code: -32601, message: 'No' } }),
+ *   onError: console.error,
+ * })
+ * const clientInfo = { name: 'app', version: '1.0.0' }
+ * await connection.open({ protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
+ * await connection.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+ * const request = { method: 'tools/list' }
+ * await connection.send(connection.createCall(request, {}, (outcome) => console.log(outcome)))
+ * ```
  */
 export class McpConnection implements AsyncDisposable {
   readonly #url: ServerUrl

@@ -55,7 +55,18 @@ export interface Attempt {
   check?(): Pick<HttpRequest, 'era' | 'sessionId' | 'headers' | 'body'>
 }
 
-/** A request of the client, from `McpConnection.send()` until its answer or its failure. */
+/**
+ * A request of the client, from `McpConnection.send()` until its answer or its failure. `McpConnection.createCall()` makes
+ * it; another kind of connection may make its own.
+ *
+ * @example
+ * ```ts
+ * import { Call } from '@x/mcp-transport'
+ *
+ * const request = { method: 'ping' }
+ * const call = new Call({ id: 1, request, options: {}, onSettled: (outcome) => console.log(outcome) })
+ * ```
+ */
 export class Call {
   /** Number of the call in its connection. */
   readonly id: number
