@@ -124,6 +124,7 @@ export class McpConnection implements AsyncDisposable {
       createCall: (request, callOptions, onSettled) =>
         new Call({ id: this.#nextId++, request, options: callOptions, onSettled }),
     }
+    http.owner = new AsyncResource('McpConnection')
     this.#legacy = new LegacyServer(this.#parts, (signal) => this.#changeEra(undefined, signal))
   }
 
@@ -177,7 +178,7 @@ export class McpConnection implements AsyncDisposable {
 
   /**
    * Reads the stored session. Sends nothing. Requests that belong to no call, such as the DELETE that terminates the
-   * session, are sent in the async context of this call.
+   * session, are sent in the async context of this call; without it, in that of the constructor.
    */
   load(): Promise<void> {
     this.#parts.http.owner = new AsyncResource('McpConnection')
