@@ -117,6 +117,28 @@ describe.each(eras)('$era', (era) => {
     expect(warnings).toEqual([])
   })
 
+  test('logs the error of a progress callback that throws, and returns the result of the call', async () => {
+    await using shop = await startShop(era)
+    const { server } = shop
+    const client = shop.clientOf()
+    const logged: unknown[] = []
+    client.on('log', ({ message }) => logged.push(message))
+    let calls = 0
+    const onProgress = (): never => {
+      calls++
+      throw new Error('A bug in the callback')
+    }
+    const call = client.callTool('slow', {}, { onProgress })
+    await server.waitFor(isSlow)
+    await expect.poll(() => server.held).toBe(1)
+    for (const n of [1, 2]) await server.progress(n, 2)
+    server.release('done')
+    expect(textOf(await call)).toBe('done')
+    expect(calls).toBe(2)
+    expect(logged).toContainEqual(expect.stringContaining('A bug in the callback'))
+    expect(server.executions('slow')).toBe(1)
+  })
+
   test('rejects with the reason of an abort at once, and cancels the request on the server', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()

@@ -21,6 +21,8 @@ test('asks a token provider for every request, and sends the trace of the caller
     calls.every(({ headers }) => /^Bearer token-\d+$/.test(String(headers['authorization']))),
   ).toBe(true)
   expect(calls[0]?.params).toMatchObject({ _meta: { traceparent } })
+  const [handshake] = server.received.filter(is.method('initialize'))
+  expect(handshake?.params).toMatchObject({ _meta: { traceparent } })
 })
 
 test('credentials of a header function appear in no error, event, log or status, even if the server repeats them', async () => {

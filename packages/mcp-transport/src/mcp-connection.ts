@@ -109,17 +109,18 @@ export class McpConnection implements AsyncDisposable {
       reconnect: resolveReconnect(options.reconnect),
       listen,
       onReplaced: isRecovering
-        ? (event) => {
-            try {
-              onSessionReplaced?.(event)
-            } catch (error) {
-              onError(error instanceof Error ? error : new Error(String(error)))
-            }
-          }
+        ? (event) => this.#parts.guard(() => onSessionReplaced?.(event))
         : undefined,
       onNotification,
       onServerRequest,
       report: onError,
+      guard: (callback) => {
+        try {
+          callback()
+        } catch (error) {
+          onError(error instanceof Error ? error : new Error(String(error)))
+        }
+      },
       nextId: () => this.#nextId++,
       createCall: (request, callOptions, onSettled) =>
         new Call({ id: this.#nextId++, request, options: callOptions, onSettled }),
@@ -197,7 +198,12 @@ export class McpConnection implements AsyncDisposable {
     params: InputRequest['params'],
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<Answer | undefined> {
-    const request = { jsonrpc: '2.0', id: 0, method: 'initialize', params } as const
+    const request: JsonRpcRequest = this.#traced({
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params,
+    })
     this.#request = request
     this.#opening?.abort()
     const opening = (this.#opening = new AbortController())
@@ -207,7 +213,7 @@ export class McpConnection implements AsyncDisposable {
     this.#modern = undefined
     this.#parts.calls.failAll(
       'The client sent initialize again',
-      ({ attempt }) => attempt !== undefined && attempt.session === undefined,
+      ({ attempt }) => attempt instanceof ModernAttempt,
     )
     before?.close()
     await this.#legacy.load()
@@ -311,7 +317,7 @@ export class McpConnection implements AsyncDisposable {
     const { calls } = this.#parts
     if (this.withdraw(call) || !calls.has(call)) return
     const { attempt } = call
-    if (attempt?.session === undefined) return calls.drop(call)
+    if (!(attempt instanceof LegacyAttempt)) return calls.drop(call)
     calls.remove(call)
     await this.#legacy.cancel(call, attempt, params)
   }

@@ -19,6 +19,8 @@ export interface ConnectionParts extends MessageHandlers {
   readonly onReplaced: ((event: SessionReplaced) => void) | undefined
   /** Reports a failure that belongs to no message. */
   readonly report: (error: TransportError) => void
+  /** Runs a callback of the user. Its error is reported: it must not break the stream that brought the message. */
+  readonly guard: (callback: () => void) => void
   /** Number of the next request. */
   readonly nextId: () => number
   readonly createCall: (

@@ -65,8 +65,7 @@ export class OpenCalls {
   }
 
   add(call: Call): void {
-    const { recovery } = this.#options
-    if (recovery !== undefined) call.failuresBefore = recovery.streak.count
+    call.failuresBefore = this.#options.recovery?.streak.count ?? 0
     this.#calls.push(call)
     if (this.#timer === undefined) this.#startTimer()
   }
@@ -170,6 +169,8 @@ export class OpenCalls {
     if (!this.has(call)) return
     call.wasRepeated = true
     call.attempt = undefined
+    call.quietTicks = 0
+    call.failuresBefore = recovery.streak.count
     this.#left()
     await recovery
       .sendAgain(call)

@@ -18,13 +18,13 @@ import type { OpenOptions } from './session-opener.ts'
 
 /** The opening of a session, for all requests that belong to it. */
 export interface Opening
-  extends OpenOptions, Pick<ConnectionParts, 'http' | 'timeouts' | 'onNotification'> {
+  extends OpenOptions, Pick<ConnectionParts, 'http' | 'timeouts' | 'onNotification' | 'guard'> {
   /** The client's `initialize`. */
   readonly request: JsonRpcRequest
 }
 
 /** Limits and connection of a request that opens or tests a session. */
-type Asking = Pick<Opening, 'http' | 'timeouts' | 'onNotification' | 'signal' | 'limitMs'>
+type Asking = Pick<Opening, 'http' | 'timeouts' | 'onNotification' | 'guard' | 'signal' | 'limitMs'>
 
 /** Id of a stored session, and the version that was negotiated in it, if that is known. */
 export interface StoredId {
@@ -251,7 +251,7 @@ function post<T>(
   },
   read: (reply: Reply) => T,
 ): Promise<T> {
-  const { http, timeouts, signal, limitMs, onNotification } = opening
+  const { http, timeouts, signal, limitMs, onNotification, guard } = opening
   const { message: request, sessionId, headers, idleMs, onLateHead } = sent
   const url = http.url.display
   let assigned: string | undefined
@@ -292,7 +292,7 @@ function post<T>(
         message: (message) => {
           if (!isResponse(message)) {
             // A server must not ask before the session is open (2025-11-25, lifecycle).
-            if (!isRequest(message)) onNotification(message)
+            if (!isRequest(message)) guard(() => onNotification(message))
           } else if (isAnswerTo(request.id, message)) answer ??= repairedAnswer(request, message)
           else misrouted = message
         },

@@ -148,7 +148,8 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
     if (this.#phase !== 'open') return
     const cursor = parseCursor(id)
     this.#cursor.lastEventId = cursor
-    if (cursor !== undefined) this.#call.options.onresumptiontoken?.(cursor)
+    if (cursor === undefined) return
+    this.#server.parts.guard(() => this.#call.options.onresumptiontoken?.(cursor))
   }
 
   retry(ms: number): void {

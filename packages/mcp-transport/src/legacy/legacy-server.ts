@@ -126,18 +126,17 @@ export class LegacyServer {
    */
   async cancel(
     call: Call,
-    attempt: Attempt,
+    attempt: LegacyAttempt,
     params: Readonly<Record<string, unknown>>,
   ): Promise<void> {
     const { session } = attempt
-    if (!(attempt instanceof LegacyAttempt) || session !== attempt.session) return
     attempt.end()
     const method = 'notifications/cancelled'
-    const requestId = attempt.session.wireId(call.id)
+    const requestId = session.wireId(call.id)
     try {
-      if (attempt.session.lost !== undefined) return
+      if (session.lost !== undefined) return
       const message = { jsonrpc: '2.0', method, params: { ...params, requestId } } as const
-      await call.inContext(() => this.#post(message, attempt.session, CANCEL_MS))
+      await call.inContext(() => this.#post(message, session, CANCEL_MS))
     } finally {
       attempt.close(this.#closed('The client cancelled the request'))
     }
@@ -170,11 +169,12 @@ export class LegacyServer {
       const token = params?.['progressToken']
       const isToken = typeof token === 'number' || typeof token === 'string'
       const of = isToken ? this.parts.calls.find(session.callOf(token)) : undefined
-      if (of?.attempt?.session === session) of.options.onProgress?.(params ?? {})
+      if (of?.attempt?.session === session)
+        this.parts.guard(() => of.options.onProgress?.(params ?? {}))
     } else if (session === this.#session) {
       // Notifications of a session that another one replaced are out of date.
       const { onNotification = this.parts.onNotification } = call?.options ?? {}
-      onNotification(message)
+      this.parts.guard(() => onNotification(message))
     }
   }
 
@@ -183,13 +183,8 @@ export class LegacyServer {
     this.#questions.add(question)
     const { onServerRequest = this.parts.onServerRequest } = call?.options ?? {}
     const { signal } = question.controller
-    onServerRequest({
-      id,
-      method,
-      params,
-      signal,
-      respond: (answer) => this.#respond(question, answer),
-    })
+    const respond = (answer: Answer): Promise<void> => this.#respond(question, answer)
+    this.parts.guard(() => onServerRequest({ id, method, params, signal, respond }))
   }
 
   #withdrawn(question: Question, reason: unknown): void {

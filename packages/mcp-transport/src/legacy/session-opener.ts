@@ -67,9 +67,9 @@ export class SessionOpener {
   }
 
   async open(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
-    const { keeper, http, timeouts, onNotification } = this.#options
+    const { keeper, http, timeouts, onNotification, guard } = this.#options
     const { signal } = options
-    const opening = { ...options, http, timeouts, onNotification, request }
+    const opening = { ...options, http, timeouts, onNotification, guard, request }
     let stored = options.isFresh === true ? NOTHING : (this.#stored ?? (await keeper.load()))
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {

@@ -44,13 +44,14 @@ export class ForwardedAttempt implements Attempt {
 
   /** @param headers Headers that the client adds. Those that the revision does not allow for requests are left out */
   start(request: JsonRpcRequest, headers: Readonly<Record<string, string>> = {}): void {
-    const { http, calls, onNotification } = this.#parts
+    const { http, calls, guard, onNotification } = this.#parts
     modernPost(http, request, {
       isOfCaller: true,
       call: this,
       headers: paramHeaders(headers),
       onMessage: (message) => {
-        if (!this.#isClosed && 'method' in message && !('id' in message)) onNotification(message)
+        if (this.#isClosed || !('method' in message) || 'id' in message) return
+        guard(() => onNotification(message))
       },
     }).then(
       (outcome) =>

@@ -130,11 +130,11 @@ export class ModernAttempt implements Attempt {
     const { options } = this.#call
     if (message.method !== 'notifications/progress') {
       const { onNotification = this.server.parts.onNotification } = options
-      return onNotification(message)
+      return this.server.parts.guard(() => onNotification(message))
     }
     const progress = message.params?.['progress']
     if (typeof progress === 'number') this.#lastProgress = progress
-    options.onProgress?.(message.params ?? {})
+    this.server.parts.guard(() => options.onProgress?.(message.params ?? {}))
   }
 
   async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
@@ -153,7 +153,7 @@ export class ModernAttempt implements Attempt {
       onServerRequest,
     })
     // So that the client does not time out while its user answers.
-    onProgress?.({ progress: this.#lastProgress })
+    parts.guard(() => onProgress?.({ progress: this.#lastProgress }))
     return { inputResponses, ...state }
   }
 }

@@ -255,8 +255,8 @@ class Listener {
   }
 
   #deliver(notification: JsonRpcNotification): void {
-    const { http, onNotification } = this.#server.parts
-    http.asOwner(() => onNotification(notification))
+    const { http, guard, onNotification } = this.#server.parts
+    http.asOwner(() => guard(() => onNotification(notification)))
   }
 }
 
