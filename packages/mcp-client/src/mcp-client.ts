@@ -227,7 +227,10 @@ export class McpClient implements AsyncDisposable {
     const { resume, timeoutMs } = options
     if (resume?.task !== undefined) {
       const { inputResponses } = resume
-      return this.#resumeTask(resume.task, name).result({ ...options, inputResponses })
+      return this.#resumeTask(resume.task, name, options.scope).result({
+        ...options,
+        inputResponses,
+      })
     }
     const startedAt = performance.now()
     return this.#startTool({ name, args }, options, (started, lease) => {
@@ -261,7 +264,7 @@ export class McpClient implements AsyncDisposable {
   ): Promise<StartedTool<CallToolResult | InputRequired>> {
     const { task: reference, inputResponses } = options.resume ?? {}
     if (reference !== undefined) {
-      const task = this.#resumeTask(reference, name)
+      const task = this.#resumeTask(reference, name, options.scope)
       if (inputResponses !== undefined) await task.answer(inputResponses, options)
       return { task }
     }
@@ -281,9 +284,9 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** `tool`: the tool that the task must belong to. */
-  #resumeTask(reference: TaskReference, tool?: string): McpTask {
+  #resumeTask(reference: TaskReference, tool?: string, scope?: SessionScope): McpTask {
     assertReference(reference, { server: this.#label, tool })
-    return new McpTask(this.#taskOwner, reference)
+    return new McpTask(this.#taskOwner(scope), reference)
   }
 
   /** Calls a tool, and `use` with its result or its task. */
@@ -320,11 +323,12 @@ export class McpClient implements AsyncDisposable {
         })
       }
       const reference = createReference(task, name, { session, idempotencyKey })
-      return use(new McpTask(this.#taskOwner, reference, task), lease)
+      return use(new McpTask(this.#taskOwner(options.scope), reference, task), lease)
     })
   }
 
-  get #taskOwner(): TaskOwner {
+  /** @param scope That of the call that has become the task. @default that of the client */
+  #taskOwner(scope?: SessionScope): TaskOwner {
     const server = this.#label
     return {
       server,
@@ -333,7 +337,8 @@ export class McpClient implements AsyncDisposable {
       use: (reference, options, run) => {
         const { tool, principal } = reference
         const call = { method: 'tools/call', tool, caller: options.caller }
-        return this.#use(call, options, async ({ session, call: tracked, options: given }) => {
+        const scoped = { ...options, scope: options.scope ?? scope }
+        return this.#use(call, scoped, async ({ session, call: tracked, options: given }) => {
           if ((session.scope?.principal ?? null) !== principal) {
             const message = `tool "${tool}" of MCP server "${server}": the task belongs to another principal: resume it in the scope in which it was started`
             const outcome = 'unknown'

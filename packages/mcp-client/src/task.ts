@@ -24,7 +24,7 @@ export interface TaskChange {
 /** Options of `task.result()`. As for `callTool()`. */
 export type TaskResultOptions = Pick<
   CallToolOptions,
-  'signal' | 'timeoutMs' | 'timeout' | 'onProgress' | 'inputRequired' | 'caller'
+  'signal' | 'timeoutMs' | 'timeout' | 'onProgress' | 'inputRequired' | 'caller' | 'scope'
 > & {
   /** Answers to questions that an earlier `result()` returned. */
   readonly inputResponses?: InputResume['inputResponses']

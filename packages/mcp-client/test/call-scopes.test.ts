@@ -1,4 +1,4 @@
-import { startLegacyServer } from '@x/mcp-testing'
+import { startLegacyServer, startTaskServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 
@@ -36,4 +36,19 @@ test('a scope of a call takes precedence over that of the client, and its sessio
   const scopes = (): unknown => client.status().sessions.map(({ scope }) => scope)
   await expect.poll(scopes).toEqual([{ principal: 'client' }, { principal: 'bob' }])
   expect(server.sessions).toHaveLength(2)
+})
+
+test('a task goes on in the scope that its call named', async () => {
+  await using server = await startTaskServer()
+  await using client = new McpClient({ url: server.url })
+  const scope = { principal: 'ada' }
+  const args = { seconds: 0.02, label: 'done' }
+  const { task } = await client.startTool('slow_compute', args, { scope })
+  expect(task?.reference.principal).toBe('ada')
+  await expect(task?.result()).resolves.toMatchObject({ content: [{ text: 'done' }] })
+  const reference = task?.reference
+  if (reference === undefined) throw new Error('The call has become no task')
+  const resumed = client.resumeTask(reference)
+  await expect(resumed.result({ scope })).resolves.toMatchObject({ content: [{ text: 'done' }] })
+  await expect(resumed.result()).rejects.toMatchObject({ code: 'TASK_REFERENCE' })
 })
