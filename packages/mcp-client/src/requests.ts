@@ -1,7 +1,7 @@
 import { McpError, ProgressSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Progress } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { Answer, Call, CallHandlers, InputInstructions, McpConnection } from '@x/mcp-transport'
+import type { Answer, CallHandlers, InputInstructions, McpConnection } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
 import { UnreadableResult } from './errors.ts'
 
@@ -44,6 +44,8 @@ export interface SendOptions {
   readonly timeout?: number | undefined
   readonly onprogress?: ((progress: Progress) => void) | undefined
   readonly inputs?: InputInstructions | undefined
+  /** Called if the server did not take the cancellation of an aborted request. @default nothing */
+  readonly onCancelFailed?: ((error: unknown) => void) | undefined
   /** Take messages on the response stream of this request. @default those of the connection */
   readonly handlers?: CallHandlers | undefined
 }
@@ -63,6 +65,7 @@ export function sendRequest<T>(
   { schema, ...options }: SendOptions & { readonly schema: ResultSchema<T> },
 ): Promise<T> {
   const { signal, timeout = LONGEST_MS, onprogress, inputs, handlers } = options
+  const { onCancelFailed = () => {} } = options
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
     let timer: NodeJS.Timeout | undefined
@@ -76,7 +79,11 @@ export function sendRequest<T>(
         reject(error)
       }
     }
-    const abandon = (reason: string): void => settle(abandoned(connection, call, reason))
+    const abandon = (reason: string): void => {
+      const isUnsent = connection.withdraw(call)
+      if (!isUnsent) connection.cancel(call, { reason }).catch(onCancelFailed)
+      settle(isUnsent ? withdrawn() : abandoned())
+    }
     const onAbort = signal === undefined ? undefined : (): void => abandon(String(signal.reason))
     const onProgress = onprogress && ((params: unknown) => report(params, onprogress))
     const call = connection.createCall(request, { ...handlers, inputs, onProgress }, settle)
@@ -86,13 +93,12 @@ export function sendRequest<T>(
   })
 }
 
-/** Gives up a request, and tells the server if it may have received it. Returns the failure of the request. */
-function abandoned(connection: ServerConnection, call: Call, reason: string): TransportError {
-  if (connection.withdraw(call)) {
-    const message = 'The request was cancelled before it was sent'
-    return new TransportError('CLOSED', message, { outcome: 'not-executed' })
-  }
-  connection.cancel(call, { reason }).catch(() => {}) // the server finds out when it answers
+function withdrawn(): TransportError {
+  const message = 'The request was cancelled before it was sent'
+  return new TransportError('CLOSED', message, { outcome: 'not-executed' })
+}
+
+function abandoned(): TransportError {
   return new TransportError('TIMEOUT', 'This side stopped waiting for the answer')
 }
 

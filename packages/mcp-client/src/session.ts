@@ -286,7 +286,9 @@ export class Session {
     if (call !== undefined) this.calls?.sent(call, generation)
     const inputs = answers === undefined && surface !== true ? undefined : { answers, surface }
     const handlers = call === undefined ? undefined : messageHandlers(this, call)
-    const options = { signal, timeout, onprogress, inputs, handlers }
+    const onCancelFailed = (error: unknown): void =>
+      this.log('warning', `the cancellation of ${method} was not sent`, error)
+    const options = { signal, timeout, onprogress, inputs, handlers, onCancelFailed }
     if ('readList' in operation) {
       return operation.readList((cursor) => {
         const page = cursor === undefined ? { method } : { method, params: { cursor } }
