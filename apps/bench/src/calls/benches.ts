@@ -36,9 +36,9 @@ async function measureTransport(
         control: 'bare',
         rows: [
           ['bare', 'cpu'],
-          ['ours', 'cpu', 'bare', { atMost: 1.3 }],
+          ['ours', 'cpu', 'bare', { atMost: 1.1 }],
           ['bare-modern', 'cpu'],
-          ['modern', 'cpu', 'bare-modern', { atMost: 1.3 }],
+          ['modern', 'cpu', 'bare-modern', { atMost: 1.1 }],
           ['stock', 'cpu', 'ours', { atLeast: 5 }],
         ],
       },
@@ -79,7 +79,7 @@ export const benchClient: Readonly<Record<string, Bench>> = {
     }
     const figures = [
       plainFigure(kept),
-      comparedFigure(lost, kept, { atMost: 1.5 }),
+      comparedFigure(lost, kept, { atMost: 1 }),
       plainFigure(initialize, { atMost: 1 }),
       plainFigure(failed, { atMost: 0 }),
     ]
@@ -151,7 +151,7 @@ export const benchClient: Readonly<Record<string, Bench>> = {
     const before = await heapWithMore(atOnce) // loads and compiles the code that all share
     const kib = ((await heapWithMore(count)) - before) / count / 1024
     const idle = { name: 'idle/ours', unit: 'KiB heap per client', values: [kib] }
-    return { figures: [plainFigure(idle, { atMost: 12 })], invalid: [] }
+    return { figures: [plainFigure(idle, { atMost: 9 })], invalid: [] }
   },
 }
 
@@ -169,12 +169,12 @@ function measureClients(answer: 'json' | 'sse', options: BenchOptions): Promise<
       control: 'control',
       rows: [
         ['control', 'cpu'],
-        ['ours', 'cpu', 'control', { atMost: 1.4 }],
+        ['ours', 'cpu', 'control', { atMost: 1 }],
         ['sdk-v1', 'cpu', 'control'],
         ['sdk-v2', 'cpu', 'control'],
         ['ours', 'rate', 'control'],
-        ['ours', 'rate', 'sdk-v1', { atLeast: 4.5 }],
-        ['ours', 'rate', 'sdk-v2', { atLeast: 4.5 }],
+        ['ours', 'rate', 'sdk-v1', { atLeast: 7 }],
+        ['ours', 'rate', 'sdk-v2', { atLeast: 8 }],
       ],
     },
     options,
@@ -203,8 +203,8 @@ export const benchTools: Readonly<Record<string, Bench>> = {
           ['ours-cached', 'cpu', 'client', { atMost: 1.4 }],
           ['langchain-mcp-adapters', 'cpu', 'client'],
           ['langchain-mcp-adapters', 'rate'],
-          ['ours-live', 'rate', 'langchain-mcp-adapters', { atLeast: 4 }],
-          ['ours-cached', 'rate', 'langchain-mcp-adapters', { atLeast: 4 }],
+          ['ours-live', 'rate', 'langchain-mcp-adapters', { atLeast: 6.5 }],
+          ['ours-cached', 'rate', 'langchain-mcp-adapters', { atLeast: 6.5 }],
         ],
       },
       options,

@@ -12,15 +12,15 @@ const ROWS: Readonly<Record<Era, readonly Row<ServerName>[]>> = {
   modern: [
     ['control', 'cpu'],
     ['sdk-v2', 'cpu'],
-    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.6 }],
+    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.32 }],
     ['gateway-200', 'cpu', 'gateway', { atMost: 1.1 }],
     ['mastra', 'cpu', 'gateway', { atLeast: 1 }],
   ],
   legacy: [
     ['control', 'cpu'],
     ['sdk-v2', 'cpu'],
-    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.7 }],
-    ['fastmcp', 'cpu', 'gateway', { atLeast: 1 }],
+    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.45 }],
+    ['fastmcp', 'cpu', 'gateway', { atLeast: 1.8 }],
   ],
 }
 
@@ -29,13 +29,13 @@ const LATER_ROWS: Readonly<Record<Era, readonly Row<ServerName>[]>> = {
   modern: [
     ['control', 'cpu'],
     ['sdk-v2', 'cpu'],
-    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.9 }],
+    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.45 }],
   ],
   legacy: [
     ['control', 'cpu'],
     ['sdk-v2', 'cpu'],
-    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.9 }],
-    ['fastmcp', 'cpu', 'gateway', { atLeast: 1 }],
+    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.45 }],
+    ['fastmcp', 'cpu', 'gateway', { atLeast: 1.8 }],
   ],
 }
 

@@ -70,8 +70,8 @@ export async function startFigures(options: BenchOptions): Promise<BenchResult> 
         })
         return [
           plainFigure(health('node')),
-          plainFigure(health('graph'), { atMost: 350 }),
-          plainFigure(health('langgraph'), { atMost: 350 }),
+          plainFigure(health('graph'), { atMost: 300 }),
+          plainFigure(health('langgraph'), { atMost: 300 }),
           plainFigure(memory('node')),
           plainFigure(memory('graph-50'), { atMost: 110 }),
           plainFigure(memory('a2a-50'), { atMost: 110 }),

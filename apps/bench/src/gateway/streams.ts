@@ -10,7 +10,7 @@ const FIRST = 200
 const SESSIONS = 10_000
 /** Number of listeners, and the limit of the time until all of them are notified. */
 const LISTENERS = [
-  { count: 1000, atMost: 50 },
+  { count: 1000, atMost: 30 },
   { count: 3000, atMost: 120 },
 ] as const
 const WARM_UP = 3
@@ -49,7 +49,7 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
   const figures = [
     plainFigure(sessionFigure('heap', 'KiB per idle session', [heap]), { atMost: 12 }),
     plainFigure(sessionFigure(`rss-${SESSIONS}`, 'MiB', [after.rssBytes / KIB / KIB]), {
-      atMost: 250,
+      atMost: 130,
     }),
     plainFigure(sessionFigure('cpu', 'µs CPU per handshake', cpuUs), { atMost: 1000 }),
     plainFigure(sessionFigure('rate', 'handshakes per second', rates), { atLeast: 1000 }),

@@ -31,7 +31,7 @@ export async function taskFigures(options: BenchOptions): Promise<BenchResult> {
       turns: 4,
       rows: [
         ['calls', 'cpu'],
-        ['tasks', 'cpu', 'calls', { atMost: 3 }],
+        ['tasks', 'cpu', 'calls', { atMost: 2.6 }],
       ],
     },
     options,
