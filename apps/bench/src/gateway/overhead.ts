@@ -20,7 +20,7 @@ const WAYS = ['direct', ...ERAS] as const
 type Way = 'direct' | Era
 
 /** Limit of the number of our functions that a warm call runs before the graph streams. */
-const MAX_FUNCTIONS = 130
+const MAX_FUNCTIONS = 95
 
 /** Our functions and files on the way of a warm call from HTTP to `graph.stream()`. */
 export async function pathFigures({ progress }: BenchOptions): Promise<BenchResult> {
