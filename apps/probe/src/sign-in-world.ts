@@ -1,7 +1,7 @@
 // A gateway with sign-in, and what its clients, their browsers and the identity service do.
 import { createHash, randomBytes } from 'node:crypto'
 import { MemoryGatewayStore, type GatewayStore } from '@x/mcp-gateway'
-import { oauthFacade } from '@x/mcp-gateway-oauth'
+import { oauthFacade, solaceIdentity, type IdentityService } from '@x/mcp-gateway-oauth'
 import { startTestServer } from '@x/mcp-testing'
 import { modern, textOf, toAnswer, type Answer, type Fields, type Json } from './client.ts'
 import { startTarget, type Target } from './target.ts'
@@ -148,7 +148,7 @@ export const mayCall = async ({ target }: World, access: string): Promise<boolea
     }),
   ) === 'Hi'
 
-export async function startWorld(stack: AsyncDisposableStack, upstreamUrl: string): Promise<World> {
+export async function startWorld(stack: AsyncDisposableStack, url: string): Promise<World> {
   const time = { passedMs: 0 }
   const now = (): number => Date.now() + time.passedMs
   const store = new MemoryGatewayStore({ now })
@@ -160,13 +160,16 @@ export async function startWorld(stack: AsyncDisposableStack, upstreamUrl: strin
   const auth = oauthFacade({
     store: { records: store.records, rates },
     resource: 'https://gateway.example/mcp',
-    upstreamUrl,
+    identity: identityAt(url),
     now,
     redirectUris: ['https://app.example/callback'],
   })
   const http = { clientAddress: { header: ADDRESS } }
   return { target: await startTarget(stack, { auth, store, http }), time }
 }
+
+export const identityAt = (url: string): IdentityService =>
+  solaceIdentity({ url, provider: 'azure' })
 
 /** Starts an identity service in which everyone is the same person. @returns its URL */
 export async function startIdentityService(stack: AsyncDisposableStack): Promise<string> {

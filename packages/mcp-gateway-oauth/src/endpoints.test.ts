@@ -12,6 +12,7 @@ import {
   exchangeOf,
   expectError,
   expectPage,
+  identityAt,
   locationOf,
   ORIGIN,
   post,
@@ -139,7 +140,7 @@ test('does not redirect to a registered URI that the operator no longer allows',
   const stricter = oauthFacade({
     store: world.store,
     resource: RESOURCE,
-    upstreamUrl: world.upstream.url,
+    identity: identityAt(world.upstream.url),
   })
   const query = authorizeQuery(clientId, { redirect_uri: 'https://app.example/cb' })
   await expectError(await ask(stricter, query), 400, 'invalid_request')
@@ -226,15 +227,15 @@ test('does not follow a redirect of the identity service, because the request ho
     asked.push(url.split('?')[0] ?? '')
     response.writeHead(307, { location: '/elsewhere' }).end()
   }, '')
-  await using world = await start({ upstreamUrl: server.url })
+  await using world = await start({ identity: identityAt(server.url) })
   const state = await begin(world.one, await register(world.one))
   await expectError(await comeBack(world.one, state), 503, 'server_error')
   expect(asked).toEqual(['/gateway-oauth/exchange'])
 })
 
-test('stops waiting for the identity service after upstreamTimeoutMs', async () => {
+test('stops waiting for the identity service after timeoutMs', async () => {
   await using server = await startTestServer(() => undefined, '')
-  await using world = await start({ upstreamUrl: server.url, upstreamTimeoutMs: 30 })
+  await using world = await start({ identity: identityAt(server.url, 30) })
   const state = await begin(world.one, await register(world.one))
   await expectError(await comeBack(world.one, state), 503, 'server_error')
 })
@@ -492,7 +493,7 @@ test('asks to try again while the first use of a refresh token has no answer', a
       return answer.promise
     },
   }
-  await using world = await start({ identity, upstreamUrl: undefined })
+  await using world = await start({ identity })
   const { one, other } = world
   const clientId = await register(one)
   const { refresh_token } = await tokensOf(one, clientId)
@@ -516,7 +517,7 @@ test('does not accept tokens, codes and states of a gateway with another resourc
   const elsewhere = oauthFacade({
     store,
     resource: 'https://other.example/mcp',
-    upstreamUrl: upstream.url,
+    identity: identityAt(upstream.url),
     now: () => time.now,
   })
   const clientId = await register(one)

@@ -8,6 +8,7 @@ import {
   comeBack,
   exchangeOf,
   expectError,
+  identityAt,
   locationOf,
   ORIGIN,
   post,
@@ -19,6 +20,7 @@ import {
 } from '../test/oauth-world.ts'
 import type { Tokens } from '../test/oauth-world.ts'
 import { oauthFacade } from './oauth-facade.ts'
+import { solaceIdentity } from './solace-identity.ts'
 
 test('signs a user in, with each step at another process', async () => {
   await using world = await start()
@@ -121,7 +123,7 @@ test('answers 503 while the store is down', async () => {
       records: Object.assign(Object.create(world.store.records), { get: away }),
     },
     resource: RESOURCE,
-    upstreamUrl: world.upstream.url,
+    identity: identityAt(world.upstream.url),
   })
   const answer = await post(auth, { grant_type: 'refresh_token' })
   await expectError(answer, 503, 'server_error')
@@ -132,18 +134,31 @@ test('answers 503 while the store is down', async () => {
 const VALID = {
   resource: RESOURCE,
   store: new MemoryGatewayStore(),
-  upstreamUrl: 'http://localhost:8050',
+  identity: identityAt('http://localhost:8050'),
 }
 
 test.each([
   [{ ...VALID, resource: 'http://gateway.example/mcp' }, 'https'],
-  [{ ...VALID, upstreamUrl: 'http://identity.example' }, 'https'],
-  [{ ...VALID, upstreamUrl: undefined }, 'upstreamUrl'],
+  [{ ...VALID, identity: undefined }, '"identity" is missing'],
+  [
+    { ...VALID, identity: { loginUrl: () => ORIGIN } },
+    'an object with loginUrl() and exchange() and refresh()',
+  ],
   [{ ...VALID, store: undefined }, '"store" is missing'],
-  [{ ...VALID, upstreamURL: ORIGIN }, 'Did you mean "upstreamUrl"?'],
+  [{ ...VALID, identiy: {} }, 'Did you mean "identity"?'],
   [{ ...VALID, scopes: '*' }, '"scopes" must be a function or a list'],
 ])('refuses unsafe and wrong options: %#', (options, message) => {
   expect(() => oauthFacade(options as never)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test.each([
+  [{ url: 'http://identity.example', provider: 'azure' }, 'https'],
+  [{ url: 'https://identity.example' }, '"provider" is missing'],
+  [{ provider: 'azure' }, '"url" is missing'],
+])('refuses unsafe and wrong options of the preset: %o', (options, message) => {
+  expect(() => solaceIdentity(options as never)).toThrow(
     expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
   )
 })

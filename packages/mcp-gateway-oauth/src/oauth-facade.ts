@@ -9,18 +9,15 @@ import {
   ProtectedResource,
   publicDocument,
   secureUrlFrom,
-  setting,
   subnetOf,
   wellKnownPaths,
-  type AuthSection,
 } from '@x/mcp-gateway/adapter'
-import { z } from 'zod'
 import { BrowserCookies } from './browser-cookies.ts'
 import { Clients } from './clients.ts'
 import { oauthError, register, token, tooManyAttempts } from './endpoints.ts'
 import type { Facade } from './endpoints.ts'
 import { Grants, secretKey } from './grants.ts'
-import { identityService, type IdentityService } from './identity-service.ts'
+import type { IdentityService } from './identity-service.ts'
 import { authorize, callback, decide } from './sign-in.ts'
 
 export interface OAuthFacadeOptions {
@@ -31,14 +28,8 @@ export interface OAuthFacadeOptions {
    * for `https://agents.example/team/mcp`. The endpoints are below it, at `/oauth`.
    */
   readonly resource: string
-  /** Signs people in. Give this or `upstreamUrl`. */
-  readonly identity?: IdentityService | undefined
-  /** URL of the identity service of Solace Agent Mesh. */
-  readonly upstreamUrl?: string | undefined
-  /** Provider of that service. @default 'azure' */
-  readonly provider?: string | undefined
-  /** Limit of one request to that service. Milliseconds. @default 10_000 */
-  readonly upstreamTimeoutMs?: number | undefined
+  /** Signs people in: a preset such as `solaceIdentity()`, or an object of yours with these three functions. */
+  readonly identity: IdentityService
   /** Exact URLs that codes may be sent to, besides loopback addresses. @default none */
   readonly redirectUris?: readonly string[] | undefined
   /** Claim with the name of the caller. The id of the principal is `<issuer>|<name>`. @default 'sub' */
@@ -54,8 +45,6 @@ export interface OAuthFacadeOptions {
   readonly onError?: ((error: unknown) => void) | undefined
   /** Fetches metadata documents of clients. @default createGuardedFetch() */
   readonly guardedFetch?: GuardedFetch | undefined
-  /** Sends requests to the identity service. @default globalThis.fetch */
-  readonly fetch?: typeof globalThis.fetch | undefined
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: (() => number) | undefined
 }
@@ -66,17 +55,13 @@ const optionChecks: Checks<OAuthFacadeOptions> = {
     accepts: (value) => isRecord(value) && isRecord(value['records']) && isRecord(value['rates']),
   }),
   resource: check.required(check.string),
-  identity: check.record,
-  upstreamUrl: check.string,
-  provider: check.text,
-  upstreamTimeoutMs: check.number(1),
+  identity: check.required(check.methods('loginUrl', 'exchange', 'refresh')),
   redirectUris: check.listOf(check.string),
   principalClaim: check.text,
   scopes: check.or(check.func, check.listOf(check.text)),
   scopesSupported: check.listOf(check.text),
   onError: check.func,
   guardedFetch: check.func,
-  fetch: check.func,
   now: check.func,
 }
 
@@ -113,13 +98,13 @@ const ALL_REGISTRATIONS_PER_MINUTE = 120
  * @example
  * ```ts
  * import { createGateway, MemoryGatewayStore } from '@x/mcp-gateway'
- * import { oauthFacade } from '@x/mcp-gateway-oauth'
+ * import { oauthFacade, solaceIdentity } from '@x/mcp-gateway-oauth'
  *
  * const store = new MemoryGatewayStore()
  * const auth = oauthFacade({
  *   store,
  *   resource: 'https://agents.example/mcp',
- *   upstreamUrl: 'https://identity.example',
+ *   identity: solaceIdentity({ url: 'https://identity.example', provider: 'azure' }),
  * })
  * const gateway = createGateway({ auth, store })
  * ```
@@ -183,26 +168,6 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
   }
 }
 
-const fileShape = z.strictObject({
-  upstreamUrl: setting.url.default('http://localhost:8050'),
-  provider: setting.text.default('azure'),
-  redirectUris: setting.texts.default([]),
-})
-
-/** `auth.facade`, for `auth.mode: facade` in the configuration file of `mcp-gateway`. */
-export const fileSection: AuthSection = {
-  schema: fileShape,
-  create: (settings, { store, resource, principalClaim, scopesSupported, onWarning }) =>
-    oauthFacade({
-      ...fileShape.parse(settings),
-      store,
-      resource,
-      principalClaim,
-      scopesSupported,
-      onError: (error) => onWarning('A sign-in failed', error),
-    }),
-}
-
 /** Authorization server metadata (RFC 8414). */
 function serverMetadata(issuer: string, scopesSupported: readonly string[]): object {
   return {
@@ -225,7 +190,6 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { redirectUris = [], principalClaim = 'sub', scopes = ['*'] } = options
   const { onError = () => undefined, now = Date.now } = options
   const { guardedFetch = createGuardedFetch({ timeoutMs: DOCUMENT_MS }) } = options
-  const { identity = identityService(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
   const issuer = issuerOf(resource)
   const { records } = options.store
@@ -233,7 +197,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     issuer,
     resource,
     callback: `${issuer}/oauth/callback`,
-    identity,
+    identity: options.identity,
     clients: new Clients({ records, guardedFetch, redirectUris }),
     grants: new Grants({ records, resource, now }),
     cookies: new BrowserCookies(issuer),

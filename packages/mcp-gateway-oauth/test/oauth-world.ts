@@ -4,7 +4,8 @@ import type { Authenticator } from '@x/mcp-gateway'
 import { FormBrowser, startTestServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 import { oauthFacade } from '../src/oauth-facade.ts'
-import type { OAuthFacadeOptions } from '../src/oauth-facade.ts'
+import type { IdentityService, OAuthFacadeOptions } from '../src/index.ts'
+import { solaceIdentity } from '../src/solace-identity.ts'
 
 export const ORIGIN = 'https://gateway.example'
 export const RESOURCE: string = `${ORIGIN}/mcp`
@@ -51,6 +52,10 @@ async function startUpstream(): Promise<Upstream> {
   return upstream
 }
 
+/** The identity service at a URL. */
+export const identityAt = (url: string, timeoutMs?: number): IdentityService =>
+  solaceIdentity({ url, provider: 'azure', timeoutMs })
+
 /** Two authorization servers with one store, as in two processes, and their identity service. */
 export interface OAuthWorld extends AsyncDisposable {
   readonly upstream: Upstream
@@ -73,7 +78,7 @@ export async function start(options: Partial<OAuthFacadeOptions> = {}): Promise<
     oauthFacade({
       store,
       resource: RESOURCE,
-      upstreamUrl: upstream.url,
+      identity: identityAt(upstream.url),
       now,
       onError: (error) => errors.push(error),
       ...options,

@@ -60,6 +60,8 @@ const FILES = [
   '../../mcp-gateway-redis/src/redis-store.ts',
   '../../mcp-gateway-redis/src/file-section.ts',
   '../../mcp-gateway-oauth/src/oauth-facade.ts',
+  '../../mcp-gateway-oauth/src/solace-identity.ts',
+  '../../mcp-gateway-oauth/src/file-section.ts',
 ]
 const INTERFACE = /^(?:export )?interface (\w+)(?: extends ([^{]+))? \{\n([\s\S]*?)^\}/gm
 const FIELD = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}readonly (\w+)\??: ([^\n]+)/g
@@ -68,11 +70,14 @@ const FIELD = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}readonly (\w+)\??: ([^\n]+)/
 const TYPES: Readonly<Record<string, string>> = {
   clientAddress: 'ClientAddressHeader',
   store: 'RedisFileSettings',
-  facade: 'OAuthFacadeOptions',
+  facade: 'FacadeSettings',
   langgraph: 'LangGraphSettings',
   'langgraph-server': 'LangGraphServerSourceOptions',
   a2a: 'A2aSourceOptions',
 }
+
+/** Settings without defaults, which `auth.mode: facade` needs. */
+const IDENTITY = { preset: 'solace', url: 'https://identity.example', provider: 'azure' }
 
 /** Returns the text of the page. */
 export async function settingsReference(): Promise<string> {
@@ -80,12 +85,11 @@ export async function settingsReference(): Promise<string> {
   const plain = (await readConfig('')).config
   const { config, schema, sections } = await readConfig({
     sources: [{ type: 'a2a', cards: [] }],
-    auth: { mode: 'facade' },
+    auth: { mode: 'facade', facade: { identity: IDENTITY } },
     store: { type: 'redis', url: 'redis://localhost' },
   })
   const defaults = {
     ...plain,
-    auth: { ...plain.auth, facade: config.auth.facade },
     store: { ...config.store, ...plain.store, url: undefined },
   }
   const lines: string[] = [INTRO]

@@ -36,7 +36,7 @@ import {
   type Json,
 } from '../client.ts'
 import { probe, type Kind, type Probe } from '../probe.ts'
-import { browserOf, toSignIn } from '../sign-in-world.ts'
+import { browserOf, identityAt, toSignIn } from '../sign-in-world.ts'
 import { honestClients, knownCallers, startTarget, TOKENS, type Target } from '../target.ts'
 
 const token = TOKENS.ada
@@ -389,12 +389,10 @@ async function remoteProbes(stack: AsyncDisposableStack): Promise<readonly Probe
     }),
   ])
   const identities = await Promise.all(
-    [away, broken.url].map((upstreamUrl) =>
+    [away, broken.url].map((url) =>
       guarded(
-        upstreamUrl === away
-          ? 'an identity service that is away'
-          : 'an identity service that is broken',
-        oauthFacade({ store, resource, upstreamUrl }),
+        url === away ? 'an identity service that is away' : 'an identity service that is broken',
+        oauthFacade({ store, resource, identity: identityAt(url) }),
       ),
     ),
   )

@@ -5,6 +5,7 @@ import { oauthFacade } from '@x/mcp-gateway-oauth'
 import { startTestServer, type TestServer } from '@x/mcp-testing'
 import { modern, textOf, toAnswer } from '../client.ts'
 import { probe, type Kind, type Probe } from '../probe.ts'
+import { identityAt } from '../sign-in-world.ts'
 import { honestClients, startTarget } from '../target.ts'
 
 const SECRET = 'secret of the private network'
@@ -263,7 +264,7 @@ async function documentProbes(
   const auth = oauthFacade({
     store,
     resource: 'https://gateway.example/mcp',
-    upstreamUrl: 'http://127.0.0.1:9',
+    identity: identityAt('http://127.0.0.1:9'),
   })
   const target = await startTarget(stack, { auth, store })
   const { port } = new URL(trap.url)

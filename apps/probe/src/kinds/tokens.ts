@@ -7,6 +7,7 @@ import { modernParts } from '../../../../packages/mcp-gateway/test/rpc-requests.
 import { bearer, modern, post, Session, textOf, toAnswer, wire, statusIn } from '../client.ts'
 import type { Answer, Fields, Json } from '../client.ts'
 import { probe, type Kind, type Probe } from '../probe.ts'
+import { identityAt } from '../sign-in-world.ts'
 import { honestClients, startTarget, TOKENS, type Target } from '../target.ts'
 
 const RESOURCE = 'https://gateway.example/mcp'
@@ -270,7 +271,7 @@ export const tokens: Kind = {
     })
     const store = new MemoryGatewayStore()
     const facade = (resource: string) =>
-      oauthFacade({ store, resource, upstreamUrl: 'http://127.0.0.1:9' })
+      oauthFacade({ store, resource, identity: identityAt('http://127.0.0.1:9') })
     const facades = await startTarget(stack, { auth: facade(RESOURCE), store })
     return {
       probes: [

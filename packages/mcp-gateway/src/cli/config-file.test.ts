@@ -168,14 +168,16 @@ describe('readConfig', () => {
     ],
     ['- a', 'g.yaml: the settings must be a section with keys of its own, not a list'],
     [
-      'auth:\n  mode: facade\n  facade: { redirectUris: 5, provider: "" }',
+      'auth:\n  mode: facade\n  facade: { redirectUris: 5, identity: { preset: google, provider: "" } }',
       [
-        'g.yaml:3: setting "auth.facade.provider" must be text that is not empty, not a string',
+        "g.yaml:3: setting \"auth.facade.identity.preset\" must be 'solace', not 'google'",
+        'g.yaml:3: setting "auth.facade.identity.url" is missing: it must be an http or https URL',
+        'g.yaml:3: setting "auth.facade.identity.provider" must be text that is not empty, not a string',
         'g.yaml:3: setting "auth.facade.redirectUris" must be a list of texts, not a number',
       ].join('\n'),
     ],
     [
-      'auth: { facade: { provider: google } }',
+      'auth: { facade: { redirectUris: [] } }',
       'g.yaml:1: setting "auth.mode" is missing: it must be facade, which is the mode for auth.facade',
     ],
   ])('refuses %j with its place and what is expected', async (content, message) => {

@@ -14,7 +14,7 @@ test('loads the authorization server of `auth.mode: facade` from its package', a
 http: { publicUrl: https://gateway.example }
 auth:
   mode: facade
-  facade: { upstreamUrl: https://identity.example }
+  facade: { identity: { preset: solace, url: https://identity.example, provider: azure } }
 `)
   const request = new Request('https://gateway.example/.well-known/oauth-authorization-server')
   const metadata = await configured.options.auth?.handle?.(request)
@@ -28,7 +28,7 @@ test('keeps the path of the public URL in the authorization server and the resou
 http: { publicUrl: https://gateway.example/team, metricsPath: /metrics }
 auth:
   mode: facade
-  facade: { upstreamUrl: https://identity.example }
+  facade: { identity: { preset: solace, url: https://identity.example, provider: azure } }
 `)
   const { auth } = configured.options
   const ask = async (path: string): Promise<unknown> =>
@@ -46,7 +46,9 @@ test('refuses an authorization server at a public URL without encryption', async
   await expect(
     optionsOf(`
 http: { publicUrl: http://gateway.example }
-auth: { mode: facade, facade: { upstreamUrl: https://identity.example } }
+auth:
+  mode: facade
+  facade: { identity: { preset: solace, url: https://identity.example, provider: azure } }
 `),
   ).rejects.toMatchObject({
     code: 'CONFIG',
