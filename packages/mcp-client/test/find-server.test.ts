@@ -15,7 +15,7 @@ test('looks a server up once until dispose(), and passes its description to the 
     response.end(JSON.stringify({ slug: 'shop', mcpUrl: server.url, type: 4 }))
   })
   const factory = new RecordingFactory()
-  const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1' })
+  const directory = httpDirectory({ url: asked.url, folderKey: 'f-1' })
   await using client = new McpClient(
     { name: 'The shop' },
     { directory, sessionInfoFactory: factory },
@@ -37,7 +37,7 @@ test('sends the token of an HTTP directory to a server of the same origin only i
   let token = 'platform-1'
   const client = (target: string, options: HttpDirectoryOptions, also = {}): McpClient => {
     const directory = httpDirectory({
-      baseUrl: new URL('/platform', server.url),
+      url: new URL('/platform', server.url),
       token: () => token,
       dispatcher: handlerDispatcher(() => Response.json({ slug: 'shop', mcpUrl: target, ...also })),
       ...options,
@@ -85,7 +85,7 @@ test('accepts an authProvider from a directory in this process, and not from the
 
   const answer = Response.json({ mcpUrl: server.url, authProvider: { token: 'x' } })
   const remote = httpDirectory({
-    baseUrl: 'http://directory.test',
+    url: 'http://directory.test',
     dispatcher: handlerDispatcher(() => answer),
   })
   expect(await remote.retrieve({ slug: 'shop' })).not.toHaveProperty('authProvider')
@@ -109,7 +109,7 @@ test('looks a display name up in the folder of the agent, which is known at the 
 
 test('applies the overrides of the first call, not of the constructor', async () => {
   await using server = await startLegacyServer()
-  const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1' })
+  const directory = httpDirectory({ url: 'http://127.0.0.1:1' })
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
   const observed = recordEvents(client)
   await withOverrides({ 'mcpServer.shop': { url: server.url } }, () => client.ping())

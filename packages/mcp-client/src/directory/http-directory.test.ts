@@ -23,7 +23,7 @@ interface Answer {
 const FOLDERS = '/org/tenant/orchestrator_/api/FoldersNavigation/GetFoldersForCurrentUser'
 const shop = { slug: 'shop', name: 'The shop', mcpUrl: 'https://shop.example/mcp' }
 
-/** Starts a directory with responses by path. `baseUrl` has a path of organization and tenant. */
+/** Starts a directory of AgentHub with responses by path. Its URL has a path of organization and tenant. */
 async function startDirectory(
   answers: Readonly<Record<string, Answer | ((url: URL) => Answer)>> = {
     '/org/tenant/agenthub_/api/servers/shop': { json: shop },
@@ -37,11 +37,11 @@ async function startDirectory(
     const { status = 200, json, text, headers } = typeof found === 'function' ? found(url) : found
     response.writeHead(status, headers).end(text ?? JSON.stringify(json ?? {}))
   })
-  const baseUrl = new URL('/org/tenant', server.url).href
+  const url = new URL('/org/tenant', server.url).href
   const retrieve = (query: McpServerQuery, options?: HttpDirectoryOptions): Promise<unknown> =>
-    httpDirectory({ baseUrl, ...options }).retrieve(query)
+    httpDirectory({ url, preset: 'agenthub', ...options }).retrieve(query)
   return {
-    baseUrl,
+    url,
     asked,
     retrieve,
     refusal: (...args: Parameters<typeof retrieve>) => rejectionOf(retrieve(...args)),
@@ -76,7 +76,7 @@ describe('a lookup', () => {
 
   test('sends no header for a missing token or folder', async () => {
     await using directory = await startDirectory()
-    await directory.retrieve({ slug: 'shop' }, { baseUrl: `${directory.baseUrl}/` })
+    await directory.retrieve({ slug: 'shop' }, { url: `${directory.url}/` })
     expect(directory.asked[0]?.headers).not.toHaveProperty('authorization')
     expect(directory.asked[0]?.headers).not.toHaveProperty('x-uipath-folderkey')
   })
@@ -85,7 +85,8 @@ describe('a lookup', () => {
     await using directory = await startDirectory()
     let asked = 0
     const found = httpDirectory({
-      baseUrl: directory.baseUrl,
+      url: directory.url,
+      preset: 'agenthub',
       token: async () => `token-${++asked}`,
     })
     await found.retrieve({ slug: 'shop' })
@@ -99,7 +100,7 @@ describe('a lookup', () => {
   test('does not follow redirects, because the token is for one host', async () => {
     await using other = await startDirectory()
     await using directory = await startDirectory({
-      [serverOf('shop')]: { status: 307, headers: { location: other.baseUrl } },
+      [serverOf('shop')]: { status: 307, headers: { location: other.url } },
     })
     expect(await directory.refusal({ slug: 'shop' }, { token: 't' })).toMatchObject({
       code: 'REJECTED',
@@ -180,15 +181,17 @@ describe('folders', () => {
   )
 })
 
-describe('the environment', () => {
-  test('replaces missing options, and is read at each lookup', async () => {
+describe('AgentHub', () => {
+  const stub = (values: Readonly<Record<string, string>>): void => {
+    for (const [name, value] of Object.entries(values)) vi.stubEnv(`UIPATH_${name}`, value)
+  }
+
+  test('is asked without any option where it runs the process, and its variables are read at each lookup', async () => {
     await using directory = await startDirectory()
     const found = httpDirectory()
     await expect(found.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'CONFIG' })
-    vi.stubEnv('UIPATH_URL', directory.baseUrl)
-    vi.stubEnv('UIPATH_ACCESS_TOKEN', 'env-token')
-    vi.stubEnv('UIPATH_FOLDER_KEY', 'env-folder')
-    vi.stubEnv('UIPATH_FOLDER_PATH', 'Shared')
+    stub({ URL: directory.url, ACCESS_TOKEN: 'env-token', FOLDER_KEY: 'env-folder' })
+    stub({ FOLDER_PATH: 'Shared' })
     expect(await found.retrieve({ slug: 'shop' })).toMatchObject({ folderKey: 'env-folder' })
     expect(directory.asked[0]?.headers).toMatchObject({
       authorization: 'Bearer env-token',
@@ -198,14 +201,82 @@ describe('the environment', () => {
 
   test('does not replace options', async () => {
     await using directory = await startDirectory()
-    vi.stubEnv('UIPATH_URL', 'http://127.0.0.1:1')
-    vi.stubEnv('UIPATH_ACCESS_TOKEN', 'env-token')
-    vi.stubEnv('UIPATH_FOLDER_KEY', 'env-folder')
+    stub({ URL: 'http://127.0.0.1:1', ACCESS_TOKEN: 'env-token', FOLDER_KEY: 'env-folder' })
     await directory.retrieve({ slug: 'shop' }, { token: 'mine', folderKey: 'f-1' })
     expect(directory.asked[0]?.headers).toMatchObject({
       authorization: 'Bearer mine',
       'x-uipath-folderkey': 'f-1',
     })
+  })
+
+  test('gets the token of the process at the origin of UIPATH_URL only', async () => {
+    await using directory = await startDirectory()
+    stub({ URL: 'http://127.0.0.1:1', ACCESS_TOKEN: 'env-token' })
+    await directory.retrieve({ slug: 'shop' })
+    stub({ URL: new URL('/another/path', directory.url).href })
+    await directory.retrieve({ slug: 'shop' })
+    expect(directory.asked.map(({ headers }) => headers.authorization)).toEqual([
+      undefined,
+      'Bearer env-token',
+    ])
+  })
+
+  test.each<[HttpDirectoryOptions, string]>([
+    [{ preset: 'agenthub' }, 'Set the option "url" or UIPATH_URL'],
+    [{}, 'Set the option "directory"'],
+  ])('with %j says what is missing', async (options, what) => {
+    const error = await rejectionOf(httpDirectory(options).retrieve({ slug: 'shop' }))
+    expect(error).toMatchObject({ code: 'CONFIG', message: expect.stringContaining(what) })
+    const namesPlatform = String(error).includes('UIPATH')
+    expect(namesPlatform).toBe(options.preset === 'agenthub')
+  })
+})
+
+describe('a directory without a preset', () => {
+  beforeEach(() => {
+    vi.stubEnv('UIPATH_URL', 'http://127.0.0.1:1')
+    vi.stubEnv('UIPATH_ACCESS_TOKEN', 'env-token')
+    vi.stubEnv('UIPATH_FOLDER_PATH', 'Elsewhere')
+    vi.stubEnv('UIPATH_FOLDER_KEY', 'env-folder')
+  })
+
+  test.each<[McpServerQuery, HttpDirectoryOptions, string]>([
+    [{ slug: 'shop' }, {}, '/org/tenant/shop'],
+    [{ name: 'The shop/ü' }, {}, '/org/tenant/The%20shop%2F%C3%BC'],
+    [{ slug: 'shop', folderPath: 'A/b' }, {}, '/org/tenant/shop?folderPath=A%2Fb'],
+    [
+      { slug: 'shop' },
+      { folderPath: 'A', folderKey: 'k' },
+      '/org/tenant/shop?folderPath=A&folderKey=k',
+    ],
+    [
+      { slug: 'shop', folderPath: 'B' },
+      { folderPath: 'A', folderKey: 'k' },
+      '/org/tenant/shop?folderPath=B',
+    ],
+  ])(
+    'is asked for %j with %j at %s, and gets nothing of the platform',
+    async (query, options, path) => {
+      await using directory = await startDirectory({
+        [new URL(path, 'http://directory.test').pathname]: { json: shop },
+      })
+      const found = await httpDirectory({ url: directory.url, ...options }).retrieve(query)
+      expect(found).toMatchObject(shop)
+      expect(directory.asked.map((one) => one.path)).toEqual([path])
+      expect(directory.asked[0]?.headers).not.toHaveProperty('authorization')
+      expect(directory.asked[0]?.headers).not.toHaveProperty('x-uipath-folderkey')
+    },
+  )
+
+  test('keeps the query of its URL', async () => {
+    await using directory = await startDirectory({ '/org/tenant/shop': { json: shop } })
+    await httpDirectory(`${directory.url}/?tenant=7`).retrieve({ slug: 'shop', folderPath: 'A' })
+    expect(directory.asked[0]?.path).toBe('/org/tenant/shop?tenant=7&folderPath=A')
+  })
+
+  test("asks nobody with the preset 'none' and no URL", async () => {
+    const lookup = httpDirectory({ preset: 'none' }).retrieve({ slug: 'shop' })
+    await expect(lookup).rejects.toMatchObject({ code: 'CONFIG' })
   })
 })
 
@@ -261,8 +332,8 @@ describe('a response', () => {
 
 describe('a lookup that fails', () => {
   test('rejects with UNREACHABLE if no directory listens', async () => {
-    const baseUrl = `http://127.0.0.1:${await freePort()}`
-    await expect(httpDirectory({ baseUrl }).retrieve({ slug: 'shop' })).rejects.toMatchObject({
+    const url = `http://127.0.0.1:${await freePort()}`
+    await expect(httpDirectory({ url }).retrieve({ slug: 'shop' })).rejects.toMatchObject({
       code: 'UNREACHABLE',
       server: 'shop',
       cause: expect.anything(),
@@ -272,10 +343,10 @@ describe('a lookup that fails', () => {
   test('rejects at the time limit or when the caller aborts if the directory is silent', async () => {
     const asked = deferred()
     await using silent = await startTestServer(() => asked.resolve())
-    const directory = httpDirectory({ baseUrl: silent.url, timeoutMs: 30 })
+    const directory = httpDirectory({ url: silent.url, timeoutMs: 30 })
     await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'TIMEOUT' })
     const controller = new AbortController()
-    const patient = httpDirectory({ baseUrl: silent.url })
+    const patient = httpDirectory({ url: silent.url })
     const lookup = patient.retrieve({ slug: 'shop', signal: controller.signal })
     await asked.promise
     controller.abort(new Error('enough'))
@@ -284,7 +355,7 @@ describe('a lookup that fails', () => {
 
   test('rejects at the time limit if the token function does not settle', async () => {
     const directory = httpDirectory({
-      baseUrl: 'http://127.0.0.1:1',
+      url: 'http://127.0.0.1:1',
       token: () => new Promise(() => {}),
       timeoutMs: 20,
     })
@@ -292,10 +363,10 @@ describe('a lookup that fails', () => {
   })
 
   test.each([
-    ['localhost:8080', 'baseUrl must be http or https'],
-    [' https://host', 'baseUrl starts or ends with white space'],
-  ])('rejects the base URL %s with CONFIG', async (baseUrl, what) => {
-    const lookup = httpDirectory({ baseUrl }).retrieve({ slug: 'shop' })
+    ['localhost:8080', 'url must be http or https'],
+    [' https://host', 'url starts or ends with white space'],
+  ])('rejects the base URL %s with CONFIG', async (url, what) => {
+    const lookup = httpDirectory({ url }).retrieve({ slug: 'shop' })
     await expect(lookup).rejects.toMatchObject({
       code: 'CONFIG',
       message: expect.stringContaining(what),
@@ -329,7 +400,7 @@ test('uses its own dispatcher, else that of the client, and closes neither', asy
     })
   const own = dispatcherOf('own')
   const query = { slug: 'shop', dispatcher: dispatcherOf('of the client') }
-  const options = { baseUrl: 'http://directory.test' }
+  const options = { url: 'http://directory.test' }
   for (let round = 0; round < 2; round++) {
     await httpDirectory(options).retrieve(query)
     await httpDirectory({ ...options, dispatcher: own }).retrieve(query)

@@ -1,4 +1,4 @@
-import { check, isRecord, readAtMost, untilAborted } from '@x/internal'
+import { check, readAtMost, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
@@ -14,24 +14,37 @@ import {
   parseUrl,
   withoutNulls,
 } from '../server-fields.ts'
+import {
+  agentHubVariables,
+  folderQueries,
+  FOLDERS_PATH,
+  parseFolders,
+  SERVERS_PATH,
+  type Folder,
+} from './agenthub.ts'
 import { getIdentifier } from './server-directory.ts'
 import type { McpServer, McpServerDirectory, McpServerQuery } from './server-directory.ts'
 
-/** Options that are not given come from environment variables, which each lookup reads. */
 export interface HttpDirectoryOptions {
-  /** Base of `agenthub_/api/servers`, with the path of organization and tenant. @default `UIPATH_URL` */
-  readonly baseUrl?: string | URL | undefined
-  /** Bearer token. A function is called at each lookup. @default `UIPATH_ACCESS_TOKEN`, or none */
+  /** A server is at `{url}/{slug or name}`. @default `UIPATH_URL` with the preset `'agenthub'` */
+  readonly url?: string | URL | undefined
+  /** Bearer token. A function is called at each lookup. @default none */
   readonly token?: string | (() => string | Promise<string>) | undefined
+  /**
+   * `'agenthub'`: a service of that platform. What is not given comes from UIPATH_URL, UIPATH_FOLDER_PATH,
+   * UIPATH_FOLDER_KEY, and UIPATH_ACCESS_TOKEN for the origin of UIPATH_URL only. Each lookup reads them. `'none'`: any
+   * other service. @default 'agenthub' where UIPATH_URL is set and `url` is not given
+   */
+  readonly preset?: 'agenthub' | 'none' | undefined
   /**
    * Also send `token` to a server that this directory returns, if the server has the directory's origin
    * (scheme, host and port) and no `authorization` header. A client's own `authProvider` takes precedence. The
    * token is read again before every request. @default false: a server gets no token of the directory
    */
   readonly shareTokenWithSameOrigin?: boolean | undefined
-  /** Folder of servers that are looked up without a folder. @default `UIPATH_FOLDER_PATH` */
+  /** Folder of servers that are looked up without a folder. @default none */
   readonly folderPath?: string | undefined
-  /** Key of that folder. Saves a request, and takes precedence over `folderPath`. @default `UIPATH_FOLDER_KEY` */
+  /** Key of that folder. Takes precedence over `folderPath` at AgentHub, and saves a request. @default none */
   readonly folderKey?: string | undefined
   /** Not closed by the directory. @default the dispatcher of the client, else a new one for each lookup */
   readonly dispatcher?: Dispatcher | undefined
@@ -40,8 +53,9 @@ export interface HttpDirectoryOptions {
 }
 
 const optionChecks: Checks<HttpDirectoryOptions> = {
-  baseUrl: check.url,
+  url: check.url,
   token: check.or(check.string, check.func),
+  preset: check.oneOf('agenthub', 'none'),
   folderPath: check.string,
   folderKey: check.string,
   dispatcher: check.dispatcher,
@@ -51,28 +65,27 @@ const optionChecks: Checks<HttpDirectoryOptions> = {
 
 const TIMEOUT_MS = 10_000
 const MAX_RESPONSE_BYTES = 1024 * 1024
-const FOLDERS_PER_PAGE = 50
-const MAX_PAGES = 20
 
 /**
- * Directory of an AgentHub service. Finds servers by slug or display name in one folder. Servers are requested
- * with the key of a folder, so a folder path costs one or more extra requests.
+ * Directory over HTTP. `GET {url}/{slug or name}` is answered with the server as JSON, such as `{ "mcpUrl": "https://…" }`,
+ * or with 404. A folder is in the query, as `folderPath` and `folderKey`. The preset `'agenthub'` asks a service of that
+ * platform, with the key of the folder in a header: a folder path costs one or more extra requests.
  *
- * @param from a URL is short for `{ baseUrl }`
+ * @param from a URL is short for `{ url }`
  * @throws McpClientError `CONFIG` for an option that is unknown or cannot be used.
- * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a base URL or token that is missing or
+ * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a URL or token that is missing or
  * cannot be used; `UNAUTHORIZED`, `REJECTED`, `UNREACHABLE`, `TIMEOUT`, `LIMIT`, `UNEXPECTED_RESPONSE`;
  * or the reason of the query's signal.
  * @example
  * ```ts
  * import { httpDirectory, McpClient } from '@x/mcp-client'
  *
- * const directory = httpDirectory('https://hub.example')
+ * const directory = httpDirectory('https://directory.example/servers')
  * const client = new McpClient({ slug: 'shop', folderPath: 'Team' }, { directory })
  * ```
  */
 export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): McpServerDirectory {
-  const options = typeof from === 'string' || from instanceof URL ? { baseUrl: from } : from
+  const options = typeof from === 'string' || from instanceof URL ? { url: from } : from
   assertClientOptions('httpDirectory()', options, { checks: optionChecks })
   return {
     async retrieve(query) {
@@ -102,9 +115,26 @@ interface LookupContext {
   readonly signal: AbortSignal
 }
 
-interface Folder {
-  readonly path: string | undefined
-  readonly key: string | undefined
+/** Where, and as whom, a lookup asks. What the options leave out comes from the platform. @throws FieldError */
+function targetOf({ preset, url, token, folderPath, folderKey }: HttpDirectoryOptions) {
+  const platform = agentHubVariables()
+  const byDefault = url === undefined && platform.url !== undefined ? 'agenthub' : 'none'
+  const isAgentHub = (preset ?? byDefault) === 'agenthub'
+  const given = url ?? (isAgentHub ? platform.url : undefined)
+  if (given === undefined) {
+    const option = isAgentHub ? '"url" or UIPATH_URL' : '"directory"'
+    throw new FieldError(`there is no directory. Set the option ${option}`)
+  }
+  const base = new URL(parseUrl(url === undefined ? 'UIPATH_URL' : 'url', given))
+  const folder = { path: folderPath, key: folderKey }
+  if (!isAgentHub) return { base, isAgentHub, token, folder }
+  const isTrusted = URL.parse(platform.url ?? '')?.origin === base.origin
+  return {
+    base,
+    isAgentHub,
+    token: token ?? (isTrusted ? platform.token : undefined),
+    folder: (folderPath ?? folderKey) === undefined ? platform.folder : folder,
+  }
 }
 
 type Json = Readonly<Record<string, unknown>>
@@ -121,9 +151,14 @@ class Lookup {
 
   async retrieve({ folderPath }: McpServerQuery): Promise<McpServer> {
     const { server } = this.#context
-    const folder = await this.#findFolder(folderPath)
-    const url = this.#url(`agenthub_/api/servers/${toPathSegment(server)}`)
-    const found = await this.#get(url, parseServer, folder.key)
+    const segment = toPathSegment(server)
+    const { base, isAgentHub, folder: byDefault } = this.#target()
+    const asked = folderPath === undefined ? byDefault : { path: folderPath, key: undefined }
+    const folder = isAgentHub ? await this.#withKey(asked, base) : asked
+    const url = isAgentHub
+      ? below(base, `${SERVERS_PATH}/${segment}`)
+      : below(base, segment, { folderPath: folder.path, folderKey: folder.key })
+    const found = await this.#get(url, parseServer, isAgentHub ? folder.key : undefined)
     if (found === undefined) {
       const where = folder.path ?? folder.key
       const place = where === undefined ? 'in the directory' : `in folder "${where}"`
@@ -143,31 +178,16 @@ class Lookup {
     return new URL(mcpUrl).origin === directory.origin
   }
 
-  /** Returns the folder of the query, else of the options, else of the environment, with its key. */
-  async #findFolder(requested: string | undefined): Promise<Folder> {
-    const { folderPath, folderKey } = this.#options
-    const sources: readonly Folder[] = [
-      { path: requested, key: undefined },
-      { path: folderPath, key: folderKey },
-      { path: variable('UIPATH_FOLDER_PATH'), key: variable('UIPATH_FOLDER_KEY') },
-    ]
-    const folder = sources.find(({ path, key }) => (path ?? key) !== undefined)
-    const { path, key } = folder ?? { path: undefined, key: undefined }
-    return { path, key: path === undefined ? key : (key ?? (await this.#findFolderKey(path))) }
-  }
-
-  async #findFolderKey(path: string): Promise<string> {
+  async #withKey({ path, key }: Folder, base: URL): Promise<Folder> {
+    if (path === undefined || key !== undefined) return { path, key }
     const { server } = this.#context
-    const url = this.#url('orchestrator_/api/FoldersNavigation/GetFoldersForCurrentUser')
-    url.searchParams.set('searchText', path.split('/').at(-1) ?? path)
-    url.searchParams.set('take', String(FOLDERS_PER_PAGE))
-    for (let page = 0; page < MAX_PAGES; page++) {
-      url.searchParams.set('skip', String(page * FOLDERS_PER_PAGE))
+    for (const query of folderQueries(path)) {
+      const url = below(base, FOLDERS_PATH, query)
       const found = await this.#get(url, (body) => parseFolders(body, path))
       if (found === undefined) {
         throw this.#error('REJECTED', url, 'has no list of folders: use a folder key')
       }
-      if (found.key !== undefined) return found.key
+      if (found.key !== undefined) return { path, key: found.key }
       if (found.isLast) break
     }
     const message = `No MCP server "${server}" in folder "${path}": there is no such folder. Check its full path`
@@ -189,7 +209,7 @@ class Lookup {
       if (statusCode === 200) {
         const bytes = await readAtMost(body, MAX_RESPONSE_BYTES)
         if (bytes !== undefined) return parse(parseJsonObject('the body', bytes.toString()))
-        const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the base URL`
+        const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the URL`
         throw this.#error('LIMIT', url, what)
       }
       await body.dump({ limit: MAX_RESPONSE_BYTES, signal }) // lets the connection be used again
@@ -207,7 +227,7 @@ class Lookup {
         const what = `sent an invalid response: ${cause.message}`
         throw notExecuted('UNEXPECTED_RESPONSE', `${describe(url)} ${what}`, options)
       }
-      const what = 'could not be reached: check the base URL and the network'
+      const what = 'could not be reached: check the URL and the network'
       throw notExecuted('UNREACHABLE', `${describe(url)} ${what}`, options)
     }
   }
@@ -224,21 +244,13 @@ class Lookup {
   }
 
   async #token(): Promise<string | undefined> {
-    const { token } = this.#options
-    if (typeof token !== 'function') return token ?? variable('UIPATH_ACCESS_TOKEN')
+    const { token } = this.#target()
+    if (typeof token !== 'function') return token
     return untilAborted(Promise.resolve().then(token), this.#context.signal)
   }
 
-  #url(path: string): URL {
-    const { baseUrl } = this.#options
-    const given = baseUrl ?? variable('UIPATH_URL')
-    return this.#checkOptions(() => {
-      if (given === undefined) {
-        throw new FieldError('there is no directory. Set the option "directory" or UIPATH_URL')
-      }
-      const base = new URL(parseUrl(baseUrl === undefined ? 'UIPATH_URL' : 'baseUrl', given))
-      return new URL(`${base.origin}${base.pathname.replace(/\/+$/, '')}/${path}`)
-    })
+  #target() {
+    return this.#checkOptions(() => targetOf(this.#options))
   }
 
   #checkOptions<T>(parse: () => T): T {
@@ -257,9 +269,14 @@ class Lookup {
   }
 }
 
-function variable(name: string): string | undefined {
-  const value = process.env[name]
-  return value === '' ? undefined : value
+/** Appends a path to an address, and what is known to its query. */
+function below(base: URL, path: string, query: Readonly<Record<string, string | undefined>> = {}) {
+  const url = new URL(base)
+  url.pathname = `${base.pathname.replace(/\/+$/, '')}/${path}`
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) url.searchParams.set(name, value)
+  }
+  return url
 }
 
 /** Names the directory in messages, without the query of its URL. */
@@ -274,20 +291,6 @@ function toPathSegment(server: string): string {
     throw notExecuted('CONFIG', message, { server })
   }
   return encodeURIComponent(server)
-}
-
-/** Finds a folder by its full path in one page of a search, which returns all folders with a similar name. */
-function parseFolders(
-  page: Json,
-  path: string,
-): { readonly key: string | undefined; readonly isLast: boolean } {
-  const items = page['PageItems']
-  if (!Array.isArray(items)) throw new FieldError('PageItems must be an array')
-  const folder: unknown = items.find(
-    (item: unknown) => isRecord(item) && item['FullyQualifiedName'] === path,
-  )
-  const key = isRecord(folder) ? parseText('Key', folder['Key']) : undefined
-  return { key, isLast: items.length < FOLDERS_PER_PAGE }
 }
 
 /** Fields that a response must not set: it must not start a program here or get tokens of the client. */
