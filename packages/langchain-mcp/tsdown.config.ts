@@ -4,7 +4,7 @@ export default defineConfig({
   entry: {
     index: 'src/index.ts',
     'runtime-check': 'src/runtime-check.ts',
-    langgraph: 'src/langgraph.ts',
+    langgraph: 'src/fan-out-tool-calls.ts',
     middleware: 'src/middleware.ts',
     prompts: 'src/prompts.ts',
     resources: 'src/resources.ts',

@@ -4,7 +4,7 @@ import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
 import type { McpTool, McpToolFields } from './tools/mcp-tool.ts'
 import { toolFrom } from '../test/answering-source.ts'
-import type { ToolResult } from './base/tool-source.ts'
+import type { ToolResult } from './tool-source.ts'
 
 const TOKEN = 'tok-1234567890'
 

@@ -1,19 +1,16 @@
 import { check, isRecord, Listeners, withoutErrorLink, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
-import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
-import { mapBounded } from './base/map-bounded.ts'
-import { assertOptions, configError, wordOrFunction, wrongValue } from './base/options.ts'
-import {
-  answeringFrom,
-  type ElicitationToInterrupt,
-} from './interrupts/elicitation-to-interrupt.ts'
+import { logOnce, processWarnings, type ToolLog } from './log.ts'
+import { mapBounded } from './map-bounded.ts'
+import { assertOptions, configError, wordOrFunction, wrongValue } from './options.ts'
+import { answeringFrom, type ElicitationToInterrupt } from './graph/elicitation-to-interrupt.ts'
 import {
   LiveServer,
   type ListRequest,
   type McpServerHandle,
   type ServerStatus,
   type ToolsChanged,
-} from './servers/live-server.ts'
+} from './definitions/live-server.ts'
 import {
   assertOneOrigin,
   MAX_LOCAL_LISTS,
@@ -23,7 +20,7 @@ import {
   type McpToolsServerConfig,
   type OnServerError,
   type ServerClientsOptions,
-} from './servers/server-clients.ts'
+} from './definitions/server-clients.ts'
 import {
   ambientConfig,
   CallContexts,
@@ -31,7 +28,7 @@ import {
   threadNamespace,
   toGraphStore,
   type GraphStore,
-} from './sessions/call-context.ts'
+} from './graph/call-context.ts'
 import { buildOptionChecks, buildTools, type BuildToolsOptions } from './tools/build-tools.ts'
 import { toolPinsFrom } from './tools/interceptors.ts'
 import type { McpTool } from './tools/mcp-tool.ts'

@@ -13,14 +13,14 @@ export type {
   OnServerError,
   ToolHeaders,
   ToolRequest,
-} from './servers/server-clients.ts'
-export type { ToolListChange } from './base/tool-lists.ts'
-export type { McpServerHandle, ServerStatus, ToolsChanged } from './servers/live-server.ts'
-export type { GraphStore, SessionMode } from './sessions/call-context.ts'
+} from './definitions/server-clients.ts'
+export type { ToolListChange } from './definitions/tool-lists.ts'
+export type { McpServerHandle, ServerStatus, ToolsChanged } from './definitions/live-server.ts'
+export type { GraphStore, SessionMode } from './graph/call-context.ts'
 export {
   SessionInfoLangGraphStoreFactory,
   type SessionInfoLangGraphStoreFactoryOptions,
-} from './sessions/session-info-langgraph-store.ts'
+} from './graph/session-info-langgraph-store.ts'
 // Exported from here, because two copies of `@x/mcp-client` would not share their runs.
 export {
   currentRun,
@@ -41,22 +41,21 @@ export {
   type McpServerFailure,
   type McpServerReference,
   type McpToolset,
-} from './agent/create-mcp-tools-from-agent.ts'
+} from './definitions/create-mcp-tools-from-agent.ts'
 export { loadMcpTools, type LoadMcpToolsOptions } from './load-mcp-tools.ts'
 export type { BuildToolsOptions, ListedTool } from './tools/build-tools.ts'
 export type {
   ProjectedSchema,
   SchemaProjection,
   SchemaProjector,
-} from './schema/schema-projection.ts'
-export type { InputResolver } from './arguments/argument-properties.ts'
-export type { ArgumentProperty, TextToken } from './arguments/argument-property.ts'
+} from './tools/schema-projection.ts'
+export type { ArgumentProperty, TextToken } from './definitions/argument-property.ts'
 export {
   elicitationToInterrupt,
   type ElicitationToInterrupt,
   type ElicitationToInterruptOptions,
-} from './interrupts/elicitation-to-interrupt.ts'
-export type { InterruptibleCall } from './interrupts/call-rounds.ts'
+} from './graph/elicitation-to-interrupt.ts'
+export type { InterruptibleCall } from './graph/call-rounds.ts'
 export {
   authorizationResume,
   elicitationResume,
@@ -70,14 +69,15 @@ export {
   type McpElicitationInterrupt,
   type McpTaskInterrupt,
   type PendingInterrupt,
-} from './interrupts/interrupt-value.ts'
+} from './graph/interrupt-value.ts'
 export {
   authorizationToInterrupt,
   type AuthorizationToInterrupt,
-} from './interrupts/authorization-to-interrupt.ts'
-export type { McpLogEvent, McpProgressEvent } from './interrupts/run-notifications.ts'
+} from './graph/authorization-to-interrupt.ts'
+export type { McpLogEvent, McpProgressEvent } from './graph/run-notifications.ts'
 export {
   McpTool,
+  type InputResolver,
   type McpToolFields,
   type McpToolOptions,
   type ToolErrorHandler,
@@ -106,17 +106,17 @@ export {
   type ToolCallOptions,
   type ToolDefinition,
   type ToolResult,
-} from './base/tool-source.ts'
+} from './tool-source.ts'
 export type { McpArtifactEntry, ToolOutputOptions } from './tools/tool-output.ts'
-export type { ToolLog, ToolLogEntry } from './base/log.ts'
+export type { ToolLog, ToolLogEntry } from './log.ts'
 export {
   McpToolError,
   type McpToolErrorCategory,
   type McpToolErrorCode,
   type McpToolErrorOptions,
   type ToolOutcome,
-} from './base/errors.ts'
-export { toolSourceFrom, type SdkClient } from './base/sdk-client.ts'
+} from './errors.ts'
+export { toolSourceFrom, type SdkClient } from './sdk-client.ts'
 export {
   AgentDefinitionError,
   agentDefinitionFrom,
@@ -130,4 +130,4 @@ export {
   type DiscoveryMode,
   type McpResourceDefinition,
   type OtherResourceDefinition,
-} from './agent/agent-definition.ts'
+} from './definitions/agent-definition.ts'

@@ -5,7 +5,7 @@ import { startLegacyServer, type LegacyServer, type LegacyServerOptions } from '
 import { describe, expect, test } from 'vitest'
 import { loadMcpTools } from './load-mcp-tools.ts'
 import type { McpTool } from './tools/mcp-tool.ts'
-import { toolSourceFrom, type SdkClient } from './base/sdk-client.ts'
+import { toolSourceFrom, type SdkClient } from './sdk-client.ts'
 
 interface ConnectedServer extends AsyncDisposable {
   readonly server: LegacyServer

@@ -1,8 +1,8 @@
 import { check, isRecord, type Checks } from '@x/internal'
 import type { LeftOutTool, McpClient } from '@x/mcp-client'
-import { assertOptions, wrongValue } from './base/options.ts'
-import { isSdkClient, toolSourceFrom, type SdkClient } from './base/sdk-client.ts'
-import type { McpServerLabel, McpToolSource } from './base/tool-source.ts'
+import { assertOptions, wrongValue } from './options.ts'
+import { isSdkClient, toolSourceFrom, type SdkClient } from './sdk-client.ts'
+import type { McpServerLabel, McpToolSource } from './tool-source.ts'
 import {
   buildOptionChecks,
   buildTools,

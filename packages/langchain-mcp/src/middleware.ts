@@ -3,8 +3,8 @@ import './runtime-check.ts' // stays the first import
 import { ToolMessage } from '@langchain/core/messages'
 import { check, legible } from '@x/internal'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
-import { assertOptions } from './base/options.ts'
-import { mayDestroy } from './base/tool-source.ts'
+import { assertOptions } from './options.ts'
+import { mayDestroy } from './tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
 import { McpTool } from './tools/mcp-tool.ts'
 

@@ -8,7 +8,7 @@ import {
   elicitationToInterrupt,
   loadMcpTools,
 } from './index.ts'
-import { fanOutToolCalls } from './langgraph.ts'
+import { fanOutToolCalls } from './fan-out-tool-calls.ts'
 import { mcpToolsMiddleware } from './middleware.ts'
 import { loadMcpPrompt } from './prompts.ts'
 import { loadMcpResources } from './resources.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadMcpPrompt } from './prompts.ts'
-import type { McpPromptSource, PromptResult } from './base/tool-source.ts'
+import type { McpPromptSource, PromptResult } from './tool-source.ts'
 
 const PIXEL = 'iVBORw0KGgo='
 

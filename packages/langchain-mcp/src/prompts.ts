@@ -7,14 +7,14 @@ import {
   type McpPromptSource,
   type PromptResult,
   type RequestOptions,
-} from './base/tool-source.ts'
-import { assertOptions } from './base/options.ts'
-import { isSdkClient, sdkOptionsFrom, type SdkPromptClient } from './base/sdk-client.ts'
+} from './tool-source.ts'
+import { assertOptions } from './options.ts'
+import { isSdkClient, sdkOptionsFrom, type SdkPromptClient } from './sdk-client.ts'
 import { contentBlockFrom } from './tools/tool-output.ts'
 
-export type { SdkPromptClient } from './base/sdk-client.ts'
-export type { McpPromptSource, PromptResult } from './base/tool-source.ts'
-export type { RequestOptions as PromptOptions } from './base/tool-source.ts'
+export type { SdkPromptClient } from './sdk-client.ts'
+export type { McpPromptSource, PromptResult } from './tool-source.ts'
+export type { RequestOptions as PromptOptions } from './tool-source.ts'
 
 /** The name of a prompt, with request options. */
 export interface McpPromptRequest extends RequestOptions {

@@ -2,19 +2,19 @@
 import './runtime-check.ts' // stays the first import
 import { Document } from '@langchain/core/documents'
 import { check, definedFields, type Checks } from '@x/internal'
-import { mapBounded } from './base/map-bounded.ts'
-import { assertOptions } from './base/options.ts'
-import { resourceSourceFrom, type SdkResourceClient } from './base/sdk-client.ts'
+import { mapBounded } from './map-bounded.ts'
+import { assertOptions } from './options.ts'
+import { resourceSourceFrom, type SdkResourceClient } from './sdk-client.ts'
 import {
   requestChecks,
   type ListedResource,
   type McpResourceSource,
   type RequestOptions,
-} from './base/tool-source.ts'
+} from './tool-source.ts'
 
-export type { SdkResourceClient } from './base/sdk-client.ts'
-export type { ListedResource, McpResourceSource, ReadResource } from './base/tool-source.ts'
-export type { RequestOptions as ResourceOptions } from './base/tool-source.ts'
+export type { SdkResourceClient } from './sdk-client.ts'
+export type { ListedResource, McpResourceSource, ReadResource } from './tool-source.ts'
+export type { RequestOptions as ResourceOptions } from './tool-source.ts'
 
 export interface LoadMcpResourcesOptions extends RequestOptions {
   /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists */

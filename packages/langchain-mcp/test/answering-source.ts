@@ -1,10 +1,11 @@
+import { ArgumentProperties } from '../src/definitions/argument-properties.ts'
 import { McpTool, type McpToolFields, type McpToolOptions } from '../src/tools/mcp-tool.ts'
 import type {
   McpToolSource,
   ToolCallOptions,
   ToolDefinition,
   ToolResult,
-} from '../src/base/tool-source.ts'
+} from '../src/tool-source.ts'
 
 export interface ReceivedCall {
   readonly name: string
@@ -48,8 +49,20 @@ export const addItem: ToolDefinition = {
   },
 }
 
+type TestFields = Partial<McpToolFields> &
+  Pick<McpToolFields, 'source'> & {
+    readonly argumentProperties?: Readonly<Record<string, unknown>>
+  }
+
 /** A tool with the given fields, and defaults for the others. */
-export function toolFrom(fields: Partial<McpToolFields> & Pick<McpToolFields, 'source'>): McpTool {
+export function toolFrom({ argumentProperties, ...fields }: TestFields): McpTool {
+  const { definition = addItem, server = shop, options = {}, log = () => {} } = fields
+  const about = {
+    origin: { server, toolName: definition.name },
+    log,
+    input: options.input,
+    resources: [],
+  }
   return new McpTool({
     name: 'add_item',
     definition: addItem,
@@ -57,8 +70,7 @@ export function toolFrom(fields: Partial<McpToolFields> & Pick<McpToolFields, 's
     options: {},
     log: () => {},
     refreshBeforeCall: false,
-    argumentProperties: {},
-    resources: [],
+    fixed: argumentProperties && new ArgumentProperties(argumentProperties, about),
     ...fields,
   })
 }

@@ -19,7 +19,7 @@ import {
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { createAgent, fakeModel } from 'langchain'
 import { z } from 'zod'
-import { fanOutToolCalls } from '../src/langgraph.ts'
+import { fanOutToolCalls } from '../src/fan-out-tool-calls.ts'
 import type { McpElicitationInterrupt } from '../src/index.ts'
 
 /** A call of the model. Its id is its position. */

@@ -5,7 +5,7 @@ import { McpClient } from '@x/mcp-client'
 import { startModernServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { elicitationToInterrupt, loadMcpTools } from '../src/index.ts'
-import type { McpToolSource, StartedCall, ToolCallOptions } from '../src/base/tool-source.ts'
+import type { McpToolSource, StartedCall, ToolCallOptions } from '../src/tool-source.ts'
 import { askingGraph, type AskingGraph, type Turn } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
 

@@ -13,7 +13,7 @@ import { startLegacyServer, startModernServer } from '@x/mcp-testing'
 import { fakeModel } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, mayDestroy } from '../src/index.ts'
-import { fanOutToolCalls } from '../src/langgraph.ts'
+import { fanOutToolCalls } from '../src/fan-out-tool-calls.ts'
 import { approved, approvedAgent, book, guardedAgent } from './doc-examples.ts'
 
 const configOf = (thread_id: string): { configurable: { thread_id: string } } => ({

@@ -3,13 +3,13 @@
 import { McpClient } from '@x/mcp-client'
 import { startModernServer } from '@x/mcp-testing'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import type * as LangGraph from '../src/base/langgraph.ts'
+import type * as LangGraph from '../src/graph/langgraph.ts'
 import { elicitationToInterrupt, loadMcpTools, type ToolLogEntry } from '../src/index.ts'
 import { askingGraph, type Turn } from './asking-graph.ts'
 
 const hidden = new Set<string>()
 
-vi.mock('../src/base/langgraph.ts', async (original) => {
+vi.mock('../src/graph/langgraph.ts', async (original) => {
   const real = await original<typeof LangGraph>()
   return {
     ...real,

@@ -13,7 +13,7 @@ import {
   elicitationToInterrupt,
   loadMcpTools,
 } from '../src/index.ts'
-import { fanOutToolCalls } from '../src/langgraph.ts'
+import { fanOutToolCalls } from '../src/fan-out-tool-calls.ts'
 import { askingGraph } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
 import { startShop } from './shop.ts'

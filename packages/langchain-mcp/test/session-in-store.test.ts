@@ -11,7 +11,7 @@ import {
 import {
   SessionInfoLangGraphStore,
   type SessionInfoLangGraphStoreOptions,
-} from '../src/sessions/session-info-langgraph-store.ts'
+} from '../src/graph/session-info-langgraph-store.ts'
 
 const SERVER_URL = 'https://shop.example/mcp'
 const PLACE = { namespace: ['mcp', 'session', 'thread'], key: 'shop' }

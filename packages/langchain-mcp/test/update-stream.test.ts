@@ -7,7 +7,7 @@ import { startModernServer } from '@x/mcp-testing'
 import { createAgent, fakeModel } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { elicitationToInterrupt, loadMcpTools } from '../src/index.ts'
-import { fanOutToolCalls } from '../src/langgraph.ts'
+import { fanOutToolCalls } from '../src/fan-out-tool-calls.ts'
 import { startAskingServer } from './asking-server.ts'
 
 type Tools = ConstructorParameters<typeof ToolNode>[0]

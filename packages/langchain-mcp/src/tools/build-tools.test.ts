@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { buildTools, type BuildToolsOptions } from './build-tools.ts'
 import type { McpTool } from './mcp-tool.ts'
-import type { ToolLogEntry } from '../base/log.ts'
-import type { JsonSchema, McpToolSource, ToolDefinition } from '../base/tool-source.ts'
+import type { ToolLogEntry } from '../log.ts'
+import type { JsonSchema, McpToolSource, ToolDefinition } from '../tool-source.ts'
 
 const source: McpToolSource = {
   listTools: () => Promise.resolve([]),

@@ -1,17 +1,18 @@
 import { check, isRecord, type Checks } from '@x/internal'
 import type { LeftOutTool } from '@x/mcp-client'
-import { processWarnings, type ToolLog } from '../base/log.ts'
-import { wordOrFunction } from '../base/options.ts'
+import { processWarnings, type ToolLog } from '../log.ts'
+import { wordOrFunction } from '../options.ts'
 import {
   serverTitle,
   type McpServerLabel,
   type McpToolOrigin,
   type QuarantinedTool,
   type ToolDefinition,
-} from '../base/tool-source.ts'
-import { schemaDefectOf } from '../schema/json-schema.ts'
+} from '../tool-source.ts'
+import { schemaDefectOf } from './json-schema.ts'
 import { redefinedText, toolPinsFrom } from './interceptors.ts'
 import { McpTool, type McpToolFields, type McpToolOptions } from './mcp-tool.ts'
+import type { FixedArguments } from './tool-binding.ts'
 import { nameTools } from './tool-names.ts'
 
 /** A tool in the list of a server. `origin.toolName` is its name there. */
@@ -69,9 +70,9 @@ export interface DiscoveredServer extends Pick<McpToolFields, 'server' | 'source
   /** The definitions are those that an earlier process has read. @default false */
   readonly isStored?: boolean | undefined
   /** Stored fields, if the server belongs to an agent definition. */
-  readonly stored?: Pick<McpToolFields, 'refreshBeforeCall' | 'resources'> & {
+  readonly stored?: Pick<McpToolFields, 'refreshBeforeCall'> & {
     /** Arguments that the agent definition fixes, by tool name. Never from the server. */
-    readonly argumentProperties: ReadonlyMap<string, Readonly<Record<string, unknown>>>
+    readonly fixed: ReadonlyMap<string, FixedArguments>
   }
   /** Principal that listed the definitions, if there are principals. */
   readonly principal?: string | undefined
@@ -142,10 +143,9 @@ export function buildTools(
       source,
       options: timeoutMs === given.timeoutMs ? options : { ...options, timeoutMs },
       log,
-      resources: stored?.resources ?? [],
       isStored,
       refreshBeforeCall: given.refreshSchemaBeforeCall ?? stored?.refreshBeforeCall ?? false,
-      argumentProperties: stored?.argumentProperties.get(definition.name) ?? {},
+      fixed: stored?.fixed.get(definition.name),
     })
   })
   return { tools, quarantined }

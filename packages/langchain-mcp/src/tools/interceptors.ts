@@ -2,7 +2,7 @@ import type { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { canonicalJson, untilAborted } from '@x/internal'
 import { createHash } from 'node:crypto'
-import { McpToolError, type ToolOutcome } from '../base/errors.ts'
+import { McpToolError, type ToolOutcome } from '../errors.ts'
 import {
   serverTitle,
   type McpServerLabel,
@@ -10,11 +10,8 @@ import {
   type McpToolSource,
   type ToolDefinition,
   type ToolResult,
-} from '../base/tool-source.ts'
-import {
-  answeredByClient,
-  type ElicitationToInterrupt,
-} from '../interrupts/elicitation-to-interrupt.ts'
+} from '../tool-source.ts'
+import { answeredByClient, type ElicitationToInterrupt } from '../graph/elicitation-to-interrupt.ts'
 import type { McpToolOptions } from './mcp-tool.ts'
 import type { ToolCall } from './tool-call.ts'
 

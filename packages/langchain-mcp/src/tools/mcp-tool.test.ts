@@ -10,7 +10,7 @@ import {
   toolFrom,
   toolOver,
 } from '../../test/answering-source.ts'
-import type { McpToolSource } from '../base/tool-source.ts'
+import type { McpToolSource } from '../tool-source.ts'
 
 describe('the model', () => {
   test('sees name, description, and the unchanged schema', () => {

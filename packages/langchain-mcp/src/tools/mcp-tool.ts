@@ -5,28 +5,27 @@ import {
   mergeConfigs,
   patchConfig,
   pickRunnableConfigKeys,
+  type RunnableConfig,
 } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { StructuredTool, type ToolReturnType, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
 import { definedFields, isRecord, legible } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
-import type { InputResolver } from '../arguments/argument-properties.ts'
-import type { NamedResource } from '../arguments/argument-property.ts'
-import { McpToolError } from '../base/errors.ts'
-import type { ToolLog } from '../base/log.ts'
+import { McpToolError } from '../errors.ts'
+import type { ToolLog } from '../log.ts'
 import type {
   McpServerLabel,
   McpToolOrigin,
   McpToolSource,
   ToolDefinition,
-} from '../base/tool-source.ts'
-import { fatalFrom } from '../interrupts/call-outcome.ts'
-import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
-import { failRun } from '../interrupts/graph-place.ts'
-import type { SchemaProjection } from '../schema/schema-projection.ts'
+} from '../tool-source.ts'
+import { fatalFrom } from '../graph/call-outcome.ts'
+import type { ElicitationToInterrupt } from '../graph/elicitation-to-interrupt.ts'
+import { failRun } from '../graph/graph-place.ts'
+import type { SchemaProjection } from './schema-projection.ts'
 import type { ToolHooks } from './interceptors.ts'
-import { ToolBinding } from './tool-binding.ts'
+import { ToolBinding, type FixedArguments } from './tool-binding.ts'
 import { ToolCall, type Answer } from './tool-call.ts'
 import type { ToolOutputOptions } from './tool-output.ts'
 
@@ -37,6 +36,9 @@ import type { ToolOutputOptions } from './tool-output.ts'
 export type ToolErrorHandler = (
   error: McpToolError,
 ) => string | undefined | Promise<string | undefined>
+
+/** Returns the agent's input, for arguments that come from it. */
+export type InputResolver = (config: RunnableConfig) => unknown
 
 /** Options of tool calls. */
 export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
@@ -108,10 +110,8 @@ export interface McpToolFields {
    * without a request. @default false
    */
   readonly isStored?: boolean | undefined
-  /** Arguments that the model does not set, by JSON path. */
-  readonly argumentProperties: Readonly<Record<string, unknown>>
-  /** Resources of the agent, which `argumentProperties` can name. */
-  readonly resources: readonly NamedResource[]
+  /** Arguments that the model does not set. @default none */
+  readonly fixed?: FixedArguments | undefined
 }
 
 type CallContext = [runManager?: CallbackManagerForToolRun, config?: ToolRunnableConfig]
@@ -161,7 +161,6 @@ export class McpTool extends StructuredTool {
   readonly #binding: ToolBinding
   readonly #unchecked: this = this.#withoutCheck((args) => args)
 
-  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: McpToolFields) {
     const { name, definition, server } = fields
     super({ responseFormat: 'content_and_artifact', metadata: metadataOf(definition, server) })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { toolOutputFrom, type ToolOutput } from './tool-output.ts'
-import type { SchemaProjection } from '../schema/schema-projection.ts'
+import type { SchemaProjection } from './schema-projection.ts'
 
 const base64 = (text: string): string => Buffer.from(text, 'latin1').toString('base64')
 const PNG = base64('\x89PNG\r\n\x1A\n data')

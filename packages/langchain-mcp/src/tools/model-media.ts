@@ -1,5 +1,5 @@
 import type { ContentBlock } from '@langchain/core/messages'
-import type { SchemaProjection } from '../schema/schema-projection.ts'
+import type { SchemaProjection } from './schema-projection.ts'
 
 /**
  * Types that a model may get. A provider refuses a request with another type, with data of another type than it

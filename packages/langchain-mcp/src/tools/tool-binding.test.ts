@@ -1,15 +1,10 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { GraphInterrupt } from '@langchain/langgraph'
 import { describe, expect, test } from 'vitest'
-import type { McpTool, McpToolFields } from './mcp-tool.ts'
+import type { McpTool } from './mcp-tool.ts'
 import { toolFrom } from '../../test/answering-source.ts'
-import type { ToolLogEntry } from '../base/log.ts'
-import type {
-  McpToolSource,
-  ToolDefinition,
-  RequestOptions,
-  ToolResult,
-} from '../base/tool-source.ts'
+import type { ToolLogEntry } from '../log.ts'
+import type { McpToolSource, ToolDefinition, RequestOptions, ToolResult } from '../tool-source.ts'
 
 const text = { type: 'string' }
 const stored: ToolDefinition = {
@@ -61,7 +56,7 @@ interface Subject {
   readonly call: (args: Record<string, unknown>) => Promise<ToolMessage>
 }
 
-function subject(more: Partial<McpToolFields> = {}): Subject {
+function subject(more: Partial<Parameters<typeof toolFrom>[0]> = {}): Subject {
   const server = new ChangingServer()
   const entries: ToolLogEntry[] = []
   const tool = toolFrom({

@@ -1,27 +1,48 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
 import { ToolInputParsingException, type ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord, legibleSchema, withoutErrorLink } from '@x/internal'
-import { ArgumentProperties, type MergedArguments } from '../arguments/argument-properties.ts'
-import { invalidArgument } from '../arguments/argument-property.ts'
-import { fittedArguments } from '../arguments/fitted-arguments.ts'
-import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../base/errors.ts'
-import type { ToolLog, ToolLogEntry } from '../base/log.ts'
+import { fittedArguments } from './fitted-arguments.ts'
+import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../errors.ts'
+import type { ToolLog, ToolLogEntry } from '../log.ts'
 import {
   serverTitle,
   type JsonSchema,
   type McpToolOrigin,
   type McpToolSource,
   type ToolDefinition,
-} from '../base/tool-source.ts'
-import { wellFormed } from '../base/well-formed.ts'
-import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
-import { linesOf, SchemaCheck } from '@x/internal/schema-check'
-import { breaksCalls, parameterText, schemaDefectOf } from '../schema/json-schema.ts'
-import { projectedSchema, type ProjectedSchema } from '../schema/schema-projection.ts'
+} from '../tool-source.ts'
+import { wellFormed } from './well-formed.ts'
+import { answeredByClient } from '../graph/elicitation-to-interrupt.ts'
+import { linesOf, SchemaCheck, type ValidationError } from '@x/internal/schema-check'
+import { breaksCalls, parameterText, schemaDefectOf } from './json-schema.ts'
+import { projectedSchema, type ProjectedSchema } from './schema-projection.ts'
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
 import type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
 
+/** The complete arguments of one call. */
+export interface MergedArguments<Arguments = unknown> {
+  readonly args: Arguments
+  /** The arguments for people and logs: sensitive values are `<hidden>`. */
+  readonly redacted: Arguments
+  /** Sensitive texts. */
+  readonly secrets: readonly string[]
+}
+
 /** The arguments of a call that fit the schema of the tool. */
 export type PreparedCall = MergedArguments<Record<string, unknown>>
+
+/** Arguments of a tool that its definition sets instead of the model. */
+export interface FixedArguments {
+  /** Returns the schema for the model. Returns the same object while nothing changes. */
+  fixedSchema(schema: JsonSchema): JsonSchema
+  /** Adds the arguments to those of the model. */
+  merge(
+    args: unknown,
+    call: { readonly schema: JsonSchema; readonly config: RunnableConfig },
+  ): Promise<MergedArguments>
+  /** Returns the error for one of these arguments that does not fit the schema. A model cannot correct it. */
+  invalid(error: ValidationError): McpToolError | undefined
+}
 
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
 
@@ -57,14 +78,13 @@ export class ToolBinding {
   readonly #refreshBeforeCall: boolean
   /** The definition is that of an earlier process, until a list of this one has it too. */
   #isStored: boolean
-  readonly #properties: ArgumentProperties | undefined
+  readonly #fixed: FixedArguments | undefined
   #input: SchemaCheck
   #modelSchema: (ProjectedSchema & { readonly of: JsonSchema }) | undefined
 
-  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: McpToolFields) {
-    const { definition, server, source, options, argumentProperties } = fields
-    const { log, refreshBeforeCall, isStored = false, resources } = fields
+    const { definition, server, source, options, fixed } = fields
+    const { log, refreshBeforeCall, isStored = false } = fields
     this.origin = { server, toolName: definition.name }
     this.source = source
     this.options = options
@@ -73,11 +93,7 @@ export class ToolBinding {
     this.#refreshBeforeCall = refreshBeforeCall
     this.#isStored = isStored
     this.definition = definition
-    const about = { origin: this.origin, log, input: options.input, resources }
-    this.#properties =
-      Object.keys(argumentProperties).length > 0
-        ? new ArgumentProperties(argumentProperties, about)
-        : undefined
+    this.#fixed = fixed
     this.#input = new SchemaCheck(this.inputSchema)
   }
 
@@ -93,7 +109,7 @@ export class ToolBinding {
     if (schemaDefectOf(inputSchema) !== undefined) {
       return { schema: wellFormed(inputSchema), notes: [] }
     }
-    const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
+    const schema = this.#fixed?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#modelSchema?.of !== schema) {
       const projected = wellFormed(
         projectedSchema(legibleSchema(schema), this.options.schemaFor ?? 'common'),
@@ -129,15 +145,13 @@ export class ToolBinding {
     const isCompared = this.#refreshBeforeCall || this.#isOutdated(config)
     if (isCompared && !(await calls.wasSent(config))) await this.#assertCurrent(name, config)
     const fitted = fittedArguments(given, this.inputSchema, this.#input)
-    const merged = await this.#properties?.merge(fitted.value, { schema: this.inputSchema, config })
+    const merged = await this.#fixed?.merge(fitted.value, { schema: this.inputSchema, config })
     const errors = merged === undefined ? fitted.errors : this.#input.locatedErrors(merged.args)
     const { value } = fitted
     const { args, redacted, secrets } = merged ?? { args: value, redacted: value, secrets: [] }
     for (const error of errors) {
-      const path = this.#properties?.causeOf(error)
-      if (path === undefined) continue
-      const reason = 'the tool does not accept its value, or requires one and there is none'
-      throw invalidArgument({ ...this.origin, path }, reason)
+      const invalid = this.#fixed?.invalid(error)
+      if (invalid !== undefined) throw invalid
     }
     if (errors.length > 0) {
       const message = `The arguments do not fit the tool's schema, so it was not called. ${linesOf(errors).join('; ')}`

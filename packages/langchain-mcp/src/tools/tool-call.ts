@@ -1,13 +1,13 @@
 import { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord, untilAborted, withoutErrorLink } from '@x/internal'
-import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
-import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
-import type { ToolResult } from '../base/tool-source.ts'
-import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
-import { idempotencyKeyOf } from '../interrupts/graph-place.ts'
-import { ToolCaller } from '../interrupts/live-call.ts'
-import { runNotificationsFor } from '../interrupts/run-notifications.ts'
+import { withoutSecrets, withoutSecretsInError } from '../secrets.ts'
+import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../errors.ts'
+import type { ToolResult } from '../tool-source.ts'
+import { answeredByClient } from '../graph/elicitation-to-interrupt.ts'
+import { idempotencyKeyOf } from '../graph/graph-place.ts'
+import { ToolCaller } from '../graph/live-call.ts'
+import { runNotificationsFor } from '../graph/run-notifications.ts'
 import {
   intercepted,
   isDirectAnswer,

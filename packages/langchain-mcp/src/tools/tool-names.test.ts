@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ToolLog, ToolLogEntry } from '../base/log.ts'
+import type { ToolLog, ToolLogEntry } from '../log.ts'
 import { nameTools } from './tool-names.ts'
 
 /** Names tools that are given as `server tool`. */

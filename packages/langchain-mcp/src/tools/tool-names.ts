@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { ToolLog } from '../base/log.ts'
-import { originKey, serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
+import type { ToolLog } from '../log.ts'
+import { originKey, serverTitle, type McpToolOrigin } from '../tool-source.ts'
 
 /** Limit of model providers: 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
 const MAX_LENGTH = 64

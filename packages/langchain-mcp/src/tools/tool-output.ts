@@ -1,7 +1,7 @@
 import type { ContentBlock } from '@langchain/core/messages'
 import { canonicalJson, isRecord } from '@x/internal'
-import type { ToolResult } from '../base/tool-source.ts'
-import type { SchemaProjection } from '../schema/schema-projection.ts'
+import type { ToolResult } from '../tool-source.ts'
+import type { SchemaProjection } from './schema-projection.ts'
 import { mediaForModel, mediaTypeOf } from './model-media.ts'
 
 /** About 25,000 tokens, which fit into a conversation. */

@@ -2,7 +2,7 @@ import { RunnableLambda, type RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { isRecord } from '@x/internal'
 import { expect, test } from 'vitest'
-import { loadLangGraph } from '../base/langgraph.ts'
+import { loadLangGraph } from '../graph/langgraph.ts'
 import { toolFrom } from '../../test/answering-source.ts'
 import type { McpTool } from './mcp-tool.ts'
 

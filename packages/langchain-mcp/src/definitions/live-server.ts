@@ -1,0 +1,546 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomBytes } from 'node:crypto'
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { BoundedMap, type Listeners } from '@x/internal'
+import { currentRun, McpClientError } from '@x/mcp-client'
+import type {
+  CallOptions,
+  DeclinedQuestion,
+  LeftOutTool,
+  McpClient,
+  McpClientEvents,
+  SessionScope,
+} from '@x/mcp-client'
+import {
+  StoredLists,
+  ToolListCache,
+  toolListChange,
+  type StoredList,
+  type ToolListChange,
+} from './tool-lists.ts'
+import type {
+  McpPromptSource,
+  McpResourceSource,
+  McpServerLabel,
+  McpToolSource,
+  QuarantinedTool,
+  RequestOptions,
+  SessionReplaced,
+  ToolCallOptions,
+  ToolDefinition,
+} from '../tool-source.ts'
+import { ToolCaller } from '../graph/live-call.ts'
+import {
+  ambientConfig,
+  inCall,
+  toThreadId,
+  type CallContext,
+  type CallContexts,
+} from '../graph/call-context.ts'
+import type { McpToolsServerConfig } from './server-clients.ts'
+
+/** A changed tool list. Tools that were made before stay valid while their server has them. */
+export interface ToolsChanged extends ToolListChange {
+  /** Key of the server in `servers`. */
+  readonly server: string
+  /** Principal whose list changed, if there are principals. */
+  readonly principal?: string | undefined
+}
+
+export interface LiveServerOptions {
+  /** Key of the server in `servers`. */
+  readonly name: string
+  readonly label: McpServerLabel
+  readonly config: McpToolsServerConfig
+  readonly client: McpClient
+  readonly contexts: CallContexts
+  /** Limit of one list request, in milliseconds. */
+  readonly listMs: number
+  /** Number of principals whose lists are kept. */
+  readonly listsMax: number
+  /** Emits when a list differs from the previous list of the same principal. */
+  readonly toolsChanged: Listeners<ToolsChanged>
+  /** `true`: read-only and idempotent tools may be called again after a broken connection. */
+  readonly repeatsHarmless: boolean
+}
+
+export interface ListRequest {
+  /** Config of the user that the list is for; its headers are sent. @default the config of the current run */
+  readonly config?: RunnableConfig | undefined
+  /** Ignores cached lists, and those of an earlier process. @default false */
+  readonly forceRefresh?: boolean | undefined
+}
+
+interface ListOptions extends ListRequest {
+  /** Accepts the list that an earlier process has stored with its session. @default false */
+  readonly acceptStored?: boolean | undefined
+}
+
+/** Result of the last list request to a server. */
+export interface ServerStatus {
+  /** Key of the server in `servers`. */
+  readonly name: string
+  /**
+   * `untried` before the first list request (the list of an earlier process needs none), then by the last one: `up`, `partial` if tools are left out (see
+   * `quarantined`), or `down`.
+   */
+  readonly state: 'untried' | 'up' | 'partial' | 'down'
+  /**
+   * Why the server is down. Errors of other classes are the `cause` of an `McpClientError`: with the code
+   * `REJECTED` for an error response of the server, and `CONFIG` for an error of your own function
+   * (`principal`, `headers`, a directory).
+   */
+  readonly error?: McpClientError
+  /** The last question of the server that was refused, because it may have been for several calls. */
+  readonly lastDeclined?: DeclinedQuestion
+  /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
+  readonly quarantined?: readonly QuarantinedTool[]
+}
+
+/** A list request that failed. */
+export interface ListFailure {
+  readonly error: unknown
+  readonly at: number
+}
+
+/** JSON-RPC code that a server without tools answers `tools/list` with. */
+const METHOD_NOT_FOUND = -32_601
+
+/** Notifications of a server that `McpServerHandle.on()` passes on. */
+type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promptsChanged'
+
+/** The operations of one server beside tool calls. Each uses the session that a call with the same config uses. */
+export interface McpServerHandle extends McpResourceSource, McpPromptSource {
+  /** Key of the server in `servers`. */
+  readonly name: string
+  listResourceTemplates(options?: RequestOptions): ReturnType<McpClient['listResourceTemplates']>
+  listPrompts(options?: RequestOptions): ReturnType<McpClient['listPrompts']>
+  /** Returns the server's suggestions for an argument of a prompt or a resource template. */
+  complete(
+    params: Parameters<McpClient['complete']>[0],
+    options?: RequestOptions,
+  ): ReturnType<McpClient['complete']>
+  /** Emits `resourceUpdated` when the resource changes. */
+  subscribeResource(uri: string, options?: RequestOptions): Promise<void>
+  unsubscribeResource(uri: string, options?: RequestOptions): Promise<void>
+  /** Sets the lowest level of messages that `serverLog` receives. */
+  setLoggingLevel(
+    level: Parameters<McpClient['setLoggingLevel']>[0],
+    options?: RequestOptions,
+  ): Promise<void>
+  /** Sends any other request. It is never sent twice, unless it is `idempotent`. */
+  request(
+    request: Parameters<McpClient['request']>[0],
+    options?: RequestOptions & { readonly idempotent?: boolean | undefined },
+  ): ReturnType<McpClient['request']>
+  /** Listens to the session that serves calls with this config. Returns a function that removes the listener. */
+  on<Name extends HandleEvent>(
+    event: Name,
+    listener: (payload: McpClientEvents[Name]) => void,
+    config?: RunnableConfig,
+  ): () => void
+}
+
+/**
+ * One server behind live tools. The config of each call decides which session serves it. Tool lists belong to
+ * principals, not to sessions. Where all calls share a session, that session reads the list; else a separate session
+ * does, so that no thread gets a session before its first call.
+ */
+export class LiveServer implements McpToolSource, McpServerHandle {
+  readonly name: string
+  readonly label: McpServerLabel
+  readonly config: McpToolsServerConfig
+  readonly #options: LiveServerOptions
+  readonly #lists: ToolListCache
+  readonly #stored: StoredLists
+  readonly #isStored = new WeakSet<readonly ToolDefinition[]>()
+  /** Principals whose list is read in the background. */
+  readonly #refreshing = new Set<string | undefined>()
+  /** The last list of each principal, to find changes. */
+  readonly #last: BoundedMap<string | undefined, readonly ToolDefinition[]>
+  readonly #leftOut = new WeakMap<readonly ToolDefinition[], readonly LeftOutTool[]>()
+  readonly #failures: BoundedMap<string | undefined, ListFailure>
+  #status: ServerStatus
+  readonly #replacements: SessionReplacements
+  readonly #unlisten: readonly (() => void)[]
+  /** Tools of the last list that were left out. */
+  quarantined: readonly QuarantinedTool[] = []
+  #isClosed = false
+
+  constructor(options: LiveServerOptions) {
+    const { name, label, config, client, listsMax } = options
+    this.name = name
+    this.label = label
+    this.config = config
+    this.#options = options
+    this.#lists = new ToolListCache(listsMax)
+    this.#stored = new StoredLists(listsMax)
+    this.#last = new BoundedMap(listsMax)
+    this.#failures = new BoundedMap(listsMax)
+    this.#status = { name, state: 'untried' }
+    this.#replacements = new SessionReplacements(listsMax)
+    this.#unlisten = [
+      client.on('toolListChanged', () => this.#invalidateList()),
+      client.on('sessionReplaced', ({ newEpoch: epoch, reason }, scope) => {
+        this.#replacements.add(scopeKey(scope), { epoch, reason })
+        this.#invalidateList() // the new session may have another list
+      }),
+    ]
+  }
+
+  get status(): ServerStatus {
+    const { lastDeclined } = this.#options.client.status()
+    const { quarantined } = this
+    const isPartial = this.#status.state === 'up' && quarantined.length > 0
+    return {
+      ...this.#status,
+      ...(isPartial && { state: 'partial' }),
+      ...(lastDeclined && { lastDeclined }),
+      ...(quarantined.length > 0 && { quarantined }),
+    }
+  }
+
+  /** Returns the list of the caller's principal: cached if it is valid, else from the server. */
+  async listTools({
+    config,
+    forceRefresh = false,
+    acceptStored = false,
+  }: ListOptions = {}): Promise<readonly ToolDefinition[]> {
+    if (this.#isClosed) throw this.#closedError()
+    const { name, contexts } = this.#options
+    try {
+      const context = contexts.of(config)
+      const { principal } = context.scope
+      const isStoredAccepted = acceptStored && !forceRefresh
+      try {
+        const stored = isStoredAccepted ? await this.#storedTools(context) : undefined
+        if (stored === undefined) {
+          return this.#listed(principal, await this.#tools(context, { forceRefresh }))
+        }
+        this.#emitChange(principal, stored)
+        return stored
+      } catch (error) {
+        this.#failures.delete(principal)
+        this.#failures.set(principal, { error, at: performance.now() })
+        throw error
+      }
+    } catch (error) {
+      if (!this.#isClosed) {
+        this.#status = { name, state: 'down', error: toMcpClientError(error, name) }
+      }
+      throw error
+    }
+  }
+
+  /** Returns the last list of the caller's principal, without a request. */
+  knownTools(config: RunnableConfig): readonly ToolDefinition[] | undefined {
+    return this.#last.get(this.principalOf(config))
+  }
+
+  /** Returns true for a list of an earlier process. */
+  isStored(tools: readonly ToolDefinition[]): boolean {
+    return this.#isStored.has(tools)
+  }
+
+  /** Returns the tools that the client has left out of a list that `listTools()` returned. */
+  leftOutOf(tools: readonly ToolDefinition[]): readonly LeftOutTool[] {
+    return this.#leftOut.get(tools) ?? []
+  }
+
+  /** Returns why the last list request of the caller's principal failed, if it failed less than `ms` ago. */
+  failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
+    const failure = this.#failures.get(this.principalOf(config))
+    return failure !== undefined && performance.now() - failure.at < ms ? failure : undefined
+  }
+
+  readonly callTool: McpToolSource['callTool'] = (name, args, options) =>
+    this.#call(name, options, (client, limits) => client.callTool(name, args, limits))
+
+  readonly startTool: NonNullable<McpToolSource['startTool']> = (name, args, options) =>
+    this.#call(name, options, async (client, limits) => {
+      const started = await client.startTool(name, args, limits)
+      const { task } = started
+      if (task === undefined) return started
+      // The status is asked for in the session of the call, with its credentials.
+      const status = AsyncLocalStorage.bind((bounds?: CallOptions) => task.status(bounds))
+      return {
+        task: {
+          status,
+          get reference() {
+            return task.reference
+          },
+        },
+      }
+    })
+
+  async #call<Answer>(
+    name: string,
+    options: ToolCallOptions = {},
+    send: (
+      client: Required<Pick<McpToolSource, 'callTool' | 'startTool'>>,
+      limits: ToolCallOptions,
+    ) => Promise<Answer>,
+  ): Promise<Answer> {
+    if (this.#isClosed) throw this.#closedError(name)
+    const { config = {}, headers, ...rest } = options
+    const { client, contexts, repeatsHarmless } = this.#options
+    const context = contexts.of(config, headers)
+    const { scope } = context
+    const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
+    const thread = toThreadId(config.configurable?.['thread_id']) ?? ''
+    const seen = this.#replacements.seenBy(key, thread)
+    // The client of a shared session goes by its own list.
+    const isRepeatable =
+      repeatsHarmless && contexts.mode !== 'shared' && this.#isHarmless(context, name)
+    const limits = isRepeatable ? { ...rest, idempotent: true } : rest
+    try {
+      return await inCall(context, () => send(client, limits))
+    } finally {
+      const { caller } = rest
+      const replaced = this.#replacements.since(seen, key, thread)
+      if (replaced !== undefined && caller instanceof ToolCaller) caller.replaced = replaced
+      this.#refreshAfterCall(context)
+    }
+  }
+
+  /** Returns the principal of a call, or undefined without the option `principal`. */
+  principalOf(config: RunnableConfig | undefined): string | undefined {
+    return this.#options.contexts.of(config).scope.principal
+  }
+
+  readonly listResources: McpServerHandle['listResources'] = (options) =>
+    this.#request(options, (client, bounds) => client.listResources(bounds))
+
+  readonly readResource: McpServerHandle['readResource'] = (uri, options) =>
+    this.#request(options, (client, bounds) => client.readResource(uri, bounds))
+
+  readonly getPrompt: McpServerHandle['getPrompt'] = (name, args, options) =>
+    this.#request(options, (client, bounds) => client.getPrompt(name, args, bounds))
+
+  readonly listResourceTemplates: McpServerHandle['listResourceTemplates'] = (options) =>
+    this.#request(options, (client, bounds) => client.listResourceTemplates(bounds))
+
+  readonly listPrompts: McpServerHandle['listPrompts'] = (options) =>
+    this.#request(options, (client, bounds) => client.listPrompts(bounds))
+
+  readonly complete: McpServerHandle['complete'] = (params, options) =>
+    this.#request(options, (client, bounds) => client.complete(params, bounds))
+
+  readonly subscribeResource: McpServerHandle['subscribeResource'] = (uri, options) =>
+    this.#request(options, (client, bounds) => client.subscribeResource(uri, bounds))
+
+  readonly unsubscribeResource: McpServerHandle['unsubscribeResource'] = (uri, options) =>
+    this.#request(options, (client, bounds) => client.unsubscribeResource(uri, bounds))
+
+  readonly setLoggingLevel: McpServerHandle['setLoggingLevel'] = (level, options) =>
+    this.#request(options, (client, bounds) => client.setLoggingLevel(level, bounds))
+
+  readonly request: McpServerHandle['request'] = (request, options) =>
+    this.#request(options, (client, bounds) => client.request(request, bounds))
+
+  on<Name extends HandleEvent>(
+    event: Name,
+    listener: (payload: McpClientEvents[Name]) => void,
+    config: RunnableConfig = ambientConfig() ?? {},
+  ): () => void {
+    const { client, contexts } = this.#options
+    const { principal, thread } = contexts.of(config).scope
+    const run = contexts.mode === 'run' ? currentRun()?.id : undefined
+    return client.on(event, (payload, scope = {}) => {
+      const isSameScope =
+        scope.principal === principal && scope.thread === thread && scope.run === run
+      if (isSameScope) listener(payload)
+    })
+  }
+
+  /** Refuses all later calls. */
+  close(): void {
+    this.#isClosed = true
+    for (const undo of this.#unlisten) undo()
+  }
+
+  async #request<Result, Options extends RequestOptions>(
+    options: Options | undefined,
+    send: (client: McpClient, bounds: Omit<Partial<Options>, 'config'>) => Promise<Result>,
+  ): Promise<Result> {
+    if (this.#isClosed) throw this.#closedError()
+    const { config = ambientConfig(), ...bounds }: Partial<Options> = options ?? {}
+    const { client, contexts } = this.#options
+    return inCall(contexts.of(config ?? {}), () => send(client, bounds))
+  }
+
+  /** `isInCall`: the session of the call reads the list, which needs no session of its own then. */
+  #tools(
+    context: CallContext,
+    { forceRefresh = false, isInCall = false },
+  ): Promise<readonly ToolDefinition[]> {
+    const { mode } = this.#options.contexts
+    // The client of the shared session caches the list and receives list changes.
+    if (mode === 'shared') return this.#list(context, forceRefresh)
+    if (forceRefresh) this.#lists.invalidate()
+    return this.#lists.get(context.scope.principal, () =>
+      mode === 'run' || isInCall ? this.#list(context, true) : this.#listInOwnSession(context),
+    )
+  }
+
+  /** Records a list that the server has just given. */
+  #listed(
+    principal: string | undefined,
+    tools: readonly ToolDefinition[],
+  ): readonly ToolDefinition[] {
+    this.#status = { name: this.name, state: 'up' }
+    this.#failures.delete(principal)
+    this.#stored.replaced(principal)
+    this.#emitChange(principal, tools)
+    return tools
+  }
+
+  /** Returns the list of an earlier process, while it can be used. */
+  #storedTools(context: CallContext): Promise<readonly ToolDefinition[] | undefined> {
+    const { principal } = context.scope
+    const read = async (): Promise<StoredList | undefined> => {
+      const stored = await inCall({ ...context, scope: { principal }, isList: true }, () =>
+        this.#options.client.storedTools(),
+      )
+      if (stored === undefined) return undefined
+      this.#isStored.add(stored.tools)
+      this.#leftOut.set(stored.tools, stored.leftOut)
+      return stored
+    }
+    return this.#stored.get(principal, read)
+  }
+
+  /** Reads the list after a call, if the tools still come from an outdated list of an earlier process. */
+  #refreshAfterCall(context: CallContext): void {
+    const { principal } = context.scope
+    const isReading = this.#refreshing.has(principal)
+    if (this.#isClosed || isReading || !this.#stored.isOutdated(principal)) return
+    this.#refreshing.add(principal)
+    this.#tools(context, { isInCall: true })
+      .then((tools) => this.#listed(principal, tools))
+      .catch(() => {}) // the next call tries again, and the next list reports the failure
+      .finally(() => this.#refreshing.delete(principal))
+  }
+
+  /** A server without tools has an empty list. */
+  async #list(context: CallContext, forceRefresh: boolean): Promise<readonly ToolDefinition[]> {
+    const { client, listMs: timeoutMs } = this.#options
+    try {
+      const leftOut: LeftOutTool[] = []
+      const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
+      const tools = await inCall({ ...context, isList: true }, () =>
+        client.listTools({ forceRefresh, timeoutMs, onLeftOut }),
+      )
+      this.#leftOut.set(tools, leftOut)
+      return tools
+    } catch (error) {
+      if (isErrorResponse(error) && error.code === METHOD_NOT_FOUND) return []
+      throw error
+    }
+  }
+
+  async #listInOwnSession(context: CallContext): Promise<readonly ToolDefinition[]> {
+    const { principal } = context.scope
+    const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
+    try {
+      return await this.#list({ ...context, scope }, true)
+    } finally {
+      await this.#options.client.dispose({ scope, terminate: true })
+    }
+  }
+
+  #emitChange(principal: string | undefined, tools: readonly ToolDefinition[]): void {
+    const before = this.#last.get(principal)
+    if (before === tools) return
+    this.#last.delete(principal)
+    this.#last.set(principal, tools)
+    const change = before && toolListChange(before, tools)
+    if (change === undefined || this.#isClosed) return
+    const { name: server, toolsChanged } = this.#options
+    toolsChanged.emit({ ...change, server, ...(principal !== undefined && { principal }) })
+  }
+
+  /** Makes the next list a request. If one session serves all calls and there are listeners, it is read at once. */
+  #invalidateList(): void {
+    this.#lists.invalidate()
+    this.#stored.invalidate()
+    const { contexts, toolsChanged } = this.#options
+    if (this.#isClosed || toolsChanged.isEmpty || !contexts.isOneSession) return
+    this.listTools().catch(() => {}) // the next list reports the failure
+  }
+
+  /** Goes by the tool's own annotations. False if the principal has no list, or only that of an earlier process. */
+  #isHarmless({ scope }: CallContext, toolName: string): boolean {
+    const list = this.#last.get(scope.principal)
+    if (list === undefined || this.#isStored.has(list)) return false
+    const tool = list.find(({ name }) => name === toolName)
+    return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
+  }
+
+  #closedError(tool?: string): McpClientError {
+    const message = `MCP server "${this.name}" was used after its tools were closed, so nothing was sent. Call createMcpTools() again.`
+    const about = { server: this.name, tool, outcome: 'not-executed' } as const
+    return new McpClientError('CLOSED', message, about)
+  }
+}
+
+function toMcpClientError(error: unknown, server: string): McpClientError {
+  if (McpClientError.is(error)) return error
+  const message = error instanceof Error ? error.message : String(error)
+  const code = isErrorResponse(error) ? 'REJECTED' : 'CONFIG'
+  return new McpClientError(code, message, { server, cause: error })
+}
+
+/** Returns true for an error response of the server: `McpError` of the SDK. */
+function isErrorResponse(error: unknown): error is Error & { readonly code: unknown } {
+  return error instanceof Error && error.name === 'McpError' && 'code' in error
+}
+
+/** Equal for equal scopes. A field that is undefined counts as absent, as in the events of a client. */
+function scopeKey({ principal, thread, run }: SessionScope = {}): string {
+  if (principal === undefined && thread === undefined && run === undefined) return ''
+  return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
+}
+
+/**
+ * Reports a replaced session once to each thread that used the old one. Threads that share a session are
+ * counted separately, because each may have left state in it. A thread that comes later had no state there.
+ */
+export class SessionReplacements {
+  /** The last replacement in each scope, and how many there were. */
+  readonly #last: BoundedMap<string, SessionReplaced & { readonly count: number }>
+  /** Number of replacements that a thread knows, by scope and thread. */
+  readonly #seen: BoundedMap<string, number>
+
+  /** `max`: number of scopes and of threads that are remembered. */
+  constructor(max: number) {
+    this.#last = new BoundedMap(max)
+    this.#seen = new BoundedMap(max)
+  }
+
+  add(scope: string, { epoch, reason }: SessionReplaced): void {
+    const count = this.#count(scope) + 1
+    this.#last.delete(scope)
+    this.#last.set(scope, { epoch, reason, count })
+  }
+
+  /** Returns the number of replacements that a thread knows, at the start of a call. */
+  seenBy(scope: string, thread: string): number {
+    return this.#seen.get(`${scope}\n${thread}`) ?? this.#count(scope)
+  }
+
+  /** Returns the replacement that a thread learns of, at the end of a call that began with `seen`. */
+  since(seen: number, scope: string, thread: string): SessionReplaced | undefined {
+    const key = `${scope}\n${thread}`
+    const last = this.#last.get(scope)
+    const known = Math.max(this.#seen.get(key) ?? seen, seen)
+    this.#seen.delete(key)
+    this.#seen.set(key, last?.count ?? known)
+    if (last === undefined || last.count <= seen) return undefined
+    return { epoch: last.epoch, reason: last.reason }
+  }
+
+  #count(scope: string): number {
+    return this.#last.get(scope)?.count ?? 0
+  }
+}

@@ -1,0 +1,96 @@
+import { check } from '@x/internal'
+import { StreamableHttpTransport, type OAuthClientProvider } from '@x/mcp-transport'
+import { assertOptions } from '../options.ts'
+
+/** Limit of followed causes. */
+const MAX_CAUSES = 16
+
+const URLS = new WeakMap<Error, string>()
+
+/** The user has to visit an authorization server. The error contains no URL, because errors are logged. */
+class AccessNeeded extends Error {
+  override readonly name = 'AccessNeeded'
+}
+
+/** Interrupts the graph if a request fails because a person has to grant access. */
+export interface AuthorizationToInterrupt {
+  /** The `authProvider` for the client. It never opens a page. */
+  readonly authProvider: OAuthClientProvider
+  /** Returns the page to visit, if a call failed for that reason. */
+  urlIn(error: unknown): string | undefined
+  /**
+   * Exchanges the callback for tokens, and saves them.
+   *
+   * @throws AuthError if there are none
+   */
+  finish(callback: string): Promise<void>
+}
+
+const argumentChecks = {
+  provider: check.required({
+    ...check.methods('tokens', 'saveTokens'),
+    takes: 'a provider, such as createAuthProvider() returns',
+  }),
+  serverUrl: check.required({ ...check.url, accepts: (value) => URL.canParse(String(value)) }),
+}
+
+/**
+ * Wraps a provider of `createAuthProvider()` so that the graph is interrupted with the URL, where the
+ * provider would redirect the user. The store of the provider must outlive the interrupt.
+ *
+ * @example
+ * ```ts
+ * import { authorizationToInterrupt, elicitationToInterrupt } from '@x/langchain-mcp'
+ * import { createAuthProvider, fileTokenStore } from '@x/mcp-transport/auth'
+ *
+ * const provider = createAuthProvider({
+ *   redirectUrl: 'https://agent.example/callback',
+ *   redirect() {}, // the interrupt contains the URL
+ *   store: fileTokenStore('.mcp/ada.json'),
+ * })
+ * const authorization = authorizationToInterrupt(provider, 'https://shop.example/mcp')
+ * const elicitation = elicitationToInterrupt({ authorization }) // for loadMcpTools()
+ * const { authProvider } = authorization // for the client
+ * ```
+ */
+export function authorizationToInterrupt(
+  provider: OAuthClientProvider,
+  serverUrl: string | URL,
+): AuthorizationToInterrupt {
+  assertOptions('authorizationToInterrupt()', { provider, serverUrl }, argumentChecks)
+  return {
+    authProvider: new Proxy(provider, {
+      get(target, name) {
+        if (name === 'redirectToAuthorization') return interruptInstead
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    }),
+    urlIn,
+    async finish(callback) {
+      const transport = new StreamableHttpTransport(serverUrl, { authProvider: provider })
+      try {
+        await transport.finishAuth(callback)
+      } finally {
+        await transport.close()
+      }
+    },
+  }
+}
+
+function interruptInstead(url: URL): never {
+  const needed = new AccessNeeded('A person has to grant access first')
+  URLS.set(needed, url.href)
+  throw needed
+}
+
+function urlIn(error: unknown): string | undefined {
+  let cause = error
+  for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
+    const url = URLS.get(cause)
+    if (url !== undefined) return url
+    // Our transport passes its failures to the SDK's client in the `data` of an error response.
+    cause = cause.cause ?? ('data' in cause ? cause.data : undefined)
+  }
+  return undefined
+}

@@ -1,0 +1,494 @@
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import type {
+  ClientHandlers,
+  HandlerContext,
+  InputRequired,
+  InputResume,
+  Progress,
+  TaskReference,
+  TimeoutExtension,
+} from '@x/mcp-client'
+import { withoutErrorLink } from '@x/internal'
+import type { InputRequest } from '@x/mcp-transport'
+import { randomUUID } from 'node:crypto'
+import { toolErrorFrom, type McpToolError } from '../errors.ts'
+import type { LangGraphRuntime } from './langgraph.ts'
+import {
+  serverTitle,
+  type McpToolOrigin,
+  type McpToolSource,
+  type StartedCall,
+  type ToolCallOptions,
+  type ToolResult,
+} from '../tool-source.ts'
+import { AnswerLog, askPerson } from './ask-person.ts'
+import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
+import type { CallJournal } from './call-journal.ts'
+import {
+  callOutcomeFrom,
+  errorFrom,
+  failedOutcomeFrom,
+  fatalFrom,
+  noAnswerError,
+  siblingsError,
+  tooManyRoundsError,
+  unknownOutcome,
+  type AskedOutcome,
+  type CallOutcome,
+} from './call-outcome.ts'
+import {
+  answersFrom,
+  callbackFrom,
+  type ElicitationAnswer,
+  type McpAuthorizationInterrupt,
+  type McpElicitationInterrupt,
+  type McpTaskInterrupt,
+} from './interrupt-value.ts'
+import { questionKey, stepIn, type GraphPlace } from './graph-place.ts'
+import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
+
+/** One call of a tool. */
+export interface InterruptibleCall {
+  readonly origin: McpToolOrigin
+  readonly source: McpToolSource
+  readonly args: Record<string, unknown>
+  /** `caller` is passed back by the client with each question of the call. */
+  readonly options: ToolCallOptions & {
+    readonly config: ToolRunnableConfig
+    readonly caller: ToolCaller
+  }
+  readonly secrets: readonly string[]
+  /** `true`: the graph is interrupted while a server continues the call as a task. */
+  readonly interruptsForTasks: boolean
+}
+
+/** Who answers questions to a person: an interrupt of the graph, a handler, the client itself, or none (the call then fails). */
+export type Answering = 'interrupt' | 'handler' | 'client' | 'none'
+
+/** The part of an `ElicitationToInterrupt` that its calls share. */
+export interface SharedByCalls {
+  readonly handlers: ClientHandlers
+  readonly authorization: AuthorizationToInterrupt | undefined
+  /** Time that a request waits for a person, in milliseconds. */
+  readonly humanTimeoutMs: number
+  readonly journal: CallJournal
+  readonly held: HeldCalls
+  /** Warns that LangGraph does not have something, or wrote something in an unknown form. */
+  readonly warnOfUnknown: (what: string) => void
+}
+
+/** Limit of rounds of questions in one call. */
+const MAX_ROUNDS = 32
+
+/** One round: a request, up to its result or the next question. */
+interface Round {
+  /** 0 for the first round. */
+  readonly number: number
+  /** The questions of an earlier round, and the answers to them. */
+  readonly asked: AskedOutcome | undefined
+  readonly answers: Readonly<Record<string, ElicitationAnswer>>
+  /** The callback of the authorization server. */
+  readonly callback: string | undefined
+  /** The task that is continued. Such a round may be executed again. */
+  readonly task: TaskReference | undefined
+  /** Time that the server has used in the rounds before, in milliseconds. */
+  readonly usedMs: number
+}
+
+const FIRST_ROUND: Round = {
+  number: 0,
+  asked: undefined,
+  answers: {},
+  callback: undefined,
+  task: undefined,
+  usedMs: 0,
+}
+
+/** Limit of a call whose client has none. */
+const WORK_MS = 600_000
+/** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
+const NO_LIMIT_MS: number = 2 ** 31 - 1
+
+/** One call of a tool, in as many rounds as its questions need. */
+export class CallRounds {
+  readonly #shared: SharedByCalls
+  readonly #call: InterruptibleCall
+  readonly #answering: Answering
+  /** The original error, because a checkpoint keeps only plain data of it. */
+  #thrown: McpToolError | undefined
+  /** Time that the server has used for the call, in milliseconds. Time that a person takes does not count. */
+  #usedMs = 0
+
+  constructor(shared: SharedByCalls, call: InterruptibleCall, answering: Answering) {
+    this.#shared = shared
+    this.#call = call
+    this.#answering = answering
+  }
+
+  /**
+   * Calls the tool in a task of a graph. Each round is executed once, in any process, and its outcome is
+   * stored. Between rounds a person may be asked.
+   */
+  async callInGraph(graph: LangGraphRuntime, place: GraphPlace): Promise<ToolResult> {
+    const { journal } = this.#shared
+    const { origin } = this.#call
+    const run = async (round: Round): Promise<CallOutcome> => {
+      const execute = async (sentAt?: number): Promise<CallOutcome> => {
+        this.#usedMs = round.usedMs
+        const outcome = await this.#execute(round, place, sentAt)
+        return { ...outcome, usedMs: this.#usedMs }
+      }
+      // Only this process can answer an open request, and only once, so no record is needed.
+      if (round.asked?.isHeld === true || round.task !== undefined) return execute()
+      const outcome = await journal.once({ origin, place, number: round.number }, execute)
+      // The run was aborted while the reference was stored. `callTool()` then cancels the task.
+      const isAborted = this.#call.options.config.signal?.aborted === true
+      if (outcome.kind === 'task' && isAborted) return this.send({ task: outcome.reference }, place)
+      return outcome
+    }
+    const step = stepIn(
+      { graph, place },
+      { name: `mcp:${place.toolCallId}`, run, isNeeded: (outcome) => !isEnd(outcome) },
+    )
+    const answers = new AnswerLog(place, this.#shared.warnOfUnknown)
+    const [server, tool] = [serverTitle(origin.server), origin.toolName]
+    const aboutQuestion = (question: number | 'task') => {
+      const key = questionKey(place, question)
+      return { key, server, tool, ...answers.about }
+    }
+    let round = FIRST_ROUND
+    for (;;) {
+      const outcome = callOutcomeFrom(await step(round))
+      if (outcome.kind === 'result') return outcome.result
+      if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
+      const { usedMs = 0 } = outcome
+      if (outcome.kind === 'task') {
+        const { reference, message } = outcome
+        if (this.#interruptsForTasks(place)) {
+          const about = aboutQuestion('task')
+          const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
+          graph.interrupt(value)
+        }
+        round = { ...round, asked: undefined, answers: {}, task: reference, usedMs }
+        continue
+      }
+      const number = round.number + 1
+      if (number > MAX_ROUNDS) throw this.#giveUp(place)
+      const about = aboutQuestion(number)
+      if (outcome.kind === 'asked') {
+        const { requests } = outcome
+        const params = Object.entries(requests).map(([name, one]) => [name, one.params ?? {}])
+        const question: McpElicitationInterrupt = {
+          type: 'mcp_elicitation',
+          ...about,
+          inputRequests: requests,
+          requests: Object.fromEntries(params),
+        }
+        const read = (answer: unknown) => answersFrom(answer, requests)
+        const given = await askPerson(graph, { origin, question, answers, read })
+        round = {
+          number,
+          asked: outcome,
+          answers: given.answers,
+          callback: undefined,
+          task: outcome.task,
+          usedMs,
+        }
+      } else {
+        const { url, problem } = outcome
+        const question: McpAuthorizationInterrupt = {
+          type: 'mcp_authorization',
+          ...about,
+          url,
+          ...(problem !== undefined && { problem }),
+        }
+        const asking = { origin, question, answers, read: callbackFrom }
+        const { callback } = await askPerson(graph, asking)
+        round = { ...round, number, callback, usedMs }
+      }
+    }
+  }
+
+  /**
+   * Returns the outcome of a round: of a request, or of one that waits for a person. Most failures are
+   * outcomes too.
+   *
+   * @throws McpToolError for mistakes of the developer; errors that are not from MCP; the reason of the
+   * run's signal
+   */
+  async #execute(
+    { asked, answers, callback, task }: Round,
+    place: GraphPlace,
+    sentAt: number | undefined,
+  ): Promise<CallOutcome> {
+    const { origin, secrets, options } = this.#call
+    const { authorization } = this.#shared
+    let problem: string | undefined
+    try {
+      if (asked?.isHeld === true) return await this.#goOn(answers, place)
+      // If this gives no tokens, the server answers 401 again, and the person is asked again.
+      if (callback !== undefined) problem = await finishError(authorization, callback)
+      const given = asked === undefined ? task && { task } : resumeFrom(asked, answers)
+      if (given?.task === undefined || !this.#interruptsForTasks(place)) {
+        return await this.send(given, place, sentAt)
+      }
+      return await this.#continueTask(given, place)
+    } catch (error) {
+      if (options.config.signal?.aborted === true) throw error
+      const failure = toolErrorFrom(error, origin)
+      // After the sign-in the call is sent again, so it must not have been executed. The request that needs access may
+      // also be a later one, which continues the response of the call or answers a question. A task is only polled again.
+      const isUnsent = failure === undefined || failure.outcome === 'not-executed'
+      const mayRepeat = task !== undefined || (isUnsent && asked?.isHeld !== true)
+      const url =
+        mayRepeat && this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
+      if (url !== undefined) return { kind: 'authorization', url, problem }
+      const fatal = fatalFrom(error, origin, secrets)
+      if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
+      if (failure === undefined) throw error
+      // An earlier process may have executed the call, whatever this attempt met.
+      if (sentAt !== undefined) return unknownOutcome(origin)
+      this.#thrown = failure
+      return failedOutcomeFrom(failure)
+    }
+  }
+
+  /**
+   * Sends the call, and sends it again while its questions need no person.
+   *
+   * @param given the input that continues an earlier request
+   * @param place undefined outside a graph
+   * @param sentAt when an earlier process sent the request
+   */
+  async send(given?: InputResume, place?: GraphPlace, sentAt?: number): Promise<CallOutcome> {
+    let resume = given
+    for (let sent = 0; sent <= MAX_ROUNDS; sent++) {
+      // A checkpoint keeps the reference of a task before the result is awaited.
+      const keepsTask = place !== undefined && resume?.task === undefined
+      const own = { resume, sentAt: resume === given ? sentAt : undefined }
+      // In sequence, because each request answers the questions of the previous one.
+      const outcome =
+        keepsTask && this.#answering === 'interrupt'
+          ? await this.#sendLive(own, place)
+          : await this.#outcomeOf(await this.#timed(() => this.#request(own, keepsTask)))
+      if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
+      if (Object.keys(outcome.requests).length > 0) return outcome
+      resume = resumeFrom(outcome)
+    }
+    throw this.#giveUp(place)
+  }
+
+  /** Sends the call, and waits for its task if there is one and it is not kept. */
+  async #request(own: ToolCallOptions, keepsTask: boolean): Promise<StartedCall> {
+    const { source, origin, args } = this.#call
+    const options = this.#optionsWith(own)
+    return keepsTask && source.startTool !== undefined
+      ? source.startTool(origin.toolName, args, options)
+      : { result: await source.callTool(origin.toolName, args, options) }
+  }
+
+  /** Each request gets what is left of the limit of the call. */
+  #optionsWith(own: ToolCallOptions): ToolCallOptions {
+    const inputRequired = this.#answering === 'client' ? 'answer' : 'surface'
+    const { options } = this.#call
+    const { timeoutMs: limitMs } = options
+    const extension = this.#extension
+    if (extension !== undefined) {
+      const timeout = { ...extension, maxMs: Math.max(extension.maxMs - this.#usedMs, 1) }
+      const timeoutMs = limitMs && Math.min(limitMs, timeout.maxMs)
+      return { ...options, inputRequired, timeoutMs, timeout, ...own }
+    }
+    const timeoutMs = limitMs && Math.max(limitMs - this.#usedMs, 1)
+    return { ...options, inputRequired, timeoutMs, ...own }
+  }
+
+  /** Set if progress restarts the limit. Then each request restarts it, too. */
+  get #extension(): TimeoutExtension | undefined {
+    const { timeout } = this.#call.source
+    return timeout?.resetOnProgress === true ? timeout : undefined
+  }
+
+  /** Counts the time of a request. */
+  async #timed<Result>(request: () => Promise<Result>): Promise<Result> {
+    const startedAt = performance.now()
+    try {
+      return await request()
+    } finally {
+      this.#usedMs += performance.now() - startedAt
+    }
+  }
+
+  #interruptsForTasks({ isAlone }: GraphPlace): boolean {
+    return this.#call.interruptsForTasks && isAlone
+  }
+
+  /** Answers the questions of a task. Returns its result or next questions, or at once if it still works. */
+  async #continueTask(resume: InputResume, place: GraphPlace): Promise<CallOutcome> {
+    const { source, origin, args, options } = this.#call
+    const { signal } = options.config
+    const started = await source.startTool?.(origin.toolName, args, this.#optionsWith({ resume }))
+    if (started?.task === undefined) return this.send(resume, place)
+    const { task } = started
+    const current = await task.status({ signal }).catch((error: unknown) => {
+      if (signal?.aborted !== true) throw error
+    })
+    const { reference } = task
+    // The run was aborted: `callTool()` then cancels the task.
+    if (current === undefined) return this.send({ task: reference }, place)
+    const { status, statusMessage: message, inputRequests = {} } = current
+    // A server may still show questions that were just answered.
+    const isAsked = Object.keys(inputRequests).some((key) => !reference.answeredKeys.includes(key))
+    const isOpen = status === 'working' || (status === 'input_required' && !isAsked)
+    return isOpen ? { kind: 'task', reference, message } : this.send({ task: reference }, place)
+  }
+
+  /** Sends a request that may stay open while a person is asked. */
+  async #sendLive(own: ToolCallOptions, place: GraphPlace): Promise<CallOutcome> {
+    const { source, options } = this.#call
+    const { caller, config, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
+    const humanMs = this.#shared.humanTimeoutMs
+    const maxMs = this.#extension?.maxMs
+    const limits = { workMs: timeoutMs, maxMs, usedMs: this.#usedMs, humanMs }
+    const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
+      const asksForProgress = onProgress !== undefined || maxMs !== undefined
+      const onLive = asksForProgress ? (progress: Progress) => live.progressed(progress) : undefined
+      const limitless = { ...own, signal, timeoutMs: NO_LIMIT_MS, onProgress: onLive }
+      return this.#request(limitless, true)
+    })
+    live.onProgress = onProgress
+    caller.live = live
+    return this.#liveOutcome(await live.next(config.signal), { live, place })
+  }
+
+  /** Continues an open request with the answers of a person. */
+  async #goOn(answers: Round['answers'], place: GraphPlace): Promise<CallOutcome> {
+    const { origin, options } = this.#call
+    const live = this.#shared.held.take(place)
+    if (live === undefined) return unknownOutcome(origin)
+    const hasEnded = !live.isOpen
+    live.onProgress = options.onProgress
+    live.answer(answers)
+    const event = await live.next(options.config.signal)
+    // The run that sent the request has ended, and closed its session while a person was asked.
+    const wasClosed =
+      hasEnded && event.kind === 'failed' && toolErrorFrom(event.error, origin)?.code === 'CLOSED'
+    return wasClosed ? unknownOutcome(origin) : this.#liveOutcome(event, { live, place })
+  }
+
+  async #liveOutcome(
+    event: LiveCallEvent,
+    { live, place }: { readonly live: LiveCall; readonly place: GraphPlace },
+  ): Promise<CallOutcome> {
+    this.#usedMs = live.usedMs
+    if (event.kind === 'failed') throw event.error
+    if (event.kind === 'ended') return this.#outcomeOf(event.call)
+    this.#shared.held.hold(place, live)
+    const { requests } = event
+    const none = { answered: {}, requestState: undefined, task: undefined }
+    return { kind: 'asked', requests, ...none, isHeld: true }
+  }
+
+  /** Answers the questions that need no person, and returns the others. */
+  #outcomeOf({ result, task }: StartedCall): CallOutcome | Promise<AskedOutcome> {
+    if (task !== undefined) return { kind: 'task', reference: task.reference, message: undefined }
+    if (isInputRequired(result)) return this.#askedOutcome(result)
+    return { kind: 'result', result }
+  }
+
+  /** @throws McpToolError `INPUT_REQUIRED` for a question without an answer; the reason of the run's signal */
+  async #askedOutcome({
+    inputRequests = {},
+    requestState,
+    task,
+  }: InputRequired): Promise<AskedOutcome> {
+    const { origin, options } = this.#call
+    const { signal = new AbortController().signal } = options.config
+    const server = serverTitle(origin.server)
+    const context: HandlerContext = { signal, scope: undefined, server, origin: undefined }
+    const requests: Record<string, InputRequest> = {}
+    const answered: Record<string, unknown> = {}
+    for (const [key, question] of Object.entries(inputRequests)) {
+      const isForPerson = question.method === 'elicitation/create'
+      if (isForPerson && this.#answering === 'interrupt') {
+        requests[key] = question
+        continue
+      }
+      if (isForPerson && this.#answering === 'none') throw siblingsError(origin)
+      // In sequence, because most servers ask one question.
+      const asked = ownAnswer(question, this.#shared.handlers, context)
+      const answer = await asked.catch((cause: unknown) => {
+        signal.throwIfAborted()
+        throw noAnswerError(origin, question.method, { cause })
+      })
+      if (answer === undefined) throw noAnswerError(origin, question.method)
+      answered[key] = answer
+    }
+    return { kind: 'asked', requests, answered, requestState, isHeld: false, task }
+  }
+
+  /** Ends a call whose server keeps asking, with its open request. */
+  #giveUp(place: GraphPlace | undefined): McpToolError {
+    const error = tooManyRoundsError(this.#call.origin, MAX_ROUNDS)
+    if (place !== undefined) this.#shared.held.take(place)?.abort(error)
+    return error
+  }
+}
+
+/** Exchanges the callback for tokens. Returns why there are none. */
+async function finishError(
+  authorization: AuthorizationToInterrupt | undefined,
+  callback: string,
+): Promise<string | undefined> {
+  try {
+    await authorization?.finish(callback)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? withoutErrorLink(error.message) : 'Access was not granted'
+  }
+}
+
+function isEnd(outcome: unknown): boolean {
+  const { kind } = callOutcomeFrom(outcome)
+  return kind === 'result' || kind === 'failed'
+}
+
+/** Narrows the type. The client has checked the value. */
+function isInputRequired(value: ToolResult): value is ToolResult & InputRequired {
+  return value.type === 'input_required'
+}
+
+/** Returns the input that continues a call: answers of handlers and of a person. */
+function resumeFrom(
+  { requestState, answered, task }: AskedOutcome,
+  answers: Round['answers'] = {},
+): InputResume {
+  return {
+    ...(task !== undefined && { task }),
+    ...(requestState !== undefined && { requestState }),
+    inputResponses: { ...answered, ...answers },
+  }
+}
+
+/**
+ * Returns the answer of a handler, or undefined without a handler for the question.
+ *
+ * @throws the error of the handler; ZodError for an invalid question
+ */
+async function ownAnswer(
+  { method, params }: InputRequest,
+  handlers: ClientHandlers,
+  context: HandlerContext,
+): Promise<unknown> {
+  const { elicitation, sampling, roots } = handlers
+  if (method === 'elicitation/create' && elicitation !== undefined) {
+    // Revision 2026-07-28 has no such id, but handlers expect one.
+    const withId = params?.['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
+    return elicitation(ElicitRequestSchema.parse({ method, params: withId }).params, context)
+  }
+  if (method === 'sampling/createMessage' && sampling !== undefined) {
+    return sampling(CreateMessageRequestSchema.parse({ method, params }).params, context)
+  }
+  if (method === 'roots/list' && roots !== undefined) return { roots: [...(await roots(context))] }
+  return undefined
+}

@@ -1,0 +1,324 @@
+import { isRecord } from '@x/internal'
+import { describe, expect, test } from 'vitest'
+import { SchemaCheck } from '@x/internal/schema-check'
+import type { JsonSchema } from '../tool-source.ts'
+import { goldenSchemas } from '../../test/golden-schemas.ts'
+import { schemaDefectOf } from './json-schema.ts'
+import {
+  projectedSchema,
+  type ProjectedSchema,
+  type SchemaProjection,
+} from './schema-projection.ts'
+
+function golden(name: string, projection: SchemaProjection = 'common'): ProjectedSchema {
+  const { schema } = goldenSchemas[name] ?? {}
+  if (schema === undefined) throw new Error(`No golden schema "${name}"`)
+  return projectedSchema(schema, projection)
+}
+
+const REFUSED = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'enum', 'const', '$schema', '$id']
+
+describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits }) => {
+  test.each(['common', 'openai', 'anthropic', 'google'] as const)(
+    'becomes an object for %s, with all definitions that it refers to',
+    (projection) => {
+      const { schema: shown } = projectedSchema(schema, projection)
+      expect(shown['type']).toBe('object')
+      expect(isRecord(shown['properties'])).toBe(true)
+      expect(Object.keys(shown).filter((keyword) => REFUSED.includes(keyword))).toEqual([])
+      expect(schemaDefectOf(shown)).toBeUndefined()
+    },
+  )
+
+  test.each(['common', 'anthropic'] as const)('accepts for %s the same arguments', (projection) => {
+    const check = new SchemaCheck(projectedSchema(schema, projection).schema)
+    expect(fits.flatMap((value) => check.errors(value))).toEqual([])
+  })
+
+  test("is not changed, and is returned unchanged with 'none'", () => {
+    const before = JSON.stringify(schema)
+    for (const projection of ['common', 'google'] as const) projectedSchema(schema, projection)
+    expect(JSON.stringify(schema)).toBe(before)
+    expect(projectedSchema(schema, 'none')).toEqual({ schema, notes: [] })
+    expect(projectedSchema(schema, 'none').schema).toBe(schema)
+  })
+})
+
+describe('common', () => {
+  test.each([
+    'a nullable field',
+    'a choice of constants',
+    'text or number',
+    'a discriminated union',
+    'conditions',
+    'recursion',
+    'recursion of the root',
+    'a property named definitions',
+    'a tuple',
+  ])('leaves %s unchanged', (name) => {
+    const { schema, notes } = golden(name)
+    expect(schema).toBe(goldenSchemas[name]?.schema)
+    expect(notes).toEqual([])
+  })
+
+  test('shows a union at the root as one object, with a sentence about its alternatives', () => {
+    expect(golden('a discriminated union at the root')).toEqual({
+      schema: {
+        type: 'object',
+        description: 'Give one of these sets of fields: (kind, radius) or (kind, side).',
+        properties: {
+          kind: { enum: ['circle', 'square'] },
+          radius: { type: 'number' },
+          side: { type: 'number' },
+        },
+        required: ['kind'],
+      },
+      notes: [
+        '#: "oneOf" is not shown',
+        '#: alternatives are shown as one object with the fields of all of them',
+      ],
+    })
+  })
+
+  test('keeps all fields of an intersection, and their required state', () => {
+    const { schema, notes } = golden('an intersection')
+    expect(schema).toMatchObject({
+      properties: { a: { type: 'string' }, b: { type: 'integer' } },
+      required: ['a', 'b'],
+    })
+    expect(notes).toEqual([])
+  })
+
+  test('follows a reference at the root, also a recursive one', () => {
+    const { schema } = golden('a reference at the root')
+    expect(schema).toMatchObject({
+      type: 'object',
+      properties: { a: { type: 'string' }, again: { $ref: '#/$defs/root' } },
+      required: ['a'],
+      $defs: { root: { $ref: '#/$defs/input' } },
+    })
+  })
+
+  test('moves targets of other references into the definitions', () => {
+    expect(golden('a reference into properties').schema).toMatchObject({
+      properties: { a: { type: 'object' }, b: { $ref: '#/$defs/a' } },
+      $defs: { a: { type: 'object', properties: { x: { type: 'string' } } } },
+    })
+  })
+
+  test('converts older dialects to 2020-12', () => {
+    expect(golden('a tuple of draft-07').schema).toMatchObject({
+      properties: {
+        pair: { prefixItems: [{ type: 'string' }, { type: 'integer' }], items: false },
+      },
+      dependentRequired: { pair: ['other'] },
+    })
+    expect(golden('limits of draft-04').schema).toMatchObject({
+      properties: { a: { type: 'number', exclusiveMinimum: 0 } },
+    })
+    expect(golden('nullable as OpenAPI has it').schema).toMatchObject({
+      properties: { a: { type: ['string', 'null'] } },
+    })
+  })
+
+  test('leaves out an invalid pattern, with a note', () => {
+    const { schema, notes } = golden('a pattern that is no JavaScript expression')
+    expect(schema).toMatchObject({ properties: { a: { type: 'string', maxLength: 3 } } })
+    expect(JSON.stringify(schema)).not.toContain('pattern')
+    expect(notes).toEqual([expect.stringMatching(/^#\/properties\/a: "pattern"/)])
+  })
+
+  test('adds items to every list, and properties to a tool without parameters', () => {
+    const list: JsonSchema = { type: 'object', properties: { a: { type: 'array' }, b: true } }
+    expect(projectedSchema(list, 'common').schema).toEqual({
+      type: 'object',
+      properties: { a: { type: 'array', items: {} }, b: {} },
+    })
+    expect(projectedSchema({}, 'common').schema).toEqual({ type: 'object', properties: {} })
+  })
+
+  test('moves a long chain of targets into the definitions', () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 2500 }, (_, at) => {
+        const next = { $ref: `#/properties/p${(at + 1) % 2500}` }
+        return [`p${at}`, { type: 'object', properties: { next } }]
+      }),
+    )
+    const { schema } = projectedSchema({ type: 'object', properties }, 'common')
+    expect(schema).toMatchObject({
+      properties: { p0: { properties: { next: { $ref: '#/$defs/p1' } } } },
+      $defs: { p2499: { properties: { next: { $ref: '#/$defs/p0' } } } },
+    })
+  })
+
+  test('allows an argument called __proto__', () => {
+    const schema: JsonSchema = JSON.parse(
+      '{"anyOf":[{"properties":{"__proto__":{"type":"string"}}}]}',
+    )
+    expect(JSON.stringify(projectedSchema(schema, 'common').schema)).toContain('"__proto__"')
+  })
+})
+
+test('anthropic leaves out arguments whose names it refuses', () => {
+  const schema: JsonSchema = {
+    type: 'object',
+    properties: { ok: {}, größe: {} },
+    required: ['ok', 'größe'],
+  }
+  expect(projectedSchema(schema, 'anthropic')).toEqual({
+    schema: { type: 'object', properties: { ok: {} }, required: ['ok'] },
+    notes: ['#/properties/größe: not shown, for its name'],
+  })
+})
+
+describe('google', () => {
+  const KNOWN = new Set([
+    'type',
+    'title',
+    'description',
+    'nullable',
+    'enum',
+    'format',
+    'items',
+    'properties',
+    'required',
+    'anyOf',
+    'pattern',
+    ...['min', 'max'].flatMap((limit) => [
+      `${limit}imum`,
+      `${limit}Items`,
+      `${limit}Length`,
+      `${limit}Properties`,
+    ]),
+  ])
+
+  function expectKnown(schema: unknown): void {
+    if (!isRecord(schema)) throw new Error('Gemini does not accept boolean schemas')
+    expect(Object.keys(schema).filter((keyword) => !KNOWN.has(keyword))).toEqual([])
+    const { properties = {}, items, anyOf = [] } = schema
+    if (isRecord(properties)) Object.values(properties).forEach(expectKnown)
+    if (items !== undefined) expectKnown(items)
+    if (Array.isArray(anyOf)) anyOf.forEach(expectKnown)
+  }
+
+  test.each(Object.keys(goldenSchemas))('reads every keyword of %s', (name) => {
+    expectKnown(golden(name, 'google').schema)
+  })
+
+  test('shows nullable, lists of texts, and unions', () => {
+    expect(golden('a nullable field', 'google').schema).toMatchObject({
+      properties: { a: { type: 'string', nullable: true } },
+    })
+    expect(golden('a choice of constants', 'google').schema).toMatchObject({
+      properties: { a: { type: 'string', enum: ['x', 'y'] } },
+    })
+    expect(golden('text or number', 'google').schema).toMatchObject({
+      properties: { a: { anyOf: [{ type: 'string' }, { type: 'integer' }] } },
+    })
+    expect(golden('a discriminated union', 'google').schema).toMatchObject({
+      properties: {
+        shape: {
+          anyOf: [
+            { properties: { kind: { enum: ['circle'] } }, required: ['kind', 'radius'] },
+            { properties: { kind: { enum: ['square'] } }, required: ['kind', 'side'] },
+          ],
+        },
+      },
+    })
+  })
+
+  test('shows several types of a value as a union, with notes for its own place', () => {
+    const a = { type: ['string', 'array', 'null'], description: 'A', uniqueItems: 1, title: 'T' }
+    expect(projectedSchema({ type: 'object', properties: { a } }, 'google')).toEqual({
+      schema: {
+        type: 'object',
+        properties: {
+          a: {
+            anyOf: [
+              { type: 'string', title: 'T' },
+              { type: 'array', title: 'T', items: { type: 'string' } },
+            ],
+            description: 'A',
+            title: 'T',
+            nullable: true,
+          },
+        },
+      },
+      notes: ['#/properties/a: "uniqueItems" is not shown'],
+    })
+  })
+
+  test('shows recursion one level deep, with a note', () => {
+    const { schema, notes } = golden('recursion', 'google')
+    expect(schema).toMatchObject({
+      properties: {
+        tree: {
+          properties: { name: { type: 'string' }, children: { items: { type: 'object' } } },
+          required: ['name'],
+        },
+      },
+    })
+    expect(notes).toEqual([expect.stringContaining('recursion is shown one level deep')])
+  })
+
+  test('notes only the parts that it cannot show', () => {
+    expect(golden('conditions', 'google').notes).toContain('#: "if" is not shown')
+    expect(golden('names by pattern', 'google').notes).toContain(
+      '#: "patternProperties" is not shown',
+    )
+    expect(golden('a nullable field', 'google').notes).toEqual([])
+  })
+})
+
+test('uses the schema and the notes of a function', () => {
+  const projected = projectedSchema({ type: 'object', title: 'T' }, (_schema, note) => {
+    note('#: "title" is not shown')
+    return { type: 'object' }
+  })
+  expect(projected).toEqual({ schema: { type: 'object' }, notes: ['#: "title" is not shown'] })
+})
+
+test('limits the growth of inlined references', () => {
+  const $defs: Record<string, unknown> = { d12: { type: 'string' } }
+  for (let index = 0; index < 12; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { type: 'object', properties: { a: next, b: next, c: next } }
+  }
+  const { schema, notes } = projectedSchema(
+    { type: 'object', properties: { x: { $ref: '#/$defs/d0' } }, $defs },
+    'google',
+  )
+  expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
+  expect(notes.join()).toContain('too large')
+})
+
+test('limits the time to simplify long chains of references', () => {
+  const name = (index: number): string => `#/$defs/d${index}`
+  const $defs: Record<string, unknown> = { d300: { type: 'string' } }
+  for (let index = 0; index < 300; index++) {
+    const next = { $ref: name(index + 1) }
+    $defs[`d${index}`] = { allOf: [next], properties: { [`x${index}`]: next } }
+  }
+  const parameters = Array.from({ length: 50 }, (_, at) => [`p${at}`, { $ref: name(52) }])
+  const properties = Object.fromEntries(parameters)
+  const { schema, notes } = projectedSchema({ type: 'object', properties, $defs }, 'google') // without a limit: minutes
+  expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
+  expect(notes.join()).toContain('too large')
+})
+
+const ARRAYS = `${'{"type":"array","items":'.repeat(20)}{"type":"string"}${'}'.repeat(20)}`
+
+test.each<[string, (next: JsonSchema) => JsonSchema, string]>([
+  ['references', (next) => next, ARRAYS],
+  ['references and intersections', (next) => ({ allOf: [next] }), '{"type":"object"}'],
+])('limits a chain of 9,000 %s by their number, not by the stack', (_of, step, shown) => {
+  const definitions = Array.from({ length: 9000 }, (_, at): [string, JsonSchema] => {
+    const next = { $ref: `#/$defs/d${at + 1}` }
+    return [`d${at}`, at % 450 === 449 ? { type: 'array', items: next } : step(next)]
+  })
+  const $defs = { ...Object.fromEntries(definitions), d9000: { type: 'string' } }
+  const given = { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs }
+  const { schema, notes } = projectedSchema(given, 'google')
+  expect(JSON.stringify(schema['properties'])).toBe(`{"a":${shown}}`)
+  expect(notes.length).toBe(shown === ARRAYS ? 0 : 1)
+})
