@@ -29,6 +29,6 @@ test('needs neither LangGraph nor langchain for tools without a graph', async ()
 })
 
 test('needs LangGraph for its parts for graphs', async () => {
-  const modules = await loadedBy(fileURLToPath(new URL('langgraph.ts', import.meta.url)))
+  const modules = await loadedBy(fileURLToPath(new URL('fan-out-tool-calls.ts', import.meta.url)))
   expect(modules).toContain('@langchain/langgraph')
 })
