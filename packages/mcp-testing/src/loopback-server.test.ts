@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { deferred } from '@x/internal/testing'
 import { startTestServer } from './loopback-server.ts'
@@ -15,6 +17,19 @@ test('breaks open requests and keeps the port in a restart', async () => {
   const response = await fetch(server.url)
   await expect(response.text()).resolves.toBe('back')
   expect(server.connections).toBe(2)
+})
+
+test('resets in a restart also a connection that is idle', async () => {
+  await using server = await startTestServer((_request, response) => response.end('here'))
+  const { port, host } = new URL(server.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  const ended = deferred<string>()
+  socket.once('end', () => ended.resolve('an orderly end'))
+  socket.once('error', ({ message }) => ended.resolve(message))
+  socket.write(`GET /mcp HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+  await once(socket, 'data')
+  await server.restart()
+  await expect(ended.promise).resolves.toContain('ECONNRESET')
 })
 
 test('closes in a restart also a connection that it is ending', async () => {

@@ -57,8 +57,9 @@ export async function startTestServer(
 
   const stop = async (end: (socket: Socket) => void): Promise<void> => {
     if (!server.listening) return
-    const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
+    // First the sockets: `server.close()` sends a FIN on idle connections, and a crash sends none.
     for (const socket of sockets) end(socket)
+    const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
     await stopped
   }
 
