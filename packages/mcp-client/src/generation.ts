@@ -43,7 +43,7 @@ interface ListOperation<T> extends Repeatable {
 type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
 
 /** State that all attempts of one operation share. */
-export interface Attempt extends Pick<SendOptions, 'timeout' | 'onprogress'> {
+export interface Attempt extends Pick<SendOptions, 'timeout' | 'onprogress' | 'headers'> {
   /** `Session.lifetime` when the operation was called. */
   readonly lifetime: number
   /** Limits the whole operation. */

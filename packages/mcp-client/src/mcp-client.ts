@@ -21,7 +21,7 @@ import type {
   ResourceTemplate,
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
-import { BoundedMap } from '@x/internal'
+import { BoundedMap, isRecord } from '@x/internal'
 import { reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
@@ -227,10 +227,7 @@ export class McpClient implements AsyncDisposable {
     const { resume, timeoutMs } = options
     if (resume?.task !== undefined) {
       const { inputResponses } = resume
-      return this.#resumeTask(resume.task, name, options.scope).result({
-        ...options,
-        inputResponses,
-      })
+      return this.#resumeTask(resume.task, name, options).result({ ...options, inputResponses })
     }
     const startedAt = performance.now()
     return this.#startTool({ name, args }, options, (started, lease) => {
@@ -264,7 +261,7 @@ export class McpClient implements AsyncDisposable {
   ): Promise<StartedTool<CallToolResult | InputRequired>> {
     const { task: reference, inputResponses } = options.resume ?? {}
     if (reference !== undefined) {
-      const task = this.#resumeTask(reference, name, options.scope)
+      const task = this.#resumeTask(reference, name, options)
       if (inputResponses !== undefined) await task.answer(inputResponses, options)
       return { task }
     }
@@ -284,9 +281,9 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** `tool`: the tool that the task must belong to. */
-  #resumeTask(reference: TaskReference, tool?: string, scope?: SessionScope): McpTask {
+  #resumeTask(reference: TaskReference, tool?: string, options?: CallOptions): McpTask {
     assertReference(reference, { server: this.#label, tool })
-    return new McpTask(this.#taskOwner(scope), reference)
+    return new McpTask(this.#taskOwner(options), reference)
   }
 
   /** Calls a tool, and `use` with its result or its task. */
@@ -323,13 +320,15 @@ export class McpClient implements AsyncDisposable {
         })
       }
       const reference = createReference(task, name, { session, idempotencyKey })
-      return use(new McpTask(this.#taskOwner(options.scope), reference, task), lease)
+      return use(new McpTask(this.#taskOwner(options), reference, task), lease)
     })
   }
 
-  /** @param scope That of the call that has become the task. @default that of the client */
-  #taskOwner(scope?: SessionScope): TaskOwner {
+  /** The task keeps the scope and the headers of the call that it comes from, in memory. */
+  #taskOwner(origin: Pick<CallOptions, 'scope' | 'headers'> = {}): TaskOwner {
     const server = this.#label
+    const { scope } = origin
+    const headers = this.#headersOf(origin)
     return {
       server,
       timing: this.#options.retryTiming ?? systemTiming,
@@ -337,14 +336,18 @@ export class McpClient implements AsyncDisposable {
       use: (reference, options, run) => {
         const { tool, principal } = reference
         const call = { method: 'tools/call', tool, caller: options.caller }
-        const scoped = { ...options, scope: options.scope ?? scope }
-        return this.#use(call, scoped, async ({ session, call: tracked, options: given }) => {
+        const own = {
+          ...options,
+          scope: options.scope ?? scope,
+          headers: this.#headersOf(options) ?? headers,
+        }
+        return this.#use(call, own, async ({ session, call: tracked, options: given }) => {
           if ((session.scope?.principal ?? null) !== principal) {
             const message = `tool "${tool}" of MCP server "${server}": the task belongs to another principal: resume it in the scope in which it was started`
             const outcome = 'unknown'
             throw new McpClientError('TASK_REFERENCE', message, { server, tool, outcome })
           }
-          return run(session, { ...options, signal: given.signal }, tracked)
+          return run(session, { ...own, signal: given.signal }, tracked)
         })
       },
       checkedResult: (result, tool, session) => this.#checkedResult(result, tool, session),
@@ -361,7 +364,7 @@ export class McpClient implements AsyncDisposable {
    * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
    */
   async listTools(
-    options: CallOptions & {
+    options: Omit<CallOptions, 'headers'> & {
       readonly acceptStored?: boolean | undefined
       readonly forceRefresh?: boolean | undefined
       readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
@@ -424,7 +427,9 @@ export class McpClient implements AsyncDisposable {
    *
    * @throws the error of the directory
    */
-  async storedTools(options: CallOptions = {}): Promise<StoredToolList | undefined> {
+  async storedTools(
+    options: Omit<CallOptions, 'headers'> = {},
+  ): Promise<StoredToolList | undefined> {
     if (this.#options.sessionInfoFactory === undefined) return undefined
     return this.#use({ method: 'tools/list' }, options, ({ session, options: { signal } }) =>
       session.readStoredTools(signal),
@@ -682,6 +687,20 @@ export class McpClient implements AsyncDisposable {
     }
   }
 
+  /**
+   * The headers of an operation, as they are now. Undefined if there are none.
+   *
+   * @throws McpClientError `CONFIG` for another type, whose headers would be lost
+   */
+  #headersOf({ headers }: Pick<CallOptions, 'headers'>): CallOptions['headers'] {
+    if (headers === undefined) return undefined
+    if (!isRecord(headers) || Symbol.iterator in headers) {
+      const message = 'headers must be an object of strings, such as { "x-tenant": "shop" }'
+      throw notExecuted('CONFIG', message, { server: this.#label })
+    }
+    return Object.keys(headers).length === 0 ? undefined : { ...headers }
+  }
+
   /** Runs an operation to its end, within one time limit. */
   async #run<T>(operation: Operation<T>, lease: Lease): Promise<T> {
     const { session, call, options } = lease
@@ -704,6 +723,7 @@ export class McpClient implements AsyncDisposable {
           }
         : onProgress,
       call,
+      headers: this.#headersOf(options),
       surface: options.inputRequired === 'surface',
       resume: options.resume,
       isSent: false,

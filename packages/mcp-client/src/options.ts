@@ -177,6 +177,13 @@ export interface CallOptions extends Pick<McpClientOptions, 'timeoutMs'> {
    * @default the option `scope` of the client
    */
   readonly scope?: SessionScope | undefined
+  /**
+   * Headers of the HTTP requests of this operation: its POST, later rounds, its resumed stream, its cancellation, and
+   * all requests of the task that it becomes. They replace headers of the server's config, and never reach a handshake
+   * or another operation. The headers of the protocol and the token of an `authProvider` cannot be replaced. A child
+   * process refuses them with `CONFIG`. @default none
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 /**

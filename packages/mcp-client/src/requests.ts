@@ -44,6 +44,8 @@ export interface SendOptions {
   readonly timeout?: number | undefined
   readonly onprogress?: ((progress: Progress) => void) | undefined
   readonly inputs?: InputInstructions | undefined
+  /** Added to the HTTP requests of this request. @default none */
+  readonly headers?: Readonly<Record<string, string>> | undefined
   /** Called if the server did not take the cancellation of an aborted request. @default nothing */
   readonly onCancelFailed?: ((error: unknown) => void) | undefined
   /** Take messages on the response stream of this request. @default those of the connection */
@@ -64,7 +66,7 @@ export function sendRequest<T>(
   },
   { schema, ...options }: SendOptions & { readonly schema: ResultSchema<T> },
 ): Promise<T> {
-  const { signal, timeout = LONGEST_MS, onprogress, inputs, handlers } = options
+  const { signal, timeout = LONGEST_MS, onprogress, inputs, headers, handlers } = options
   const { onCancelFailed = () => {} } = options
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
@@ -86,7 +88,8 @@ export function sendRequest<T>(
     }
     const onAbort = signal === undefined ? undefined : (): void => abandon(String(signal.reason))
     const onProgress = onprogress && ((params: unknown) => report(params, onprogress))
-    const call = connection.createCall(request, { ...handlers, inputs, onProgress }, settle)
+    const callOptions = { ...handlers, inputs, headers, onProgress }
+    const call = connection.createCall(request, callOptions, settle)
     if (onAbort !== undefined) signal?.addEventListener('abort', onAbort)
     if (timeout < LONGEST_MS) timer = setTimeout(() => abandon('Request timed out'), timeout)
     void connection.send(call)

@@ -34,6 +34,7 @@ import { HandshakeContext } from './handshake-context.ts'
 import { IDEMPOTENCY, isAway, systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { McpServer } from './directory/server-directory.ts'
+import { isCommandConfig } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { resultOf, sendRequest } from './requests.ts'
 import type { ServerConnection } from './requests.ts'
@@ -282,13 +283,13 @@ export class Session {
   /** Sends the request of an operation, or the requests for all pages of a list. */
   #send<T>(operation: Operation<T>, attempt: Attempt, generation: Generation): Promise<T> {
     const { method } = operation
-    const { call, resume: answers, surface, signal, timeout, onprogress } = attempt
+    const { call, resume: answers, surface, signal, timeout, onprogress, headers } = attempt
     if (call !== undefined) this.calls?.sent(call, generation)
     const inputs = answers === undefined && surface !== true ? undefined : { answers, surface }
     const handlers = call === undefined ? undefined : messageHandlers(this, call)
     const onCancelFailed = (error: unknown): void =>
       this.log('warning', `the cancellation of ${method} was not sent`, error)
-    const options = { signal, timeout, onprogress, inputs, handlers, onCancelFailed }
+    const options = { signal, timeout, onprogress, inputs, headers, handlers, onCancelFailed }
     if ('readList' in operation) {
       return operation.readList((cursor) => {
         const page = cursor === undefined ? { method } : { method, params: { cursor } }
@@ -382,8 +383,18 @@ export class Session {
     else this.#settings.set(key, request)
   }
 
-  /** The current generation, unless the session is being disposed of. */
-  #generationFor({ lifetime }: Attempt): Generation | undefined {
+  /**
+   * The current generation, unless the session is being disposed of.
+   *
+   * @throws McpClientError for an attempt that must not be sent
+   */
+  #generationFor({ lifetime, headers }: Attempt): Generation | undefined {
+    if (headers !== undefined && this.#isChildProcess) {
+      throw this.#error(
+        'CONFIG',
+        'runs as a child process, which takes no HTTP headers: call it without the option headers',
+      )
+    }
     if (lifetime !== this.#lifetime) {
       throw this.#error('CLOSED', 'was disposed of before the request was sent')
     }
@@ -862,6 +873,11 @@ export class Session {
       protocolVersion: generation && this.#connection?.protocolVersion,
       sessionId: generation && shortIdOf(generation),
     }
+  }
+
+  /** Known before the first session, unless a directory names the server. */
+  get #isChildProcess(): boolean {
+    return isCommandConfig(this.#setup.config) || this.#endpointInfo().isChildProcess
   }
 
   #error(code: McpClientError['code'], what: string): McpClientError {

@@ -24,7 +24,14 @@ export interface TaskChange {
 /** Options of `task.result()`. As for `callTool()`. */
 export type TaskResultOptions = Pick<
   CallToolOptions,
-  'signal' | 'timeoutMs' | 'timeout' | 'onProgress' | 'inputRequired' | 'caller' | 'scope'
+  | 'signal'
+  | 'timeoutMs'
+  | 'timeout'
+  | 'onProgress'
+  | 'inputRequired'
+  | 'caller'
+  | 'scope'
+  | 'headers'
 > & {
   /** Answers to questions that an earlier `result()` returned. */
   readonly inputResponses?: InputResume['inputResponses']
@@ -51,10 +58,12 @@ export interface TaskOwner {
   checkedResult(result: CallToolResult, tool: string, session: Session): CallToolResult
 }
 
-/** Who asks the questions of a task: the call that waits for it. */
+/** The operation of a caller that sends requests about a task. */
 interface Asker {
   readonly session: Session
-  readonly call: TrackedCall | undefined
+  /** Who is asked the questions of the task. Undefined for an operation that asks none. */
+  readonly call?: TrackedCall | undefined
+  readonly headers: CallOptions['headers']
 }
 
 const DEFAULT_POLL_MS = 1000
@@ -132,8 +141,8 @@ export class McpTask {
 
   /** Asks the server for the status. */
   status(options: CallOptions = {}): Promise<TaskStatus> {
-    return this.#within(options, async (session, signal) => {
-      if (!isFinal(this.#task)) await this.#poll(session, signal)
+    return this.#within(options, async (asker, signal) => {
+      if (!isFinal(this.#task)) await this.#poll(asker, signal)
       return this.#status
     })
   }
@@ -162,12 +171,12 @@ export class McpTask {
     inputResponses: Readonly<Record<string, unknown>>,
     options: CallOptions = {},
   ): Promise<void> {
-    await this.#within(options, (session, signal) => this.#answer(session, inputResponses, signal))
+    await this.#within(options, (asker, signal) => this.#answer(asker, inputResponses, signal))
   }
 
   /** Asks the server to cancel the task. The task may still complete. */
   async cancel(options: CallOptions = {}): Promise<void> {
-    await this.#within(options, (session, signal) => this.#send(session, 'cancel', { signal }))
+    await this.#within(options, (asker, signal) => this.#send(asker, 'cancel', { signal }))
   }
 
   /** `result()` in a known session. @internal */
@@ -176,7 +185,8 @@ export class McpTask {
     options: TaskResultOptions,
     call: TrackedCall | undefined,
   ): Promise<CallToolResult | InputRequired> {
-    const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses } = options
+    const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses, headers } = options
+    const asker = { session, call, headers }
     const isExtended = timeout?.resetOnProgress === true
     using deadline = new Deadline(timeoutMs, options.signal, isExtended ? timeout.maxMs : undefined)
     const { closing } = session
@@ -196,14 +206,14 @@ export class McpTask {
     this.#inputFailure = undefined
     try {
       if (this.#task !== undefined) report(this.#task)
-      if (inputResponses !== undefined) await this.#answer(session, inputResponses, signal)
+      if (inputResponses !== undefined) await this.#answer(asker, inputResponses, signal)
       // A task that another process started is polled at once.
       let isDue = this.#task?.status !== 'working'
       for (;;) {
         const known = this.#task
         const task =
           known === undefined || (isDue && !isFinal(known))
-            ? await this.#poll(session, signal)
+            ? await this.#poll(asker, signal)
             : known
         if (isFinal(task)) return this.#resultOf(task, session)
         const open = this.#openRequests(task)
@@ -213,16 +223,16 @@ export class McpTask {
         }
         if (this.#inputFailure !== undefined) {
           // The task may have ended meanwhile: that says more than the failure.
-          const last = await this.#poll(session, signal)
+          const last = await this.#poll(asker, signal)
           if (isFinal(last)) return this.#resultOf(last, session)
           throw this.#noInput(this.#inputFailure)
         }
-        if (open !== undefined) this.#ask({ session, call }, open, asked)
+        if (open !== undefined) this.#ask(asker, open, asked)
         isDue = await this.#pause(this.#intervalMs(session), signal)
       }
     } catch (error) {
       if (isAbort(signal)) {
-        const cancelled = this.#cancelled(session)
+        const cancelled = this.#cancelled(asker)
         // The caller need not wait for a server that is away.
         if (!isTemporary(error)) await cancelled
       }
@@ -248,13 +258,14 @@ export class McpTask {
   /** Calls a function within the limit of one operation. */
   #within<T>(
     options: CallOptions,
-    run: (session: Session, signal: AbortSignal) => Promise<T>,
+    run: (asker: Asker, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    return this.#owner.use(this.#reference, options, async (session, { signal, timeoutMs }) => {
+    return this.#owner.use(this.#reference, options, async (session, given) => {
+      const { signal, timeoutMs, headers } = given
       using deadline = new Deadline(timeoutMs ?? this.#owner.timeoutMs, signal)
       const either = AbortSignal.any([deadline.signal, session.closing])
       try {
-        return await run(session, either)
+        return await run({ session, headers }, either)
       } catch (error) {
         throw this.#toError(error, either)
       }
@@ -264,19 +275,19 @@ export class McpTask {
   // Requests.
 
   /** Asks for the status, or waits for the answer that another caller has asked for. */
-  async #poll(session: Session, signal: AbortSignal): Promise<Task> {
+  async #poll(asker: Asker, signal: AbortSignal): Promise<Task> {
     while (this.#polling !== undefined) {
       // The other caller may abort its poll. Then this one polls.
       const task = await untilAborted(this.#polling, signal).catch(() => undefined)
       signal.throwIfAborted()
       if (task !== undefined) return task
     }
-    return (this.#polling = this.#pollOnce(session, signal))
+    return (this.#polling = this.#pollOnce(asker, signal))
   }
 
-  async #pollOnce(session: Session, signal: AbortSignal): Promise<Task> {
+  async #pollOnce(asker: Asker, signal: AbortSignal): Promise<Task> {
     try {
-      const problem = this.#received(await this.#send(session, 'get', { signal }))
+      const problem = this.#received(await this.#send(asker, 'get', { signal }))
       if (problem === undefined && this.#task !== undefined) return this.#task
       throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
     } finally {
@@ -289,7 +300,7 @@ export class McpTask {
    * request has no further effect.
    */
   async #send(
-    session: Session,
+    { session, headers }: Asker,
     what: 'get' | 'update' | 'cancel',
     { signal, ...added }: { readonly signal: AbortSignal; readonly inputResponses?: unknown },
   ): Promise<unknown> {
@@ -307,6 +318,7 @@ export class McpTask {
           signal,
           timeout: Math.min(this.#owner.timeoutMs, REQUEST_MS),
           mayRunTwice: true,
+          headers,
           call: undefined,
           resume: undefined,
           assertSendable: () => this.#assertServer(session),
@@ -447,23 +459,24 @@ export class McpTask {
   }
 
   async #askOne(
-    { session, call }: Asker,
+    asker: Asker,
     request: Readonly<Record<string, InputRequest>>,
     signal: AbortSignal,
   ): Promise<void> {
+    const { session, call } = asker
     const { connection } = session
     if (connection?.answersTo === undefined) throw new Error('The connection was closed')
     const { onServerRequest } = messageHandlers(session, call)
     const answers = await connection.answersTo(request, { signal, onServerRequest })
-    await this.#answer(session, answers, signal)
+    await this.#answer(asker, answers, signal)
   }
 
   async #answer(
-    session: Session,
+    asker: Asker,
     inputResponses: Readonly<Record<string, unknown>>,
     signal: AbortSignal,
   ): Promise<void> {
-    await this.#send(session, 'update', { signal, inputResponses })
+    await this.#send(asker, 'update', { signal, inputResponses })
     const { answeredKeys } = this.#reference
     const keys = new Set([...answeredKeys, ...Object.keys(inputResponses)])
     this.#reference = { ...this.#reference, answeredKeys: [...keys] }
@@ -505,13 +518,13 @@ export class McpTask {
   }
 
   /** Sends `tasks/cancel`. Waits at most 1 s, because the caller has aborted. Never rejects. */
-  async #cancelled(session: Session): Promise<void> {
+  async #cancelled(asker: Asker): Promise<void> {
     using deadline = new Deadline(CANCEL_MS)
     const { signal } = deadline
     try {
-      await untilAborted(this.#send(session, 'cancel', { signal }), signal)
+      await untilAborted(this.#send(asker, 'cancel', { signal }), signal)
     } catch (error) {
-      session.log('warning', `the task of ${this.#what} could not be cancelled`, error)
+      asker.session.log('warning', `the task of ${this.#what} could not be cancelled`, error)
     }
   }
 

@@ -70,6 +70,12 @@ export function withoutHeaderValues(text: string, list: readonly string[]): stri
   return secrets.reduce((rest, secret) => rest.replaceAll(secret, '[removed]'), text)
 }
 
+/** Adds headers to a flat list. They replace those of the same name. */
+export function withHeaders(list: readonly string[], added: readonly string[]): string[] {
+  const names = new Set(added.filter((_part, index) => index % 2 === 0))
+  return [...list.filter((_part, index) => !names.has(list[index - (index % 2)] ?? '')), ...added]
+}
+
 /** Removes one header from a flat list. `name` is in lower case. */
 export function withoutHeader(list: readonly string[], name: string): string[] {
   return list.filter((_part, index) => list[index - (index % 2)] !== name)

@@ -39,6 +39,8 @@ export interface CallOptions extends CallHandlers, ResumptionOptions {
   readonly onProgress?: ((params: Readonly<Record<string, unknown>>) => void) | undefined
   /** What becomes of inputs that a server of 2026-07-28 requires. */
   readonly inputs?: InputInstructions | undefined
+  /** Headers of all HTTP requests of this call. They replace headers of the option `headers`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 /** One way of a call to the server: in one session, or all its rounds in the stateless revision. */

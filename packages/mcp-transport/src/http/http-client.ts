@@ -4,7 +4,7 @@ import type { Dispatcher } from 'undici'
 import type { AuthProvider } from '../auth/auth-provider.ts'
 import { Authorizer, toResponse } from '../auth/authorizer.ts'
 import type { FetchFunction } from '../auth/authorizer.ts'
-import { userHeaderList } from '../headers.ts'
+import { userHeaderList, withHeaders } from '../headers.ts'
 import type { HeadersOption, ResponseHeaders } from '../headers.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
@@ -37,6 +37,8 @@ export interface HttpRequest {
   readonly sessionId?: string | undefined
   /** The transport's own headers, as a flat list. */
   readonly headers: readonly string[]
+  /** Headers of the call that the request belongs to. They replace headers of the user of the same name. @default none */
+  readonly callHeaders?: Readonly<Record<string, string>> | undefined
   /** A message of MCP, or the form of a request to an authorization server. */
   readonly body?: JsonRpcMessage | string | undefined
   /** Time limit until the response head, in milliseconds; 0 for none. */
@@ -226,14 +228,10 @@ export class HttpClient {
 
   async #send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
     const { authorizer } = this
-    const { headers } = this.#options
     const body = this.#textOf(request.body)
     let userHeaders = this.#staticHeaders
-    if (typeof headers === 'function') {
-      const context = { httpMethod: request.method, rpcMethod: rpcMethodOf(request) }
-      userHeaders = await this.#orConfigError('headers', async () =>
-        userHeaderList(await headers(context)),
-      )
+    if (typeof this.#options.headers === 'function' || request.callHeaders !== undefined) {
+      userHeaders = await this.#orConfigError('headers', () => this.#userHeadersOf(request))
     }
     let exchange: Exchange
     if (authorizer === undefined) {
@@ -252,6 +250,17 @@ export class HttpClient {
     }
     this.open.push(exchange)
     exchange.start()
+  }
+
+  /** @throws TypeError for a header that is not allowed; the error of the header function */
+  async #userHeadersOf(request: HttpRequest): Promise<readonly string[]> {
+    const { headers } = this.#options
+    const { method: httpMethod, callHeaders = {} } = request
+    const given =
+      typeof headers === 'function'
+        ? userHeaderList(await headers({ httpMethod, rpcMethod: rpcMethodOf(request) }))
+        : this.#staticHeaders
+    return withHeaders(given, userHeaderList(callHeaders))
   }
 
   /**

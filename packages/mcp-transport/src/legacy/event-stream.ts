@@ -132,7 +132,10 @@ export async function listen(
   await within(ready, READY_MS, () => {})
 }
 
-interface EventStreamRequest extends Pick<HttpRequest, 'headersMs' | 'idleMs' | 'attempt'> {
+interface EventStreamRequest extends Pick<
+  HttpRequest,
+  'callHeaders' | 'headersMs' | 'idleMs' | 'attempt'
+> {
   /** Moved by the events of the stream. */
   readonly cursor: StreamCursor
   readonly signal: AbortSignal

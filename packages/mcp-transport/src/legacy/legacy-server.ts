@@ -136,7 +136,7 @@ export class LegacyServer {
     try {
       if (session.lost !== undefined) return
       const message = { jsonrpc: '2.0', method, params: { ...params, requestId } } as const
-      await call.inContext(() => this.#post(message, session, CANCEL_MS))
+      await call.inContext(() => this.#post(message, session, { call, limitMs: CANCEL_MS }))
     } finally {
       attempt.close(this.#closed('The client cancelled the request'))
     }
@@ -206,7 +206,7 @@ export class LegacyServer {
       return
     }
     try {
-      await this.#post({ jsonrpc: '2.0', id, ...answer }, session)
+      await this.#post({ jsonrpc: '2.0', id, ...answer }, session, { call })
     } catch (error) {
       attempt?.failUnanswered(error)
       throw error
@@ -360,7 +360,7 @@ export class LegacyServer {
     session.isDoubtful = isReplacement || isFresh === true
     if (session.unstored !== undefined) {
       try {
-        await untilAborted(this.#post(INITIALIZED, session, limitMs), signal)
+        await untilAborted(this.#post(INITIALIZED, session, { limitMs }), signal)
       } catch (error) {
         this.#opener.discard(session)
         throw toTransportError(error)
@@ -465,10 +465,14 @@ export class LegacyServer {
   async #post(
     message: JsonRpcNotification | JsonRpcResponse,
     session: LegacySession,
-    limitMs?: number,
+    {
+      call,
+      limitMs,
+    }: { readonly call?: Call | undefined; readonly limitMs?: number | undefined } = {},
   ): Promise<void> {
+    const callHeaders = call?.options.headers
     try {
-      await postOneWay(this.parts.http, message, { session, limitMs })
+      await postOneWay(this.parts.http, message, { session, limitMs, callHeaders })
     } catch (error) {
       if (TransportError.is(error) && error.code === 'SESSION_LOST')
         await this.loseSession(session, error.certain === true)

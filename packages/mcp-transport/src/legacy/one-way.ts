@@ -22,7 +22,14 @@ const DELETE_MS = 800
 export async function postOneWay(
   http: HttpClient,
   message: JsonRpcNotification | JsonRpcResponse,
-  { session, limitMs }: { readonly session: LegacySession; readonly limitMs: number | undefined },
+  {
+    session,
+    limitMs,
+    callHeaders,
+  }: Pick<HttpRequest, 'callHeaders'> & {
+    readonly session: LegacySession
+    readonly limitMs: number | undefined
+  },
 ): Promise<void> {
   const refusal = await send(http, limitMs, {
     method: 'POST',
@@ -30,6 +37,7 @@ export async function postOneWay(
     era: 'legacy',
     sessionId: session.id,
     headers: session.postHeaders,
+    callHeaders,
     body: message,
     headersMs: ONE_WAY_MS,
     idleMs: ONE_WAY_MS,

@@ -121,7 +121,12 @@ export class ModernAttempt implements Attempt {
     const isObserved = options.onProgress !== undefined
     const progressToken = isObserved ? id : undefined
     const sent = { ...request.params, ...answers }
-    return this.server.ask(request.method, sent, { call: this, onMessage, progressToken })
+    return this.server.ask(request.method, sent, {
+      call: this,
+      callHeaders: options.headers,
+      onMessage,
+      progressToken,
+    })
   }
 
   #received(message: JsonRpcMessage): void {

@@ -40,7 +40,7 @@ interface Failed extends Pick<Refused, 'error' | 'headers'> {
 }
 
 export interface ModernPostOptions
-  extends RequestLimit, Pick<HttpRequest, 'isOfCaller' | 'headersMs' | 'idleMs'> {
+  extends RequestLimit, Pick<HttpRequest, 'isOfCaller' | 'callHeaders' | 'headersMs' | 'idleMs'> {
   /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[]
   /** The call that waits for the answer. It aborts the exchange if it ends early. */
@@ -64,7 +64,7 @@ export function modernPost(
   options: Partial<ModernPostOptions>,
 ): Promise<PostOutcome> {
   const { signal, limitMs, onLateHead, call, onMessage = () => {}, headers: added = [] } = options
-  const { isOfCaller, headersMs = 0, idleMs = 0 } = options
+  const { isOfCaller, callHeaders, headersMs = 0, idleMs = 0 } = options
   const { display: url } = http.url
   const isLongLived = request.method === 'subscriptions/listen'
   return new Promise((resolve) => {
@@ -78,6 +78,7 @@ export function modernPost(
         method: 'POST',
         era: 'modern',
         headers: modernHeaders(request).concat(added),
+        callHeaders,
         body: request,
         isLongLived,
         isOfCaller,

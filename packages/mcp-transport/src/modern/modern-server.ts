@@ -1,5 +1,5 @@
 import { canonicalJson } from '@x/internal'
-import type { Attempt, Call } from '../calls/call.ts'
+import type { Attempt, Call, CallOptions } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { INVALID_PARAMS, localError, METHOD_NOT_FOUND } from '../json-rpc.ts'
 import type { Answer, InputRequest, JsonRpcRequest } from '../json-rpc.ts'
@@ -171,7 +171,7 @@ export class ModernServer {
     }
     switch (method) {
       case 'ping':
-        return this.#ping(attempt)
+        return this.#ping(attempt, options.headers)
       case 'logging/setLevel':
         this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
         break
@@ -195,8 +195,8 @@ export class ModernServer {
   }
 
   /** Requires an answer of the server, so that `ping` shows that the server is alive. */
-  async #ping(attempt: ModernAttempt): Promise<Answer> {
-    const asked = await this.ask('server/discover', {}, { call: attempt })
+  async #ping(attempt: ModernAttempt, callHeaders: CallOptions['headers']): Promise<Answer> {
+    const asked = await this.ask('server/discover', {}, { call: attempt, callHeaders })
     const outcome = await this.checked(asked, true)
     if (outcome.kind !== 'answered') throw outcome.error
     if (!('result' in outcome.answer)) return outcome.answer
