@@ -164,9 +164,18 @@ describe('several servers', () => {
     const tools = await mcp.listTools()
     expect(new Set(tools.map(({ origin }) => origin.server.name))).toEqual(new Set(['shop']))
     expect(mcp.status()).toEqual([
-      { name: 'broken', state: 'down', error: expect.objectContaining({ name: 'McpClientError' }) },
+      {
+        name: 'broken',
+        state: 'down',
+        error: {
+          code: 'UNREACHABLE',
+          message: expect.stringContaining('initialize of MCP server "broken"'),
+          at: expect.stringMatching(/^\d{4}-.*Z$/),
+        },
+      },
       { name: 'shop', state: 'up' },
     ])
+    expect(JSON.parse(JSON.stringify(mcp.status()))).toEqual(mcp.status())
     expect(entries).toMatchObject([{ level: 'warning', code: 'SERVER_DOWN', server: 'broken' }])
     await mcp.listTools()
     expect(entries).toHaveLength(2)
@@ -189,7 +198,7 @@ describe('several servers', () => {
           'initialize of MCP server "shop": its process ended with exit code 3. ' +
           'Its standard error: cannot open shop.db. The next list asks it again.',
       ])
-      expect(mcp.status()).toMatchObject([{ error: { server: 'shop', code: 'UNREACHABLE' } }])
+      expect(mcp.status()).toMatchObject([{ error: { code: 'UNREACHABLE' } }])
     },
   )
 
@@ -247,7 +256,6 @@ describe('several servers', () => {
     const [status] = mcp.status()
     expect(status?.error?.code).toBe('REJECTED')
     expect(status?.error?.message).toContain('no tools today')
-    expect(status?.error?.cause).toMatchObject({ name: 'McpError', code: -32_000 })
   })
 
   test("has a code in status() for an error of the caller's function", async () => {
@@ -258,7 +266,10 @@ describe('several servers', () => {
       log: () => {},
     })
     expect(await mcp.listTools()).toEqual([])
-    expect(mcp.status()[0]?.error).toMatchObject({ code: 'CONFIG', server: 'shop', cause: down })
+    expect(mcp.status()[0]?.error).toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringContaining(down.message),
+    })
   })
 
   test('does not ask a server that is down again within retryDownAfterMs', async () => {
@@ -297,6 +308,7 @@ describe('several servers', () => {
     }
     const quarantined = [expect.objectContaining({ toolName: 'bad' })]
     expect(mcp.status()).toEqual([{ name: 'shop', state: 'partial', quarantined }])
+    expect(JSON.parse(JSON.stringify(mcp.status()))).toEqual(mcp.status())
     server.tools = server.tools.slice(0, 1)
     await mcp.listTools({ forceRefresh: true })
     expect(mcp.status()).toEqual([{ name: 'shop', state: 'up' }])

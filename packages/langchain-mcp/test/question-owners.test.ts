@@ -124,7 +124,9 @@ describe('a question that arrives after its call was cancelled', () => {
       expect(questionsOf(turn)).toEqual([])
       expect(turn.answers['call-0']?.text).toContain(DECLINED)
       expect(declinesIn(here.log)).toHaveLength(2)
-      expect(here.mcp.status()[0]?.lastDeclined?.method).toBe('elicitation/create')
+      const status = here.mcp.status()
+      expect(status[0]?.lastDeclined?.method).toBe('elicitation/create')
+      expect(JSON.parse(JSON.stringify(status))).toEqual(status)
     },
   )
 

@@ -661,7 +661,10 @@ export class McpClient implements AsyncDisposable {
         options.scope === undefined && call.method.endsWith('/list') && this.#sessions.needsRun
       return await (isAlone ? inOwnRun(useSession) : useSession())
     } catch (error) {
-      if (McpClientError.is(error)) this.#lastError = { code: error.code, at: new Date() }
+      if (McpClientError.is(error)) {
+        const { code, message } = error
+        this.#lastError = { code, message, at: new Date().toISOString() }
+      }
       throw error
     }
   }

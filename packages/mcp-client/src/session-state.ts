@@ -87,10 +87,11 @@ export interface DeclinedQuestion {
   readonly method: string
   readonly scope: SessionScope | undefined
   readonly why: string
-  readonly at: Date
+  /** ISO 8601. */
+  readonly at: string
 }
 
-/** State of a client, for health checks. Can be sent as JSON; contains no complete session id. */
+/** State of a client, for health checks. Plain JSON, without complete session ids and tokens. */
 export interface McpClientStatus extends SessionStatus {
   /** Slug, name or URL of the server, as configured; without query. */
   readonly server: string
@@ -108,9 +109,12 @@ export interface ScopeStatus extends SessionStatus {
   readonly scope: SessionScope | undefined
 }
 
+/** What a status says of an error. Plain JSON, which an `Error` is not. */
 export interface LastError {
   readonly code: McpClientErrorCode
-  readonly at: Date
+  readonly message: string
+  /** ISO 8601. */
+  readonly at: string
 }
 
 /**

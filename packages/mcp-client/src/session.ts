@@ -366,7 +366,7 @@ export class Session {
 
   /** Records and logs a refused request of the server. Returns the error for the server. */
   decline(method: string, why: string): McpError {
-    this.#setup.lastDeclined = { method, scope: this.scope, why, at: new Date() }
+    this.#setup.lastDeclined = { method, scope: this.scope, why, at: new Date().toISOString() }
     const message = `${method} was declined: ${why}`
     const advice = 'send it on the response stream of its call, or give each caller a session'
     this.log('warning', `${message}: ${advice}`)

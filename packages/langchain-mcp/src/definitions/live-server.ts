@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { BoundedMap, type Listeners } from '@x/internal'
+import { BoundedMap, type Listeners, withErrorLink } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
 import type {
   CallOptions,
   DeclinedQuestion,
+  LastError,
   LeftOutTool,
   McpClient,
   McpClientEvents,
@@ -76,7 +77,7 @@ interface ListOptions extends ListRequest {
   readonly acceptStored?: boolean | undefined
 }
 
-/** Result of the last list request to a server. */
+/** Result of the last list request to a server. Plain JSON, without session ids and tokens. */
 export interface ServerStatus {
   /** Key of the server in `servers`. */
   readonly name: string
@@ -86,11 +87,10 @@ export interface ServerStatus {
    */
   readonly state: 'untried' | 'up' | 'partial' | 'down'
   /**
-   * Why the server is down. Errors of other classes are the `cause` of an `McpClientError`: with the code
-   * `REJECTED` for an error response of the server, and `CONFIG` for an error of your own function
-   * (`principal`, `headers`, a directory).
+   * Why the server is down. The code is `REJECTED` for an error response of the server, and `CONFIG` for an error of your
+   * own function (`principal`, `headers`, a directory). `onServerError` receives the error itself.
    */
-  readonly error?: McpClientError
+  readonly error?: LastError
   /** The last question of the server that was refused, because it may have been for several calls. */
   readonly lastDeclined?: DeclinedQuestion
   /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
@@ -226,7 +226,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       }
     } catch (error) {
       if (!this.#isClosed) {
-        this.#status = { name, state: 'down', error: toMcpClientError(error, name) }
+        this.#status = { name, state: 'down', error: lastErrorFrom(error) }
       }
       throw error
     }
@@ -484,11 +484,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 }
 
-function toMcpClientError(error: unknown, server: string): McpClientError {
-  if (McpClientError.is(error)) return error
-  const message = error instanceof Error ? error.message : String(error)
+function lastErrorFrom(error: unknown): LastError {
+  const at = new Date().toISOString()
+  if (McpClientError.is(error)) return { code: error.code, message: error.message, at }
   const code = isErrorResponse(error) ? 'REJECTED' : 'CONFIG'
-  return new McpClientError(code, message, { server, cause: error })
+  const message = error instanceof Error ? error.message : String(error)
+  return { code, message: withErrorLink(message, code), at }
 }
 
 /** Returns true for an error response of the server: `McpError` of the SDK. */
