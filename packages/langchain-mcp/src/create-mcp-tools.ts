@@ -199,13 +199,12 @@ class LiveTools implements McpTools {
         }
         // Pins must be compared with what the server says now.
         const acceptStored = this.#options.pin === undefined
-        const definitions = await server.listTools({ config, forceRefresh, acceptStored })
+        const { tools, ...list } = await server.list({ config, forceRefresh, acceptStored })
         return {
+          ...list,
           server: label,
           source: server,
-          definitions,
-          isStored: server.isStored(definitions),
-          leftOut: server.leftOutOf(definitions),
+          definitions: tools,
           principal: server.principalOf(config),
           timeoutMs,
         }

@@ -2,7 +2,7 @@ import type { RequestOptions as SdkOptions } from '@modelcontextprotocol/sdk/sha
 import type { PaginatedResult } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
-import { ToolListCache } from './definitions/tool-lists.ts'
+import { ToolLists } from './definitions/tool-lists.ts'
 import type {
   ListedResource,
   McpResourceSource,
@@ -110,13 +110,17 @@ export function sdkOptionsFrom({ signal, timeoutMs }: RequestOptions = {}): SdkR
  * ```
  */
 export function toolSourceFrom(client: SdkClient): McpToolSource {
-  const lists = new ToolListCache(1)
+  let lists = new ToolLists()
+  let { transport } = client
   return {
-    listTools() {
-      return lists.get(client.transport, async () => {
+    async listTools() {
+      if (client.transport !== transport) lists = new ToolLists()
+      transport = client.transport
+      const { tools } = await lists.get(async () => {
         const pages = await allPages(client, 'tool', (params) => client.listTools(params))
-        return pages.flatMap(({ tools }) => tools)
+        return { tools: pages.flatMap((page) => page.tools), leftOut: [], isStored: false }
       })
+      return tools
     },
     async callTool(name, args = {}, { signal, timeoutMs, onProgress }: ToolCallOptions = {}) {
       const options = {

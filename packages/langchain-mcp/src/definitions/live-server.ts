@@ -12,13 +12,7 @@ import type {
   McpClientEvents,
   SessionScope,
 } from '@x/mcp-client'
-import {
-  StoredLists,
-  ToolListCache,
-  toolListChange,
-  type StoredList,
-  type ToolListChange,
-} from './tool-lists.ts'
+import { ToolLists, toolListChange, type ServerList, type ToolListChange } from './tool-lists.ts'
 import type {
   McpPromptSource,
   McpResourceSource,
@@ -97,12 +91,6 @@ export interface ServerStatus {
   readonly quarantined?: readonly QuarantinedTool[]
 }
 
-/** A list request that failed. */
-export interface ListFailure {
-  readonly error: unknown
-  readonly at: number
-}
-
 /** JSON-RPC code that a server without tools answers `tools/list` with. */
 const METHOD_NOT_FOUND = -32_601
 
@@ -151,15 +139,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly label: McpServerLabel
   readonly config: McpToolsServerConfig
   readonly #options: LiveServerOptions
-  readonly #lists: ToolListCache
-  readonly #stored: StoredLists
-  readonly #isStored = new WeakSet<readonly ToolDefinition[]>()
-  /** Principals whose list is read in the background. */
-  readonly #refreshing = new Set<string | undefined>()
-  /** The last list of each principal, to find changes. */
-  readonly #last: BoundedMap<string | undefined, readonly ToolDefinition[]>
-  readonly #leftOut = new WeakMap<readonly ToolDefinition[], readonly LeftOutTool[]>()
-  readonly #failures: BoundedMap<string | undefined, ListFailure>
+  /** By principal. */
+  readonly #lists: BoundedMap<string | undefined, ToolLists>
+  /** Lists that are read in the background. */
+  readonly #refreshing = new Set<ToolLists>()
+  /** The server has reported a change: no list of an earlier process is used any more. */
+  #hasChanged = false
   #status: ServerStatus
   readonly #replacements: SessionReplacements
   readonly #unlisten: readonly (() => void)[]
@@ -173,10 +158,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.label = label
     this.config = config
     this.#options = options
-    this.#lists = new ToolListCache(listsMax)
-    this.#stored = new StoredLists(listsMax)
-    this.#last = new BoundedMap(listsMax)
-    this.#failures = new BoundedMap(listsMax)
+    this.#lists = new BoundedMap(listsMax)
     this.#status = { name, state: 'untried' }
     this.#replacements = new SessionReplacements(listsMax)
     this.#unlisten = [
@@ -201,27 +183,30 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   /** Returns the list of the caller's principal: cached if it is valid, else from the server. */
-  async listTools({
+  async listTools(options?: ListOptions): Promise<readonly ToolDefinition[]> {
+    return (await this.list(options)).tools
+  }
+
+  async list({
     config,
     forceRefresh = false,
     acceptStored = false,
-  }: ListOptions = {}): Promise<readonly ToolDefinition[]> {
+  }: ListOptions = {}): Promise<ServerList> {
     if (this.#isClosed) throw this.#closedError()
     const { name, contexts } = this.#options
     try {
       const context = contexts.of(config)
       const { principal } = context.scope
-      const isStoredAccepted = acceptStored && !forceRefresh
+      const lists = this.#listsOf(principal)
       try {
-        const stored = isStoredAccepted ? await this.#storedTools(context) : undefined
+        const isStoredAccepted = acceptStored && !forceRefresh && !this.#hasChanged
+        const stored = isStoredAccepted ? await this.#storedList(lists, context) : undefined
         if (stored === undefined) {
-          return this.#listed(principal, await this.#tools(context, { forceRefresh }))
+          return this.#listed(lists, await this.#read(context, { forceRefresh }), principal)
         }
-        this.#emitChange(principal, stored)
-        return stored
+        return this.#use(lists, stored, principal)
       } catch (error) {
-        this.#failures.delete(principal)
-        this.#failures.set(principal, { error, at: performance.now() })
+        lists.failure = { error, at: performance.now() }
         throw error
       }
     } catch (error) {
@@ -234,22 +219,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   /** Returns the last list of the caller's principal, without a request. */
   knownTools(config: RunnableConfig): readonly ToolDefinition[] | undefined {
-    return this.#last.get(this.principalOf(config))
+    return this.#lists.get(this.principalOf(config))?.last?.tools
   }
 
-  /** Returns true for a list of an earlier process. */
-  isStored(tools: readonly ToolDefinition[]): boolean {
-    return this.#isStored.has(tools)
-  }
-
-  /** Returns the tools that the client has left out of a list that `listTools()` returned. */
-  leftOutOf(tools: readonly ToolDefinition[]): readonly LeftOutTool[] {
-    return this.#leftOut.get(tools) ?? []
-  }
-
-  /** Returns why the last list request of the caller's principal failed, if it failed less than `ms` ago. */
-  failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
-    const failure = this.#failures.get(this.principalOf(config))
+  /** Returns the error of the last list request of the caller's principal, if it failed less than `ms` ago. */
+  failureWithin(ms: number, config: RunnableConfig | undefined): ToolLists['failure'] {
+    const failure = this.#lists.get(this.principalOf(config))?.failure
     return failure !== undefined && performance.now() - failure.at < ms ? failure : undefined
   }
 
@@ -369,101 +344,96 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return inCall(contexts.of(config ?? {}), () => send(client, bounds))
   }
 
+  /** The lists that were used last are kept. */
+  #listsOf(principal: string | undefined): ToolLists {
+    const lists = this.#lists.get(principal) ?? new ToolLists()
+    this.#lists.delete(principal)
+    this.#lists.set(principal, lists)
+    return lists
+  }
+
   /** `isInCall`: the session of the call reads the list, which needs no session of its own then. */
-  #tools(
-    context: CallContext,
-    { forceRefresh = false, isInCall = false },
-  ): Promise<readonly ToolDefinition[]> {
+  #read(context: CallContext, { forceRefresh = false, isInCall = false }): Promise<ServerList> {
     const { mode } = this.#options.contexts
     // The client of the shared session caches the list and receives list changes.
-    if (mode === 'shared') return this.#list(context, forceRefresh)
-    if (forceRefresh) this.#lists.invalidate()
-    return this.#lists.get(context.scope.principal, () =>
-      mode === 'run' || isInCall ? this.#list(context, true) : this.#listInOwnSession(context),
+    if (mode === 'shared') return this.#requestList(context, forceRefresh)
+    if (forceRefresh) for (const lists of this.#lists.values()) lists.forget()
+    return this.#listsOf(context.scope.principal).get(() =>
+      mode === 'run' || isInCall ? this.#requestList(context, true) : this.#inOwnSession(context),
     )
   }
 
-  /** Records a list that the server has just given. */
-  #listed(
-    principal: string | undefined,
-    tools: readonly ToolDefinition[],
-  ): readonly ToolDefinition[] {
+  /** Takes over a list that the server has just given. */
+  #listed(lists: ToolLists, list: ServerList, principal: string | undefined): ServerList {
     this.#status = { name: this.name, state: 'up' }
-    this.#failures.delete(principal)
-    this.#stored.replaced(principal)
-    this.#emitChange(principal, tools)
-    return tools
+    lists.failure = undefined
+    lists.endStored()
+    return this.#use(lists, list, principal)
   }
 
   /** Returns the list of an earlier process, while it can be used. */
-  #storedTools(context: CallContext): Promise<readonly ToolDefinition[] | undefined> {
+  #storedList(lists: ToolLists, context: CallContext): Promise<ServerList | undefined> {
     const { principal } = context.scope
-    const read = async (): Promise<StoredList | undefined> => {
-      const stored = await inCall({ ...context, scope: { principal }, isList: true }, () =>
+    return lists.stored(() =>
+      inCall({ ...context, scope: { principal }, isList: true }, () =>
         this.#options.client.storedTools(),
-      )
-      if (stored === undefined) return undefined
-      this.#isStored.add(stored.tools)
-      this.#leftOut.set(stored.tools, stored.leftOut)
-      return stored
-    }
-    return this.#stored.get(principal, read)
+      ),
+    )
   }
 
   /** Reads the list after a call, if the tools still come from an outdated list of an earlier process. */
   #refreshAfterCall(context: CallContext): void {
     const { principal } = context.scope
-    const isReading = this.#refreshing.has(principal)
-    if (this.#isClosed || isReading || !this.#stored.isOutdated(principal)) return
-    this.#refreshing.add(principal)
-    this.#tools(context, { isInCall: true })
-      .then((tools) => this.#listed(principal, tools))
+    const lists = this.#lists.get(principal)
+    if (this.#isClosed || lists?.isOutdated !== true || this.#refreshing.has(lists)) return
+    this.#refreshing.add(lists)
+    this.#read(context, { isInCall: true })
+      .then((list) => this.#listed(lists, list, principal))
       .catch(() => {}) // the next call tries again, and the next list reports the failure
-      .finally(() => this.#refreshing.delete(principal))
+      .finally(() => this.#refreshing.delete(lists))
   }
 
   /** A server without tools has an empty list. */
-  async #list(context: CallContext, forceRefresh: boolean): Promise<readonly ToolDefinition[]> {
+  async #requestList(context: CallContext, forceRefresh: boolean): Promise<ServerList> {
     const { client, listMs: timeoutMs } = this.#options
+    const leftOut: LeftOutTool[] = []
+    const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
     try {
-      const leftOut: LeftOutTool[] = []
-      const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
       const tools = await inCall({ ...context, isList: true }, () =>
         client.listTools({ forceRefresh, timeoutMs, onLeftOut }),
       )
-      this.#leftOut.set(tools, leftOut)
-      return tools
+      return { tools, leftOut, isStored: false }
     } catch (error) {
-      if (isErrorResponse(error) && error.code === METHOD_NOT_FOUND) return []
-      throw error
+      if (!isErrorResponse(error) || error.code !== METHOD_NOT_FOUND) throw error
+      return { tools: [], leftOut, isStored: false }
     }
   }
 
-  async #listInOwnSession(context: CallContext): Promise<readonly ToolDefinition[]> {
+  async #inOwnSession(context: CallContext): Promise<ServerList> {
     const { principal } = context.scope
     const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
     try {
-      return await this.#list({ ...context, scope }, true)
+      return await this.#requestList({ ...context, scope }, true)
     } finally {
       await this.#options.client.dispose({ scope, terminate: true })
     }
   }
 
-  #emitChange(principal: string | undefined, tools: readonly ToolDefinition[]): void {
-    const before = this.#last.get(principal)
-    if (before === tools) return
-    this.#last.delete(principal)
-    this.#last.set(principal, tools)
-    const change = before && toolListChange(before, tools)
-    if (change === undefined || this.#isClosed) return
+  /** Uses a list from now on, and emits its difference to the one before. */
+  #use(lists: ToolLists, list: ServerList, principal: string | undefined): ServerList {
+    const { last } = lists
+    lists.last = list
+    const change = last && toolListChange(last.tools, list.tools)
+    if (change === undefined || this.#isClosed) return list
     const { name: server, toolsChanged } = this.#options
     toolsChanged.emit({ ...change, server, ...(principal !== undefined && { principal }) })
+    return list
   }
 
   /** Makes the next list a request. If one session serves all calls and there are listeners, it is read at once. */
   #invalidateList(): void {
-    this.#lists.invalidate()
-    this.#stored.invalidate()
+    this.#hasChanged = true
+    for (const lists of this.#lists.values()) lists.invalidate()
     const { contexts, toolsChanged } = this.#options
     if (this.#isClosed || toolsChanged.isEmpty || !contexts.isOneSession) return
     this.listTools().catch(() => {}) // the next list reports the failure
@@ -471,9 +441,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   /** Goes by the tool's own annotations. False if the principal has no list, or only that of an earlier process. */
   #isHarmless({ scope }: CallContext, toolName: string): boolean {
-    const list = this.#last.get(scope.principal)
-    if (list === undefined || this.#isStored.has(list)) return false
-    const tool = list.find(({ name }) => name === toolName)
+    const list = this.#lists.get(scope.principal)?.last
+    if (list === undefined || list.isStored) return false
+    const tool = list.tools.find(({ name }) => name === toolName)
     return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
   }
 

@@ -1,148 +1,128 @@
-import { BoundedMap, canonicalJson } from '@x/internal'
+import type { LeftOutTool } from '@x/mcp-client'
+import { canonicalJson } from '@x/internal'
 import type { ToolDefinition } from '../tool-source.ts'
 
 type Tools = readonly ToolDefinition[]
 
-/** Time that a list stays valid. */
-const MAX_AGE_MS = 300_000
-
-/** Caches the tool list of one server for each principal. No principal gets the list of another. */
-export class ToolListCache {
-  readonly #lists: BoundedMap<unknown, { readonly tools: Tools; readonly readAt: number }>
-  /** Reads in progress that started after the last change. */
-  readonly #reads = new Map<unknown, Promise<Tools>>()
-  #changes = 0
-
-  /** `max`: number of principals whose lists are kept. */
-  constructor(max: number) {
-    this.#lists = new BoundedMap(max)
-  }
-
-  /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. */
-  get(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
-    const cached = this.#lists.get(principal)
-    if (cached !== undefined && performance.now() - cached.readAt < MAX_AGE_MS) {
-      return Promise.resolve(cached.tools)
-    }
-    const inProgress = this.#reads.get(principal)
-    if (inProgress !== undefined) return inProgress
-    const reading = this.#read(principal, read)
-    this.#reads.set(principal, reading)
-    const forget = (): void => {
-      if (this.#reads.get(principal) === reading) this.#reads.delete(principal)
-    }
-    reading.then(forget, forget)
-    return reading
-  }
-
-  /** Makes the next `get()` read every list again. A read in progress may already be outdated when it ends. */
-  invalidate(): void {
-    this.#changes++
-    this.#reads.clear()
-    this.#lists.clear()
-  }
-
-  async #read(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
-    const changes = this.#changes
-    const tools = await read()
-    // After a change, this list is good enough for the callers that wait for it, but is not cached.
-    if (changes === this.#changes) {
-      this.#lists.delete(principal)
-      this.#lists.set(principal, { tools, readAt: performance.now() })
-    }
-    return tools
-  }
+/** A list of the tools of a server. */
+export interface ServerList {
+  readonly tools: Tools
+  /** Tools that the client has left out. */
+  readonly leftOut: readonly LeftOutTool[]
+  /** True if an earlier process has read the list. */
+  readonly isStored: boolean
 }
 
 /** A list of an earlier process. */
-export interface StoredList {
-  readonly tools: Tools
+export interface StoredList extends Pick<ServerList, 'tools' | 'leftOut'> {
   /** Time in which it counts as current, in milliseconds. 0 or less if that time is over. */
   readonly currentMs: number
 }
 
+/** Time that a list stays valid. */
+const MAX_AGE_MS = 300_000
 /** Time in which the list of an earlier process is used, although it does not count as current. */
 const FIRST_CALL_MS = 60_000
 
+/** A list, with the times by `performance.now()` until which it counts as current, and until which it is used. */
 interface UsedList {
-  readonly tools: Tools
-  /** By `performance.now()`, like the next one. */
+  readonly list: ServerList
   readonly currentUntil: number
   readonly usedUntil: number
 }
 
-interface StoredEntry {
-  reading: Promise<void>
-  /** Undefined if there is none, or this process has read its own. */
-  list: UsedList | undefined
-}
+/** The list of an earlier process, from its first use until this process has read its own. */
+type Stored =
+  | { readonly state: 'unread' }
+  | { readonly state: 'reading'; readonly done: Promise<void> }
+  | { readonly state: 'read'; readonly used: UsedList }
+  | { readonly state: 'over' }
 
-/**
- * Lists of an earlier process, for each principal. Without a request for the list, a new process can send its first call
- * first. A list is used while it counts as current, else for the first minute, and only until this process has read its own.
- */
-export class StoredLists {
-  readonly #entries: BoundedMap<unknown, StoredEntry>
-  #isOver = false
+/** The tool lists of one server for one principal. No principal gets the list of another. */
+export class ToolLists {
+  /** The last list that was used, to find changes. */
+  last: ServerList | undefined
+  /** Why the last list request failed, and when. */
+  failure: { readonly error: unknown; readonly at: number } | undefined
+  #own: { readonly list: ServerList; readonly readAt: number } | undefined
+  /** The read in progress, if it has started after the last change. */
+  #reading: Promise<ServerList> | undefined
+  #stored: Stored = { state: 'unread' }
 
-  /** `max`: number of principals whose lists are kept. */
-  constructor(max: number) {
-    this.#entries = new BoundedMap(max)
+  /** Returns the list that this process has read, or the list that `read` returns. Concurrent callers share one read. */
+  get(read: () => Promise<ServerList>): Promise<ServerList> {
+    const own = this.#own
+    if (own !== undefined && performance.now() - own.readAt < MAX_AGE_MS) {
+      return Promise.resolve(own.list)
+    }
+    if (this.#reading !== undefined) return this.#reading
+    const reading = read()
+    this.#reading = reading
+    // After a change, a list is good enough for the callers that wait for it, but is not kept.
+    const end = (list?: ServerList): void => {
+      if (this.#reading !== reading) return
+      this.#reading = undefined
+      if (list !== undefined) this.#own = { list, readAt: performance.now() }
+    }
+    reading.then(end, () => end())
+    return reading
   }
 
   /**
-   * Returns the list that `read` has found, while it can be used. `read` is called once for each principal.
+   * Returns the list of an earlier process, while it can be used: without a request for the list, a new process can
+   * send its first call first. `read` is called once.
    *
-   * @throws the error of `read`; the next `get()` calls it again
+   * @throws the error of `read`; the next call reads again
    */
-  async get(
-    principal: unknown,
-    read: () => Promise<StoredList | undefined>,
-  ): Promise<Tools | undefined> {
-    if (this.#isOver) return undefined
-    await (this.#entries.get(principal) ?? this.#read(principal, read)).reading
-    const list = this.#entries.get(principal)?.list
-    return list !== undefined && !this.#isOver && performance.now() < list.usedUntil
-      ? list.tools
+  async stored(read: () => Promise<StoredList | undefined>): Promise<ServerList | undefined> {
+    if (this.#stored.state === 'unread') {
+      this.#stored = { state: 'reading', done: this.#readStored(read) }
+    }
+    if (this.#stored.state === 'reading') await this.#stored.done
+    const stored: Stored = this.#stored
+    return stored.state === 'read' && performance.now() < stored.used.usedUntil
+      ? stored.used.list
       : undefined
   }
 
   /** True if the list of an earlier process is in use, and this process should read its own. */
-  isOutdated(principal: unknown): boolean {
-    const list = this.#entries.get(principal)?.list
-    return list !== undefined && (this.#isOver || performance.now() >= list.currentUntil)
+  get isOutdated(): boolean {
+    const stored = this.#stored
+    return stored.state === 'read' && performance.now() >= stored.used.currentUntil
   }
 
   /** This process has read the list itself. */
-  replaced(principal: unknown): void {
-    this.#entries.set(principal, { reading: Promise.resolve(), list: undefined })
+  endStored(): void {
+    this.#stored = { state: 'over' }
   }
 
-  /** The server has reported a change: no list of an earlier process is returned any more. */
+  /** Makes the next `get()` read the list again. */
+  forget(): void {
+    this.#reading = undefined
+    this.#own = undefined
+  }
+
+  /** The server has reported a change: the list of an earlier process is not used any more, either. */
   invalidate(): void {
-    this.#isOver = true
+    this.forget()
+    if (this.#stored.state !== 'read') return this.endStored()
+    const used = { ...this.#stored.used, currentUntil: 0, usedUntil: 0 }
+    this.#stored = { state: 'read', used }
   }
 
-  #read(principal: unknown, read: () => Promise<StoredList | undefined>): StoredEntry {
-    const entry: StoredEntry = { reading: Promise.resolve(), list: undefined }
-    this.#entries.set(principal, entry)
-    entry.reading = this.#load(principal, entry, read)
-    return entry
-  }
-
-  async #load(
-    principal: unknown,
-    entry: StoredEntry,
-    read: () => Promise<StoredList | undefined>,
-  ): Promise<void> {
+  async #readStored(read: () => Promise<StoredList | undefined>): Promise<void> {
     try {
-      const { tools, currentMs = 0 } = (await read()) ?? {}
+      const found = await read()
+      if (this.#stored.state !== 'reading') return // this process was faster
+      if (found === undefined) return this.endStored()
+      const { tools, leftOut, currentMs } = found
       const now = performance.now()
       const currentUntil = now + currentMs
       const usedUntil = Math.max(currentUntil, now + FIRST_CALL_MS)
-      entry.list = tools && { tools, currentUntil, usedUntil }
+      const list = { tools, leftOut, isStored: true }
+      this.#stored = { state: 'read', used: { list, currentUntil, usedUntil } }
     } catch (error) {
-      if (this.#entries.get(principal) === entry) this.#entries.delete(principal)
+      if (this.#stored.state === 'reading') this.#stored = { state: 'unread' }
       throw error
     }
   }

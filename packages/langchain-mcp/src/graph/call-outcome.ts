@@ -20,7 +20,7 @@ export interface AskedOutcome {
 }
 
 /** The server continues the call as a task. */
-interface TaskOutcome {
+export interface TaskOutcome {
   readonly kind: 'task'
   readonly reference: TaskReference
   /** Text of the server for people. */
@@ -28,7 +28,7 @@ interface TaskOutcome {
 }
 
 /** A person has to grant access first. Nothing was executed. */
-interface AuthorizationOutcome {
+export interface AuthorizationOutcome {
   readonly kind: 'authorization'
   readonly url: string
   /** Why the previous callback of the authorization server failed. */

@@ -1,5 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { CreateMessageRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type {
   ClientHandlers,
   HandlerContext,
@@ -11,7 +11,6 @@ import type {
 } from '@x/mcp-client'
 import { withoutErrorLink } from '@x/internal'
 import type { InputRequest } from '@x/mcp-transport'
-import { randomUUID } from 'node:crypto'
 import { toolErrorFrom, type McpToolError } from '../errors.ts'
 import type { LangGraphRuntime } from './langgraph.ts'
 import {
@@ -35,7 +34,9 @@ import {
   tooManyRoundsError,
   unknownOutcome,
   type AskedOutcome,
+  type AuthorizationOutcome,
   type CallOutcome,
+  type TaskOutcome,
 } from './call-outcome.ts'
 import {
   answersFrom,
@@ -63,8 +64,15 @@ export interface InterruptibleCall {
   readonly interruptsForTasks: boolean
 }
 
-/** Who answers questions to a person: an interrupt of the graph, a handler, the client itself, or none (the call then fails). */
-export type Answering = 'interrupt' | 'handler' | 'client' | 'none'
+/** Who answers questions to a person: an interrupt of the graph, the client, or none (the call then fails). */
+export type Answering = 'interrupt' | 'client' | 'none'
+
+/** The graph that makes a call, and the place of the call in it. */
+export interface CallInGraph {
+  readonly graph: LangGraphRuntime
+  readonly place: GraphPlace
+  readonly answering: Answering
+}
 
 /** The part of an `ElicitationToInterrupt` that its calls share. */
 export interface SharedByCalls {
@@ -110,104 +118,130 @@ const WORK_MS = 600_000
 /** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
 const NO_LIMIT_MS: number = 2 ** 31 - 1
 
-/** One call of a tool, in as many rounds as its questions need. */
+/**
+ * One call of a tool in a task of a graph, in as many rounds as its questions need. Each round is executed once, in any
+ * process, and its outcome is stored. Between rounds a person may be asked.
+ */
 export class CallRounds {
   readonly #shared: SharedByCalls
   readonly #call: InterruptibleCall
+  readonly #graph: LangGraphRuntime
+  readonly #place: GraphPlace
   readonly #answering: Answering
+  /** Created with the first question. */
+  #answers: AnswerLog | undefined
   /** The original error, because a checkpoint keeps only plain data of it. */
   #thrown: McpToolError | undefined
   /** Time that the server has used for the call, in milliseconds. Time that a person takes does not count. */
   #usedMs = 0
 
-  constructor(shared: SharedByCalls, call: InterruptibleCall, answering: Answering) {
+  constructor(
+    shared: SharedByCalls,
+    call: InterruptibleCall,
+    { graph, place, answering }: CallInGraph,
+  ) {
     this.#shared = shared
     this.#call = call
+    this.#graph = graph
+    this.#place = place
     this.#answering = answering
   }
 
-  /**
-   * Calls the tool in a task of a graph. Each round is executed once, in any process, and its outcome is
-   * stored. Between rounds a person may be asked.
-   */
-  async callInGraph(graph: LangGraphRuntime, place: GraphPlace): Promise<ToolResult> {
-    const { journal } = this.#shared
+  /** Calls the tool. @throws McpToolError if the call fails; LangGraph's `GraphInterrupt` for a question */
+  async run(): Promise<ToolResult> {
     const { origin } = this.#call
-    const run = async (round: Round): Promise<CallOutcome> => {
-      const execute = async (sentAt?: number): Promise<CallOutcome> => {
-        this.#usedMs = round.usedMs
-        const outcome = await this.#execute(round, place, sentAt)
-        return { ...outcome, usedMs: this.#usedMs }
-      }
-      // Only this process can answer an open request, and only once, so no record is needed.
-      if (round.asked?.isHeld === true || round.task !== undefined) return execute()
-      const outcome = await journal.once({ origin, place, number: round.number }, execute)
-      // The run was aborted while the reference was stored. `callTool()` then cancels the task.
-      const isAborted = this.#call.options.config.signal?.aborted === true
-      if (outcome.kind === 'task' && isAborted) return this.send({ task: outcome.reference }, place)
-      return outcome
-    }
     const step = stepIn(
-      { graph, place },
-      { name: `mcp:${place.toolCallId}`, run, isNeeded: (outcome) => !isEnd(outcome) },
+      { graph: this.#graph, place: this.#place },
+      {
+        name: `mcp:${this.#place.toolCallId}`,
+        run: (given: Round) => this.#executeOnce(given),
+        isNeeded: (outcome) => !isEnd(outcome),
+      },
     )
-    const answers = new AnswerLog(place, this.#shared.warnOfUnknown)
-    const [server, tool] = [serverTitle(origin.server), origin.toolName]
-    const aboutQuestion = (question: number | 'task') => {
-      const key = questionKey(place, question)
-      return { key, server, tool, ...answers.about }
-    }
     let round = FIRST_ROUND
     for (;;) {
       const outcome = callOutcomeFrom(await step(round))
       if (outcome.kind === 'result') return outcome.result
       if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
-      const { usedMs = 0 } = outcome
-      if (outcome.kind === 'task') {
-        const { reference, message } = outcome
-        if (this.#interruptsForTasks(place)) {
-          const about = aboutQuestion('task')
-          const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
-          graph.interrupt(value)
-        }
-        round = { ...round, asked: undefined, answers: {}, task: reference, usedMs }
-        continue
-      }
-      const number = round.number + 1
-      if (number > MAX_ROUNDS) throw this.#giveUp(place)
-      const about = aboutQuestion(number)
-      if (outcome.kind === 'asked') {
-        const { requests } = outcome
-        const params = Object.entries(requests).map(([name, one]) => [name, one.params ?? {}])
-        const question: McpElicitationInterrupt = {
-          type: 'mcp_elicitation',
-          ...about,
-          inputRequests: requests,
-          requests: Object.fromEntries(params),
-        }
-        const read = (answer: unknown) => answersFrom(answer, requests)
-        const given = await askPerson(graph, { origin, question, answers, read })
-        round = {
-          number,
-          asked: outcome,
-          answers: given.answers,
-          callback: undefined,
-          task: outcome.task,
-          usedMs,
-        }
-      } else {
-        const { url, problem } = outcome
-        const question: McpAuthorizationInterrupt = {
-          type: 'mcp_authorization',
-          ...about,
-          url,
-          ...(problem !== undefined && { problem }),
-        }
-        const asking = { origin, question, answers, read: callbackFrom }
-        const { callback } = await askPerson(graph, asking)
-        round = { ...round, number, callback, usedMs }
-      }
+      const next =
+        outcome.kind === 'task'
+          ? this.#waitFor(outcome)
+          : await this.#ask(outcome, round.number + 1)
+      round = { ...round, ...next, usedMs: outcome.usedMs ?? 0 }
     }
+  }
+
+  /** Interrupts the graph while a task works, if that is wanted. Returns the next round, which continues the task. */
+  #waitFor({ reference, message }: TaskOutcome): Partial<Round> {
+    if (this.#interruptsForTasks) {
+      const about = this.#aboutQuestion('task')
+      const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
+      this.#graph.interrupt(value)
+    }
+    return { asked: undefined, answers: {}, task: reference }
+  }
+
+  /** Interrupts the graph for a person. Returns the next round, with the answers. */
+  async #ask(
+    outcome: AskedOutcome | AuthorizationOutcome,
+    number: number,
+  ): Promise<Partial<Round>> {
+    if (number > MAX_ROUNDS) throw this.#giveUp()
+    const { origin } = this.#call
+    const about = this.#aboutQuestion(number)
+    const answers = this.#answerLog
+    if (outcome.kind === 'asked') {
+      const { requests: inputRequests } = outcome
+      const params = Object.entries(inputRequests).map(([name, one]) => [name, one.params ?? {}])
+      const question: McpElicitationInterrupt = {
+        type: 'mcp_elicitation',
+        ...about,
+        inputRequests,
+        requests: Object.fromEntries(params),
+      }
+      const read = (answer: unknown) => answersFrom(answer, inputRequests)
+      const given = await askPerson(this.#graph, { origin, question, answers, read })
+      const { task } = outcome
+      return { number, asked: outcome, answers: given.answers, callback: undefined, task }
+    }
+    const { url, problem } = outcome
+    const question: McpAuthorizationInterrupt = {
+      type: 'mcp_authorization',
+      ...about,
+      url,
+      ...(problem !== undefined && { problem }),
+    }
+    const asking = { origin, question, answers, read: callbackFrom }
+    const { callback } = await askPerson(this.#graph, asking)
+    return { number, callback }
+  }
+
+  get #answerLog(): AnswerLog {
+    return (this.#answers ??= new AnswerLog(this.#place, this.#shared.warnOfUnknown))
+  }
+
+  #aboutQuestion(
+    question: number | 'task',
+  ): Pick<McpTaskInterrupt, 'key' | 'server' | 'tool' | 'call' | 'history'> {
+    const { server, toolName: tool } = this.#call.origin
+    const key = questionKey(this.#place, question)
+    return { key, server: serverTitle(server), tool, ...this.#answerLog.about }
+  }
+
+  /** Executes a round, unless it was executed before: then its outcome counts. */
+  async #executeOnce(round: Round): Promise<CallOutcome> {
+    const execute = async (sentAt?: number): Promise<CallOutcome> => {
+      this.#usedMs = round.usedMs
+      const outcome = await this.#execute(round, sentAt)
+      return { ...outcome, usedMs: this.#usedMs }
+    }
+    // Only this process can answer an open request, and only once, so no record is needed.
+    if (round.asked?.isHeld === true || round.task !== undefined) return execute()
+    const sending = { origin: this.#call.origin, place: this.#place, number: round.number }
+    const outcome = await this.#shared.journal.once(sending, execute)
+    // The run was aborted while the reference was stored. `callTool()` then cancels the task.
+    const isAborted = this.#call.options.config.signal?.aborted === true
+    return outcome.kind === 'task' && isAborted ? this.#send({ task: outcome.reference }) : outcome
   }
 
   /**
@@ -219,21 +253,20 @@ export class CallRounds {
    */
   async #execute(
     { asked, answers, callback, task }: Round,
-    place: GraphPlace,
     sentAt: number | undefined,
   ): Promise<CallOutcome> {
     const { origin, secrets, options } = this.#call
     const { authorization } = this.#shared
     let problem: string | undefined
     try {
-      if (asked?.isHeld === true) return await this.#goOn(answers, place)
+      if (asked?.isHeld === true) return await this.#goOn(answers)
       // If this gives no tokens, the server answers 401 again, and the person is asked again.
       if (callback !== undefined) problem = await finishError(authorization, callback)
       const given = asked === undefined ? task && { task } : resumeFrom(asked, answers)
-      if (given?.task === undefined || !this.#interruptsForTasks(place)) {
-        return await this.send(given, place, sentAt)
+      if (given?.task === undefined || !this.#interruptsForTasks) {
+        return await this.#send(given, sentAt)
       }
-      return await this.#continueTask(given, place)
+      return await this.#continueTask(given)
     } catch (error) {
       if (options.config.signal?.aborted === true) throw error
       const failure = toolErrorFrom(error, origin)
@@ -258,25 +291,24 @@ export class CallRounds {
    * Sends the call, and sends it again while its questions need no person.
    *
    * @param given the input that continues an earlier request
-   * @param place undefined outside a graph
    * @param sentAt when an earlier process sent the request
    */
-  async send(given?: InputResume, place?: GraphPlace, sentAt?: number): Promise<CallOutcome> {
+  async #send(given?: InputResume, sentAt?: number): Promise<CallOutcome> {
     let resume = given
     for (let sent = 0; sent <= MAX_ROUNDS; sent++) {
       // A checkpoint keeps the reference of a task before the result is awaited.
-      const keepsTask = place !== undefined && resume?.task === undefined
+      const keepsTask = resume?.task === undefined
       const own = { resume, sentAt: resume === given ? sentAt : undefined }
       // In sequence, because each request answers the questions of the previous one.
       const outcome =
         keepsTask && this.#answering === 'interrupt'
-          ? await this.#sendLive(own, place)
+          ? await this.#sendLive(own)
           : await this.#outcomeOf(await this.#timed(() => this.#request(own, keepsTask)))
       if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
       if (Object.keys(outcome.requests).length > 0) return outcome
       resume = resumeFrom(outcome)
     }
-    throw this.#giveUp(place)
+    throw this.#giveUp()
   }
 
   /** Sends the call, and waits for its task if there is one and it is not kept. */
@@ -319,32 +351,32 @@ export class CallRounds {
     }
   }
 
-  #interruptsForTasks({ isAlone }: GraphPlace): boolean {
-    return this.#call.interruptsForTasks && isAlone
+  get #interruptsForTasks(): boolean {
+    return this.#call.interruptsForTasks && this.#place.isAlone
   }
 
   /** Answers the questions of a task. Returns its result or next questions, or at once if it still works. */
-  async #continueTask(resume: InputResume, place: GraphPlace): Promise<CallOutcome> {
+  async #continueTask(resume: InputResume): Promise<CallOutcome> {
     const { source, origin, args, options } = this.#call
     const { signal } = options.config
     const started = await source.startTool?.(origin.toolName, args, this.#optionsWith({ resume }))
-    if (started?.task === undefined) return this.send(resume, place)
+    if (started?.task === undefined) return this.#send(resume)
     const { task } = started
     const current = await task.status({ signal }).catch((error: unknown) => {
       if (signal?.aborted !== true) throw error
     })
     const { reference } = task
     // The run was aborted: `callTool()` then cancels the task.
-    if (current === undefined) return this.send({ task: reference }, place)
+    if (current === undefined) return this.#send({ task: reference })
     const { status, statusMessage: message, inputRequests = {} } = current
     // A server may still show questions that were just answered.
     const isAsked = Object.keys(inputRequests).some((key) => !reference.answeredKeys.includes(key))
     const isOpen = status === 'working' || (status === 'input_required' && !isAsked)
-    return isOpen ? { kind: 'task', reference, message } : this.send({ task: reference }, place)
+    return isOpen ? { kind: 'task', reference, message } : this.#send({ task: reference })
   }
 
   /** Sends a request that may stay open while a person is asked. */
-  async #sendLive(own: ToolCallOptions, place: GraphPlace): Promise<CallOutcome> {
+  async #sendLive(own: ToolCallOptions): Promise<CallOutcome> {
     const { source, options } = this.#call
     const { caller, config, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
     const humanMs = this.#shared.humanTimeoutMs
@@ -358,13 +390,13 @@ export class CallRounds {
     })
     live.onProgress = onProgress
     caller.live = live
-    return this.#liveOutcome(await live.next(config.signal), { live, place })
+    return this.#liveOutcome(await live.next(config.signal), live)
   }
 
   /** Continues an open request with the answers of a person. */
-  async #goOn(answers: Round['answers'], place: GraphPlace): Promise<CallOutcome> {
+  async #goOn(answers: Round['answers']): Promise<CallOutcome> {
     const { origin, options } = this.#call
-    const live = this.#shared.held.take(place)
+    const live = this.#shared.held.take(this.#place)
     if (live === undefined) return unknownOutcome(origin)
     const hasEnded = !live.isOpen
     live.onProgress = options.onProgress
@@ -373,17 +405,14 @@ export class CallRounds {
     // The run that sent the request has ended, and closed its session while a person was asked.
     const wasClosed =
       hasEnded && event.kind === 'failed' && toolErrorFrom(event.error, origin)?.code === 'CLOSED'
-    return wasClosed ? unknownOutcome(origin) : this.#liveOutcome(event, { live, place })
+    return wasClosed ? unknownOutcome(origin) : this.#liveOutcome(event, live)
   }
 
-  async #liveOutcome(
-    event: LiveCallEvent,
-    { live, place }: { readonly live: LiveCall; readonly place: GraphPlace },
-  ): Promise<CallOutcome> {
+  async #liveOutcome(event: LiveCallEvent, live: LiveCall): Promise<CallOutcome> {
     this.#usedMs = live.usedMs
     if (event.kind === 'failed') throw event.error
     if (event.kind === 'ended') return this.#outcomeOf(event.call)
-    this.#shared.held.hold(place, live)
+    this.#shared.held.hold(this.#place, live)
     const { requests } = event
     const none = { answered: {}, requestState: undefined, task: undefined }
     return { kind: 'asked', requests, ...none, isHeld: true }
@@ -414,7 +443,7 @@ export class CallRounds {
         requests[key] = question
         continue
       }
-      if (isForPerson && this.#answering === 'none') throw siblingsError(origin)
+      if (isForPerson) throw siblingsError(origin)
       // In sequence, because most servers ask one question.
       const asked = ownAnswer(question, this.#shared.handlers, context)
       const answer = await asked.catch((cause: unknown) => {
@@ -428,9 +457,9 @@ export class CallRounds {
   }
 
   /** Ends a call whose server keeps asking, with its open request. */
-  #giveUp(place: GraphPlace | undefined): McpToolError {
+  #giveUp(): McpToolError {
     const error = tooManyRoundsError(this.#call.origin, MAX_ROUNDS)
-    if (place !== undefined) this.#shared.held.take(place)?.abort(error)
+    this.#shared.held.take(this.#place)?.abort(error)
     return error
   }
 }
@@ -471,21 +500,15 @@ function resumeFrom(
 }
 
 /**
- * Returns the answer of a handler, or undefined without a handler for the question.
+ * Returns the answer of a handler to a question that is not for a person, or undefined without a handler.
  *
  * @throws the error of the handler; ZodError for an invalid question
  */
 async function ownAnswer(
   { method, params }: InputRequest,
-  handlers: ClientHandlers,
+  { sampling, roots }: ClientHandlers,
   context: HandlerContext,
 ): Promise<unknown> {
-  const { elicitation, sampling, roots } = handlers
-  if (method === 'elicitation/create' && elicitation !== undefined) {
-    // Revision 2026-07-28 has no such id, but handlers expect one.
-    const withId = params?.['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
-    return elicitation(ElicitRequestSchema.parse({ method, params: withId }).params, context)
-  }
   if (method === 'sampling/createMessage' && sampling !== undefined) {
     return sampling(CreateMessageRequestSchema.parse({ method, params }).params, context)
   }

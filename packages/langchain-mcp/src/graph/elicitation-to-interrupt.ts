@@ -8,9 +8,8 @@ import type { ToolResult } from '../tool-source.ts'
 import type { GraphStore } from './call-context.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
-import { noAnswerError } from './call-outcome.ts'
 import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
-import { graphPlaceOf } from './graph-place.ts'
+import { graphPlaceOf, type GraphPlace } from './graph-place.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
 
 /**
@@ -57,7 +56,7 @@ export class ElicitationToInterrupt {
   readonly handlers: ClientHandlers
   readonly #shared: SharedByCalls
   /** Who answers calls that share a task with other calls. The graph cannot be interrupted for them. */
-  readonly #amongSiblings: 'handler' | 'none'
+  readonly #amongSiblings: 'client' | 'none'
   readonly #isOfClient: boolean
 
   /** @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value */
@@ -68,7 +67,7 @@ export class ElicitationToInterrupt {
     const { elicitation = declining(log), sampling, roots } = options
     const handlers = { elicitation, sampling, roots }
     this.#isOfClient = isOfClient
-    this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
+    this.#amongSiblings = options.elicitation === undefined ? 'none' : 'client'
     const [journal, held] = [new CallJournal(log), new HeldCalls()]
     const warnOfUnknown = warningOnce(log)
     this.#shared = { handlers, authorization, humanTimeoutMs, journal, held, warnOfUnknown }
@@ -83,30 +82,24 @@ export class ElicitationToInterrupt {
   }
 
   /**
-   * Calls a tool, in as many rounds as its questions need.
+   * Calls a tool in a graph, in as many rounds as its questions need.
    *
    * @throws McpToolError if the call fails; LangGraph's `GraphInterrupt` if it interrupts the graph
    */
-  async callTool(call: InterruptibleCall): Promise<ToolResult> {
-    const { config } = call.options
-    const place = graphPlaceOf(config)
-    const graph = place && (await loadLangGraph())
-    if (this.#isOfClient) {
-      const { source, origin, args, options } = call
-      // Without tasks, LangGraph decides what is executed again.
-      if (place === undefined || graph === undefined || source.startTool === undefined) {
-        return source.callTool(origin.toolName, args, options)
-      }
-      return new CallRounds(this.#shared, call, 'client').callInGraph(graph, place)
-    }
-    if (place === undefined || graph === undefined) {
-      const outcome = await new CallRounds(this.#shared, call, 'handler').send()
-      if (outcome.kind === 'result') return outcome.result
-      throw noAnswerError(call.origin, 'elicitation/create')
+  async callTool(call: InterruptibleCall, place: GraphPlace): Promise<ToolResult> {
+    const { source, origin, args, options } = call
+    const graph = await loadLangGraph()
+    // Without tasks, LangGraph decides what is executed again.
+    if (graph === undefined || (this.#isOfClient && source.startTool === undefined)) {
+      return source.callTool(origin.toolName, args, options)
     }
     // A task with several calls must not be interrupted, because all of them would be executed again.
-    const answering = place.isAlone ? 'interrupt' : this.#amongSiblings
-    return new CallRounds(this.#shared, call, answering).callInGraph(graph, place)
+    const answering = this.#isOfClient
+      ? 'client'
+      : place.isAlone
+        ? 'interrupt'
+        : this.#amongSiblings
+    return new CallRounds(this.#shared, call, { graph, place, answering }).run()
   }
 
   /** Returns true if a call was sent before the graph was resumed. */

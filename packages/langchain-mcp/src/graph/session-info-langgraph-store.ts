@@ -1,7 +1,7 @@
 import { check, within, type Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
-import { isNewerRecord, isRecordOfEndpoint, SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
+import { isNewerRecord, SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { processWarnings, type ToolLog } from '../log.ts'
 import { assertOptions } from '../options.ts'
@@ -17,10 +17,6 @@ export interface SessionInfoLangGraphStoreOptions {
   readonly store: GraphStore
   readonly namespace: string[]
   readonly key: string
-  /** A stored record must have this endpoint. Undefined for any. */
-  readonly serverUrl: string | undefined
-  /** A stored record must have this principal. */
-  readonly principal: string | undefined
   /** Receives every failure of the store. Must not throw. */
   readonly onError: (error: unknown) => void
   /** Limit of one access to the store, in milliseconds. */
@@ -33,26 +29,25 @@ interface StoredSession {
 }
 
 const TIMEOUT_MS = 2000
-const NOTHING: StoredSession = { sessionId: undefined, record: undefined }
 
 /**
- * Keeps the record of one session in a LangGraph store, for the next process of the graph.
+ * Keeps the record of one session in a LangGraph store, for the next process of the graph. The transport checks that it
+ * belongs to its server and principal, and makes one access at a time.
  *
- * The record is read once, and then from a copy in memory. Writes are awaited, so that a run does not end
- * before its session is stored. A record of another server or principal counts as none, and a record of a
- * newer format is never overwritten. No method rejects: if the store fails, the session stays in memory.
- * LangGraph stores have no conditional writes: if two processes open a session at once, the last write wins.
+ * The item is read once, and then a copy in memory serves. Writes are awaited, so that a run does not end before its
+ * session is stored. No method rejects: if the store fails, the session stays in memory. LangGraph stores have no
+ * conditional writes: if two processes open a session at once, the last write wins.
  */
 export class SessionInfoLangGraphStore extends SessionInfo {
   override readonly durable: boolean = true
   readonly #options: SessionInfoLangGraphStoreOptions
-  #session: StoredSession | undefined
+  /** Undefined before the store has answered. */
+  #copy: StoredSession | undefined
   #reading: Promise<StoredSession | undefined> | undefined
-  #writing: Promise<void> | undefined
   /** The copy in memory is newer than the store. */
   #isAhead = false
-  #isNewerFormat = false
-  #wasRead = false
+  /** True if a newer version of this package wrote the item, which stays. Undefined before it was read. */
+  #isNewerFormat: boolean | undefined
 
   constructor(options: SessionInfoLangGraphStoreOptions) {
     super()
@@ -60,92 +55,63 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   }
 
   override async getSessionId(): Promise<string | undefined> {
-    return (await this.#get()).sessionId
+    return (await this.#session())?.sessionId
   }
 
   /** Keeps an id without a record only in memory, because nothing says which principal it belongs to. */
   override async setSessionId(sessionId: string | undefined): Promise<void> {
-    if (sessionId !== undefined && this.#session?.sessionId === sessionId) return
-    await this.#set({ sessionId, record: undefined })
+    if (sessionId !== undefined && this.#copy?.sessionId === sessionId) return
+    await this.#set(sessionId, undefined)
   }
 
   override async getRecord(): Promise<SessionRecord | undefined> {
-    return (await this.#get()).record
+    return (await this.#session())?.record
   }
 
   override async setRecord(record: SessionRecord | undefined): Promise<void> {
-    await this.#set({ sessionId: record?.sessionId, record })
+    await this.#set(record?.sessionId, record)
   }
 
   /** Reads the store again. Keeps the copy if the store does not answer, or if the copy is newer. */
   override async refresh(): Promise<void> {
-    await this.#writing
     if (this.#isAhead) return
     const stored = await this.#read()
-    if (stored !== undefined && !this.#isAhead) this.#session = stored
-  }
-
-  override async flush(): Promise<void> {
-    await this.#writing
-  }
-
-  async #get(): Promise<StoredSession> {
-    return this.#session ?? (await this.#load()) ?? NOTHING
+    if (stored !== undefined && !this.#isAhead) this.#copy = stored
   }
 
   /** Concurrent callers share one read. A session that was set in the meantime is newer and stays. */
-  #load(): Promise<StoredSession | undefined> {
-    this.#reading ??= this.#read()
-      .then((stored) => (this.#session ??= stored))
-      .finally(() => {
-        this.#reading = undefined
-      })
-    return this.#reading
+  async #session(): Promise<StoredSession | undefined> {
+    if (this.#copy !== undefined) return this.#copy
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    const stored = await this.#reading
+    return (this.#copy ??= stored)
   }
 
   /** Returns undefined if the store does not answer. */
   async #read(): Promise<StoredSession | undefined> {
-    const { store, namespace, key, serverUrl, principal } = this.#options
+    const { store, namespace, key } = this.#options
     const read = await this.#inTime(() => store.get(namespace, key))
     if (read === undefined) return undefined
     const value = read.result?.value
-    this.#wasRead = true
     this.#isNewerFormat = isNewerRecord(value)
     const record = sessionRecordFrom(value)
-    const isOurs =
-      record !== undefined &&
-      record.principal === principal &&
-      (serverUrl === undefined || isRecordOfEndpoint(record, serverUrl))
-    return isOurs ? { sessionId: record.sessionId, record } : NOTHING
+    return { sessionId: record?.sessionId, record }
   }
 
-  async #set(session: StoredSession): Promise<void> {
-    this.#session = session
+  async #set(sessionId: string | undefined, record: SessionRecord | undefined): Promise<void> {
+    const copy = (this.#copy = { sessionId, record })
     this.#isAhead = true
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = undefined
-    })
-    await this.#writing
-  }
-
-  /** Writes one session at a time, and skips sessions that were replaced in the meantime. */
-  async #writeAll(): Promise<void> {
-    // The stored record is read first, because a newer format must not be overwritten.
-    if (!this.#wasRead) await this.#load()
-    if (!this.#wasRead) return
+    if (this.#isNewerFormat === undefined) await this.#read()
+    if (this.#isNewerFormat !== false) return
     const { store, namespace, key } = this.#options
-    for (let written: StoredSession | undefined; written !== this.#session;) {
-      const wanted = (written = this.#session)
-      const record = wanted?.record
-      const isStored =
-        this.#isNewerFormat ||
-        (await this.#inTime(() =>
-          record === undefined
-            ? store.delete(namespace, key)
-            : store.put(namespace, key, { ...record }, false),
-        ))
-      if (isStored && wanted === this.#session) this.#isAhead = false
-    }
+    const isStored = await this.#inTime(() =>
+      record === undefined
+        ? store.delete(namespace, key)
+        : store.put(namespace, key, { ...record }, false),
+    )
+    if (isStored && this.#copy === copy) this.#isAhead = false
   }
 
   /** Returns the result of an access. Returns undefined if it fails or comes too late. */
@@ -229,8 +195,6 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
     return new SessionInfoLangGraphStore({
       store: graphStore,
       ...place,
-      serverUrl: server.mcpUrl ?? undefined,
-      principal: scope.principal,
       timeoutMs: TIMEOUT_MS,
       onError: (error) => {
         const what = `could not be read or written in the store of the graph: ${String(error)}`

@@ -5,7 +5,7 @@ import { withoutSecrets, withoutSecretsInError } from '../secrets.ts'
 import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../errors.ts'
 import type { ToolResult } from '../tool-source.ts'
 import { answeredByClient } from '../graph/elicitation-to-interrupt.ts'
-import { idempotencyKeyOf } from '../graph/graph-place.ts'
+import { graphPlaceOf, idempotencyKeyOf } from '../graph/graph-place.ts'
 import { ToolCaller } from '../graph/live-call.ts'
 import { runNotificationsFor } from '../graph/run-notifications.ts'
 import {
@@ -117,11 +117,13 @@ export class ToolCall {
       onProgress: notifications?.onProgress,
       idempotencyKey: idempotencyKeyOf(config),
     }
-    const secrets = this.#secrets
-    const interruptsForTasks = toolOptions.taskMode === 'interrupt'
-    const call = { origin, source, args, options, secrets, interruptsForTasks }
+    const place = graphPlaceOf(config)
     try {
-      return await (elicitation || answeredByClient).callTool(call)
+      if (place === undefined) return await source.callTool(origin.toolName, args, options)
+      const secrets = this.#secrets
+      const interruptsForTasks = toolOptions.taskMode === 'interrupt'
+      const call = { origin, source, args, options, secrets, interruptsForTasks }
+      return await (elicitation || answeredByClient).callTool(call, place)
     } catch (error) {
       const failure = toolErrorFrom(error, origin)
       const result = failure && executedResult(failure)
