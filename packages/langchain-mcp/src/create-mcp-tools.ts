@@ -60,7 +60,7 @@ const optionChecks: Checks<CreateMcpToolsOptions> = {
   onServerError: wordOrFunction('skip', 'throw'),
 }
 
-export interface ListMcpToolsOptions extends ListRequest {
+interface ListMcpToolsOptions extends ListRequest {
   /**
    * Time after a failed list request in which the server is not asked again, in milliseconds. For agents that
    * list often: a server that does not answer delays each list. @default 0

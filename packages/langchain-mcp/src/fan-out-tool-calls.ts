@@ -5,7 +5,7 @@ import { END, Send } from '@langchain/langgraph'
 import { check, type Checks } from '@x/internal'
 import { assertOptions } from './options.ts'
 
-export interface FanOutToolCallsOptions {
+interface FanOutToolCallsOptions {
   /** Name of the `ToolNode`. @default 'tools' */
   readonly tools?: string | undefined
   /** Next node if the model calls no tool. @default the end of the graph */

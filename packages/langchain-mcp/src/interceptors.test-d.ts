@@ -3,12 +3,8 @@ import type { Command } from '@langchain/langgraph'
 import type { McpClient } from '@x/mcp-client'
 import type { createAgent } from 'langchain'
 import { expectTypeOf, test } from 'vitest'
-import {
-  createMcpTools,
-  type McpTools,
-  type ToolCallAnswer,
-  type ToolInterceptor,
-} from './index.ts'
+import { createMcpTools, type McpTools, type ToolInterceptor } from './index.ts'
+import type { ToolCallAnswer } from './tools/interceptors.ts'
 import type { mcpToolsMiddleware } from './middleware.ts'
 import type { loadMcpPrompt } from './prompts.ts'
 import type { loadMcpResources } from './resources.ts'

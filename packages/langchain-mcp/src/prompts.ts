@@ -12,12 +12,8 @@ import { assertOptions } from './options.ts'
 import { isSdkClient, sdkOptionsFrom, type SdkPromptClient } from './sdk-client.ts'
 import { contentBlockFrom } from './tools/tool-output.ts'
 
-export type { SdkPromptClient } from './sdk-client.ts'
-export type { McpPromptSource, PromptResult } from './tool-source.ts'
-export type { RequestOptions as PromptOptions } from './tool-source.ts'
-
 /** The name of a prompt, with request options. */
-export interface McpPromptRequest extends RequestOptions {
+interface McpPromptRequest extends RequestOptions {
   readonly name: string
 }
 

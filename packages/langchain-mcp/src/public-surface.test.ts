@@ -14,7 +14,6 @@ test('exports exactly this', () => {
     'SessionInfoLangGraphStoreFactory',
     'ToolPins',
     'agentDefinitionFrom',
-    'agentDefinitionSchema',
     'authorizationResume',
     'authorizationToInterrupt',
     'createMcpTools',
@@ -32,8 +31,6 @@ test('exports exactly this', () => {
     'pinnedToolsFrom',
     'runIdOf',
     'runInSessionScope',
-    'toolDefinitionHash',
-    'toolSourceFrom',
   ])
 })
 

@@ -1,6 +1,8 @@
 import { Document } from '@langchain/core/documents'
 import { describe, expect, test } from 'vitest'
-import { loadMcpResources, type McpResourceSource, type SdkResourceClient } from './resources.ts'
+import { loadMcpResources } from './resources.ts'
+import type { SdkResourceClient } from './sdk-client.ts'
+import type { McpResourceSource } from './tool-source.ts'
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47]).toString('base64')
 

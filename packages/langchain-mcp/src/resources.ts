@@ -12,11 +12,7 @@ import {
   type RequestOptions,
 } from './tool-source.ts'
 
-export type { SdkResourceClient } from './sdk-client.ts'
-export type { ListedResource, McpResourceSource, ReadResource } from './tool-source.ts'
-export type { RequestOptions as ResourceOptions } from './tool-source.ts'
-
-export interface LoadMcpResourcesOptions extends RequestOptions {
+interface LoadMcpResourcesOptions extends RequestOptions {
   /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists */
   readonly uris?: readonly string[] | undefined
 }

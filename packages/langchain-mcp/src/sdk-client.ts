@@ -92,22 +92,6 @@ export function sdkOptionsFrom({ signal, timeoutMs }: RequestOptions = {}): SdkR
  * with the reason of its signal (the SDK rejects with a time-out). The SDK stops waiting after 60 s unless a
  * limit is given. A list is cached for five minutes of one connection, because the SDK does not say when it
  * changes.
- *
- * @example
- * ```ts
- * import { Client } from '@modelcontextprotocol/sdk/client/index.js'
- * import { loadMcpTools, toolSourceFrom } from '@x/langchain-mcp'
- * import { StreamableHttpTransport } from '@x/mcp-transport'
- *
- * const client = new Client({ name: 'app', version: '1.0.0' })
- * await client.connect(new StreamableHttpTransport('https://shop.example/mcp'))
- * const source = toolSourceFrom(client)
- * const tools = await loadMcpTools({
- *   ...source,
- *   listTools: async () => (await source.listTools()).filter(({ name }) => name !== 'admin'),
- * })
- * await client.close()
- * ```
  */
 export function toolSourceFrom(client: SdkClient): McpToolSource {
   let lists = new ToolLists()

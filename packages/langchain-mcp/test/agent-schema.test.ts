@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { Validator } from '@langchain/core/utils/json_schema'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { agentDefinitionFrom, agentDefinitionSchema } from '../src/index.ts'
+import { agentDefinitionFrom } from '../src/index.ts'
+import { agentDefinitionSchema } from '../src/definitions/agent-definition.ts'
 
 const published = JSON.parse(
   await readFile(new URL('../agent.schema.json', import.meta.url), 'utf8'),

@@ -10,9 +10,9 @@ import {
   runInSessionScope,
   type CreateMcpToolsOptions,
   type McpToolsServerConfig,
-  type SessionMode,
   type ToolInterceptor,
 } from '../src/index.ts'
+import type { SessionMode } from '../src/graph/call-context.ts'
 
 const PLACES = 4
 const servers: LegacyServer[] = []

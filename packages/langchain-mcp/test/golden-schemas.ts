@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../src/index.ts'
+import type { JsonSchema } from '../src/tool-source.ts'
 
 /** A schema that other clients damage, with valid and invalid arguments. */
 export interface GoldenSchema {

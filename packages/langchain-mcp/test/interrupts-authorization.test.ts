@@ -18,9 +18,9 @@ import {
   isAuthorizationInterrupt,
   type ElicitationAnswer,
   type McpTool,
-  type McpToolOptions,
-  type PendingInterrupt,
 } from '../src/index.ts'
+import type { PendingInterrupt } from '../src/graph/interrupt-value.ts'
+import type { McpToolOptions } from '../src/tools/mcp-tool.ts'
 import { toolFrom } from './answering-source.ts'
 import { askingGraph, type AskingGraph } from './asking-graph.ts'
 import { startGuardedServer, type GuardedServer } from './guarded-server.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { goldenSchemas } from './golden-schemas.ts'
 import { SchemaCheck } from '@x/internal/schema-check'
-import type { JsonSchema } from '../src/index.ts'
+import type { JsonSchema } from '../src/tool-source.ts'
 
 describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
   test('validates the whole schema', () => {

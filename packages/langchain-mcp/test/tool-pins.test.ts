@@ -3,12 +3,12 @@ import {
   createMcpTools,
   loadMcpTools,
   pinnedToolsFrom,
-  toolDefinitionHash,
   ToolPins,
   type McpToolSource,
   type ToolDefinition,
   type ToolLogEntry,
 } from '../src/index.ts'
+import { toolDefinitionHash } from '../src/tools/interceptors.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 

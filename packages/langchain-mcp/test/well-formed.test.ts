@@ -1,6 +1,7 @@
 import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { createMcpTools, loadMcpTools, type ToolErrorHandler } from '../src/index.ts'
+import { createMcpTools, loadMcpTools } from '../src/index.ts'
+import type { ToolErrorHandler } from '../src/tools/mcp-tool.ts'
 import { interruptOnFrom } from '../src/middleware.ts'
 import { loadMcpPrompt } from '../src/prompts.ts'
 import { loadMcpResources } from '../src/resources.ts'

@@ -53,7 +53,7 @@ export interface OtherResourceDefinition {
 }
 
 /** The model of an agent, and its settings. */
-export interface AgentSettings {
+interface AgentSettings {
   readonly engine?: string | undefined
   readonly model?: string | undefined
   readonly maxTokens?: number | undefined
@@ -84,13 +84,13 @@ export interface AgentDefinition {
 }
 
 /** A message at the start of the conversation. */
-export interface AgentMessage {
+interface AgentMessage {
   readonly role: string
   readonly content: string
   readonly [key: string]: unknown
 }
 
-export interface AgentMetadata {
+interface AgentMetadata {
   readonly isConversational?: boolean | undefined
   readonly storageVersion?: string | undefined
   readonly [key: string]: unknown

@@ -7,7 +7,7 @@ import type { KnownArgument } from './fixed-in-schema.ts'
 import { fieldOf, jsonPathFrom, valueAt, type PathStep } from './json-path.ts'
 
 /** A part of a built text. A `variable` is replaced by its value, other tokens stay as they are. */
-export interface TextToken {
+interface TextToken {
   readonly type: 'simpleText' | 'expression' | 'variable'
   /** The text, or the variable: `input.user.name`, or a resource of the agent, such as `tools.Shop`. */
   readonly rawString: string
@@ -17,7 +17,7 @@ export interface TextToken {
  * How one argument gets its value if the model does not give it. `isSensitive` sends the value and hides it
  * everywhere else.
  */
-export type ArgumentProperty =
+type ArgumentProperty =
   | {
       readonly variant: 'static'
       /** Any JSON value. */

@@ -75,7 +75,7 @@ export interface McpToolset<Client = McpClient> {
 }
 
 /** A server whose tools are missing, with the error. */
-export interface McpServerFailure {
+interface McpServerFailure {
   readonly server: McpServerLabel
   readonly error: unknown
 }

@@ -30,7 +30,7 @@ export interface ToolRequest extends ScopedRequest {
 }
 
 /** Headers, or a function that returns them before every request. */
-export type ToolHeaders =
+type ToolHeaders =
   | Readonly<Record<string, string>>
   | ((
       request: ToolRequest,

@@ -16,7 +16,7 @@ import type { FixedArguments } from './tool-binding.ts'
 import { nameTools } from './tool-names.ts'
 
 /** A tool in the list of a server. `origin.toolName` is its name there. */
-export type ListedTool = Pick<McpTool, 'origin' | 'definition'>
+type ListedTool = Pick<McpTool, 'origin' | 'definition'>
 
 /** How tools are made from the lists of servers. */
 export interface BuildToolsOptions extends McpToolOptions {

@@ -39,7 +39,7 @@ export interface ToolCallRequest {
 }
 
 /** Changes of a request. Absent fields stay as they are. */
-export type ToolCallChange = {
+type ToolCallChange = {
   readonly [Field in 'args' | 'headers' | 'meta']?: ToolCallRequest[Field] | undefined
 }
 
@@ -142,15 +142,6 @@ const MAX_FIRST = 10_000
 /**
  * Returns the SHA-256 of a definition in hex. Equal for equal definitions, in any order of keys. Leaves out `_meta`,
  * which may differ in each list.
- *
- * @example
- * ```ts
- * import { toolDefinitionHash } from '@x/langchain-mcp'
- *
- * const tool = { name: 'look', description: 'Looks', inputSchema: { type: 'object' as const } }
- * const changed = { ...tool, description: 'Looks, and pays' }
- * toolDefinitionHash(tool) === toolDefinitionHash(changed) // false
- * ```
  */
 export function toolDefinitionHash(definition: ToolDefinition): string {
   const { name, title, description, inputSchema, outputSchema, annotations } = definition

@@ -34,7 +34,7 @@ export type SchemaProjection =
   | SchemaProjector
 
 /** Returns the schema that the model sees. `note` takes one line for each thing that is left out. */
-export type SchemaProjector = (schema: JsonSchema, note: (text: string) => void) => JsonSchema
+type SchemaProjector = (schema: JsonSchema, note: (text: string) => void) => JsonSchema
 
 export interface ProjectedSchema {
   readonly schema: JsonSchema
