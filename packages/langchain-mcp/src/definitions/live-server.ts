@@ -139,6 +139,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly label: McpServerLabel
   readonly config: McpToolsServerConfig
   readonly #options: LiveServerOptions
+  /** The client, without the overloads of its methods. */
+  readonly #caller: Required<Pick<McpToolSource, 'callTool' | 'startTool'>>
   /** By principal. */
   readonly #lists: BoundedMap<string | undefined, ToolLists>
   /** Lists that are read in the background. */
@@ -158,6 +160,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.label = label
     this.config = config
     this.#options = options
+    this.#caller = client
     this.#lists = new BoundedMap(listsMax)
     this.#status = { name, state: 'untried' }
     this.#replacements = new SessionReplacements(listsMax)
@@ -229,11 +232,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   readonly callTool: McpToolSource['callTool'] = (name, args, options) =>
-    this.#call(name, options, (client, limits) => client.callTool(name, args, limits))
+    this.#call(name, options, (limits) => this.#caller.callTool(name, args, limits))
 
   readonly startTool: NonNullable<McpToolSource['startTool']> = (name, args, options) =>
-    this.#call(name, options, async (client, limits) => {
-      const started = await client.startTool(name, args, limits)
+    this.#call(name, options, async (limits) => {
+      const started = await this.#caller.startTool(name, args, limits)
       const { task } = started
       if (task === undefined) return started
       // The status is asked for in the session of the call, with its credentials.
@@ -251,14 +254,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   async #call<Answer>(
     name: string,
     options: ToolCallOptions = {},
-    send: (
-      client: Required<Pick<McpToolSource, 'callTool' | 'startTool'>>,
-      limits: ToolCallOptions,
-    ) => Promise<Answer>,
+    send: (limits: ToolCallOptions) => Promise<Answer>,
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
     const { config = {}, headers, ...rest } = options
-    const { client, contexts, repeatsHarmless } = this.#options
+    const { contexts, repeatsHarmless } = this.#options
     const context = contexts.of(config, headers)
     const { scope } = context
     const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
@@ -269,7 +269,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       repeatsHarmless && contexts.mode !== 'shared' && this.#isHarmless(context, name)
     const limits = isRepeatable ? { ...rest, idempotent: true } : rest
     try {
-      return await inCall(context, () => send(client, limits))
+      return await inCall(context, () => send(limits))
     } finally {
       const { caller } = rest
       const replaced = this.#replacements.since(seen, key, thread)

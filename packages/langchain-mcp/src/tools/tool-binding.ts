@@ -144,8 +144,13 @@ export class ToolBinding {
     // A call that was sent continues, whatever its definition is now.
     const isCompared = this.#refreshBeforeCall || this.#isOutdated(config)
     if (isCompared && !(await calls.wasSent(config))) await this.#assertCurrent(name, config)
-    const fitted = fittedArguments(given, this.inputSchema, this.#input)
-    const merged = await this.#fixed?.merge(fitted.value, { schema: this.inputSchema, config })
+    const { inputSchema: schema } = this
+    const refused = this.#input.locatedErrors(given)
+    const fitted =
+      refused.length === 0
+        ? { value: given, errors: refused }
+        : fittedArguments(given, schema, this.#input)
+    const merged = await this.#fixed?.merge(fitted.value, { schema, config })
     const errors = merged === undefined ? fitted.errors : this.#input.locatedErrors(merged.args)
     const { value } = fitted
     const { args, redacted, secrets } = merged ?? { args: value, redacted: value, secrets: [] }

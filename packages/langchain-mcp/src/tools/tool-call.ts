@@ -84,6 +84,7 @@ export class ToolCall {
   /** Calls the interceptors, the first one outermost. The last one sends the call. */
   #intercepted({ args, redacted, secrets }: PreparedCall): Promise<ToolCallAnswer> {
     const { interceptors, origin, definition } = this.#binding
+    if (interceptors.length === 0) return this.send({ args, headers: {}, meta: {} })
     return intercepted(interceptors, this, {
       name: this.#name,
       server: origin.server,
@@ -97,7 +98,11 @@ export class ToolCall {
   }
 
   /** Sends the call, and handles notifications and questions of the server. */
-  async send({ args, headers, meta }: ToolCallRequest): Promise<ToolResult> {
+  async send({
+    args,
+    headers,
+    meta,
+  }: Pick<ToolCallRequest, 'args' | 'headers' | 'meta'>): Promise<ToolResult> {
     const { origin, source, options: toolOptions } = this.#binding
     const { elicitation } = toolOptions
     const config = this.#config
