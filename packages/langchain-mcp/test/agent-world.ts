@@ -1,11 +1,55 @@
-// An agent whose process is killed and started again. The next process finds what a folder and the graph's store keep.
+// An agent whose process is killed and started again. The next process finds what was kept outside.
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { temporaryFolder } from '@x/internal/testing'
 import { startRecordingProxy, type Exchange, type RecordingProxy } from '@x/mcp-testing'
+import { SessionInfo, sessionRecordFrom, type SessionRecord } from '@x/mcp-transport'
 import { createAgent } from 'langchain'
 import { onTestFinished } from 'vitest'
-import { createMcpTools, type CreateMcpToolsOptions, type McpTools } from '../src/index.ts'
+import {
+  createMcpTools,
+  SessionInfoFactory,
+  type CreateMcpToolsOptions,
+  type McpTools,
+} from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
+
+/** Keeps sessions and lists of tools for the next process. It answers at once: a slow disk must not decide a test. */
+export class KeptSessions extends SessionInfoFactory {
+  /** Records as JSON text. */
+  readonly items = new Map<string, string>()
+
+  override createSession(...place: Parameters<SessionInfoFactory['createSession']>): SessionInfo {
+    return new KeptSession(this.items, JSON.stringify(place))
+  }
+}
+
+class KeptSession extends SessionInfo {
+  override readonly durable: boolean = true
+  readonly #items: Map<string, string>
+  readonly #key: string
+
+  constructor(items: Map<string, string>, key: string) {
+    super()
+    this.#items = items
+    this.#key = key
+  }
+
+  override async getSessionId(): Promise<string | undefined> {
+    return (await this.getRecord())?.sessionId
+  }
+
+  override async setSessionId(id: string | undefined): Promise<void> {
+    if (id !== (await this.getSessionId())) this.#items.delete(this.#key)
+  }
+
+  override async getRecord(): Promise<SessionRecord | undefined> {
+    return sessionRecordFrom(JSON.parse(this.#items.get(this.#key) ?? 'null'))
+  }
+
+  override async setRecord(record: SessionRecord | undefined): Promise<void> {
+    if (record === undefined) this.#items.delete(this.#key)
+    else this.#items.set(this.#key, JSON.stringify(record))
+  }
+}
 
 export type ToolsOptions = Omit<CreateMcpToolsOptions, 'servers'>
 
@@ -17,8 +61,8 @@ export interface AgentProcess {
 
 export interface AgentWorld {
   readonly proxy: RecordingProxy
-  /** A folder, and a store, that outlive a process. */
-  readonly folder: string
+  /** What outlives a process. */
+  readonly kept: KeptSessions
   readonly store: InMemoryStore
   /** Starts a process that lists the tools, and has an agent with them. The one before it is not closed. */
   start(options: ToolsOptions): Promise<AgentProcess>
@@ -26,16 +70,12 @@ export interface AgentWorld {
 
 export async function startAgentWorld(url: string): Promise<AgentWorld> {
   const proxy = await startRecordingProxy(url)
-  const folder = await temporaryFolder()
-  onTestFinished(async () => {
-    await proxy[Symbol.asyncDispose]()
-    await folder[Symbol.asyncDispose]()
-  })
+  onTestFinished(() => proxy[Symbol.asyncDispose]())
   const store = new InMemoryStore()
   const checkpointer = new MemorySaver()
   return {
     proxy,
-    folder: folder.path,
+    kept: new KeptSessions(),
     store,
     async start(options) {
       const mcp = createMcpTools({ servers: { shop: proxy.url }, ...options })

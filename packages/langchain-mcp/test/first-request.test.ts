@@ -9,11 +9,7 @@ import {
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
-import {
-  createMcpTools,
-  FileSessionInfoFactory,
-  SessionInfoLangGraphStoreFactory,
-} from '../src/index.ts'
+import { createMcpTools, SessionInfoLangGraphStoreFactory } from '../src/index.ts'
 import {
   isRpc,
   requestsIn,
@@ -25,16 +21,10 @@ import { ScriptedModel } from './scripted-model.ts'
 
 const places: readonly (readonly [where: string, options: (world: AgentWorld) => ToolsOptions])[] =
   [
+    ['in a store of the user, one session for all calls', ({ kept }) => ({ session: kept })],
     [
-      'in a folder, one session for all calls',
-      ({ folder }) => ({ session: new FileSessionInfoFactory(folder) }),
-    ],
-    [
-      'in a folder, a session for each thread',
-      ({ folder }) => ({
-        session: 'thread',
-        sessionInfoFactory: new FileSessionInfoFactory(folder),
-      }),
+      'in a store of the user, a session for each thread',
+      ({ kept }) => ({ session: 'thread', sessionInfoFactory: kept }),
     ],
     [
       'in the store of the graph, which the tools are given',

@@ -1,11 +1,9 @@
 // The list of tools that one process stores, and the next one uses.
-import { readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { StaticServerDirectory } from '@x/mcp-client'
 import { isRecord } from '@x/internal'
 import { startLegacyServer, startModernServer, type TestTool } from '@x/mcp-testing'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createMcpToolsFromAgent, FileSessionInfoFactory, type ToolsChanged } from '../src/index.ts'
+import { createMcpToolsFromAgent, type ToolsChanged } from '../src/index.ts'
 import {
   isRpc,
   requestsIn,
@@ -18,9 +16,8 @@ import { namesOf, toolOf } from './listed-tools.ts'
 
 const MINUTE = 60_000
 
-function inFolder({ folder }: AgentWorld, options: ToolsOptions = {}): ToolsOptions {
-  const sessionInfoFactory = new FileSessionInfoFactory(folder)
-  return { session: 'thread', sessionInfoFactory, elicitation: false, ...options }
+function keptIn({ kept }: AgentWorld, options: ToolsOptions = {}): ToolsOptions {
+  return { session: 'thread', sessionInfoFactory: kept, elicitation: false, ...options }
 }
 
 /** A tool with one required parameter. */
@@ -33,25 +30,22 @@ function toolWith(name: string, parameter: string, more: Partial<TestTool> = {})
 const look = toolWith('look', 'at')
 
 /** Changes the stored list. Returns how many there were. */
-async function changeStoredLists(
-  { folder }: AgentWorld,
+function changeStoredLists(
+  { kept: { items } }: AgentWorld,
   change: (list: Record<string, unknown>) => unknown,
-): Promise<number> {
+): number {
   let count = 0
-  for (const name of await readdir(folder)) {
-    const path = join(folder, name)
-    const content: unknown = JSON.parse(await readFile(path, 'utf8'))
-    const record = isRecord(content) ? content['record'] : undefined
-    if (!isRecord(content) || !isRecord(record) || !isRecord(record['tools'])) continue
+  for (const [key, text] of items) {
+    const record: unknown = JSON.parse(text)
+    if (!isRecord(record) || !isRecord(record['tools'])) continue
     count++
-    const changed = { ...content, record: { ...record, tools: change(record['tools']) } }
-    await writeFile(path, JSON.stringify(changed))
+    items.set(key, JSON.stringify({ ...record, tools: change(record['tools']) }))
   }
   return count
 }
 
 /** Makes the stored lists older. */
-function age(world: AgentWorld, ms: number): Promise<number> {
+function age(world: AgentWorld, ms: number): number {
   return changeStoredLists(world, (list) => {
     const readAt = new Date(Date.parse(String(list['readAt'])) - ms).toISOString()
     return { ...list, readAt }
@@ -74,11 +68,11 @@ describe('a tool that has changed since', () => {
       tools: [toolWith('pay', 'amount'), toolWith('look', 'at'), toolWith('drop', 'item')],
     })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
     server.tools = [toolWith('pay', 'cents'), toolWith('look', 'at', { description: 'Looks.' })]
-    expect(await age(world, 10 * MINUTE)).toBe(1)
+    expect(age(world, 10 * MINUTE)).toBe(1)
 
-    const next = await world.start(inFolder(world))
+    const next = await world.start(keptIn(world))
     const changed = changeIn(next)
     const mark = world.proxy.mark()
     expect(await next.say('call pay {"amount":"1"}')).toBe('pay: undefined') // the server decides
@@ -98,15 +92,15 @@ describe('a tool that has changed since', () => {
   test('is known to the process after that one', async () => {
     await using server = await startLegacyServer({ tools: [toolWith('look', 'at')] })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
     server.tools = [toolWith('look', 'at'), toolWith('pay', 'amount')]
-    await age(world, 10 * MINUTE)
-    const second = await world.start(inFolder(world))
+    age(world, 10 * MINUTE)
+    const second = await world.start(keptIn(world))
     const changed = changeIn(second)
     await second.say('call look {"at":"a"}')
     await changed
     const mark = world.proxy.mark()
-    const third = await world.start(inFolder(world))
+    const third = await world.start(keptIn(world))
     expect(await third.say('call pay {"amount":"1"}')).toBe('pay: 1')
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(0)
   })
@@ -123,9 +117,9 @@ describe('a stored list', () => {
   ])('is not read again %s', async (_how, start, minutes) => {
     await using server = await start()
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
-    await age(world, minutes * MINUTE)
-    const current = await world.start(inFolder(world))
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+    age(world, minutes * MINUTE)
+    const current = await world.start(keptIn(world))
     const mark = world.proxy.mark()
     await current.say('call look {"at":"a"}')
     await current.say('call look {"at":"b"}')
@@ -133,8 +127,8 @@ describe('a stored list', () => {
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(0)
     expect(current.mcp.status()).toMatchObject([{ state: 'untried' }])
 
-    await age(world, 2 * MINUTE)
-    const later = await world.start(inFolder(world))
+    age(world, 2 * MINUTE)
+    const later = await world.start(keptIn(world))
     const before = world.proxy.count({ rpcMethod: 'tools/list' })
     await later.say('call look {"at":"a"}')
     await world.proxy.waitFor(() => world.proxy.count({ rpcMethod: 'tools/list' }) > before)
@@ -149,10 +143,10 @@ describe('a stored list', () => {
   ])('is read first if it %s, and the session continues', async (_how, change) => {
     await using server = await startLegacyServer()
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call counter_add')
-    expect(await change(world)).toBe(1)
+    await (await world.start(keptIn(world))).say('call counter_add')
+    expect(change(world)).toBe(1)
     const mark = world.proxy.mark()
-    const next = await world.start(inFolder(world))
+    const next = await world.start(keptIn(world))
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
     expect(await next.say('call counter_add')).toBe('counter is 2')
   })
@@ -160,12 +154,12 @@ describe('a stored list', () => {
   test('loses a damaged definition, which is reported, and keeps the others', async () => {
     await using server = await startLegacyServer({ tools: [look, toolWith('pay', 'amount')] })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
-    await changeStoredLists(world, (list) => ({
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+    changeStoredLists(world, (list) => ({
       ...list,
       tools: [{ name: 'pay', inputSchema: 'none' }, look],
     }))
-    const next = await world.start(inFolder(world, { log: () => {} }))
+    const next = await world.start(keptIn(world, { log: () => {} }))
     expect(await next.say('call look {"at":"a"}')).toBe('look: a')
     expect(next.mcp.status()).toMatchObject([{ quarantined: [{ toolName: 'pay' }] }])
   })
@@ -174,7 +168,7 @@ describe('a stored list', () => {
     const odd: TestTool = { name: 'odd', inputSchema: { type: 'list' }, run: () => 'odd' }
     await using server = await startLegacyServer({ tools: [look, odd] })
     const world = await startAgentWorld(server.url)
-    const options = inFolder(world, { log: () => {} })
+    const options = keptIn(world, { log: () => {} })
     const first = await world.start(options)
     const mark = world.proxy.mark()
     const next = await world.start(options)
@@ -187,39 +181,39 @@ describe('a stored list', () => {
   test('is dropped when a server with sessions reports a change', async () => {
     await using server = await startLegacyServer({ tools: [look] })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
-    expect(await age(world, 0)).toBe(1)
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+    expect(age(world, 0)).toBe(1)
     server.tools = [look, toolWith('pay', 'amount')]
     await expect.poll(() => server.notify('notifications/tools/list_changed')).toBe(1)
     await expect.poll(() => age(world, 0)).toBe(0)
-    const next = await world.start(inFolder(world))
+    const next = await world.start(keptIn(world))
     expect(namesOf(await next.mcp.listTools())).toContain('pay')
   })
 
   test('is dropped when a server without sessions reports a change', async () => {
     await using server = await startModernServer({ tools: [look], listTtlMs: 60 * MINUTE })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
-    expect(await age(world, 0)).toBe(1)
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+    expect(age(world, 0)).toBe(1)
     // The session that read the list has closed its stream, so the open one is that of the thread.
     await expect.poll(() => server.listeners.length).toBe(1)
     server.toolsChanged()
     await expect.poll(() => age(world, 0)).toBe(0)
-    const next = await world.start(inFolder(world))
+    const next = await world.start(keptIn(world))
     expect(namesOf(await next.mcp.listTools())).toEqual(['look', 'added_1'])
   })
 
   test('is dropped when the session is replaced, and stored again after the call', async () => {
     await using server = await startLegacyServer({ tools: [look] })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
     server.tools = [toolWith('look', 'at'), toolWith('pay', 'amount')]
     server.forgetSessions()
-    const next = await world.start(inFolder(world))
+    const next = await world.start(keptIn(world))
     const changed = changeIn(next)
     expect(await next.say('call look {"at":"a"}')).toBe('look: a')
     expect(await changed).toMatchObject({ added: ['pay'] })
-    expect(await age(world, 0)).toBe(1)
+    expect(age(world, 0)).toBe(1)
   })
 
   test('is not kept if it is longer than 256 KiB', async () => {
@@ -228,10 +222,10 @@ describe('a stored list', () => {
       tools: [toolWith('look', 'at', { description })],
     })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
-    expect(await age(world, 0)).toBe(0)
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+    expect(age(world, 0)).toBe(0)
     const mark = world.proxy.mark()
-    expect(await (await world.start(inFolder(world))).say('call look {"at":"b"}')).toBe('look: b')
+    expect(await (await world.start(keptIn(world))).say('call look {"at":"b"}')).toBe('look: b')
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
   })
 
@@ -239,7 +233,7 @@ describe('a stored list', () => {
     await using server = await startLegacyServer({ tools: [look] })
     const world = await startAgentWorld(server.url)
     const start = (user: string): Promise<AgentProcess> =>
-      world.start(inFolder(world, { principal: () => user }))
+      world.start(keptIn(world, { principal: () => user }))
     const lists = async (user: string): Promise<number> => {
       const mark = world.proxy.mark()
       const { mcp } = await start(user)
@@ -255,9 +249,9 @@ describe('a stored list', () => {
   test('is not used for a list that is refreshed', async () => {
     await using server = await startLegacyServer({ tools: [look] })
     const world = await startAgentWorld(server.url)
-    await world.start(inFolder(world))
+    await world.start(keptIn(world))
     server.tools = [toolWith('pay', 'amount')]
-    const { mcp } = await world.start(inFolder(world))
+    const { mcp } = await world.start(keptIn(world))
     expect(namesOf(await mcp.listTools())).toEqual(['look'])
     expect(namesOf(await mcp.listTools({ forceRefresh: true }))).toEqual(['pay'])
     expect(namesOf(await mcp.listTools())).toEqual(['pay'])
@@ -268,9 +262,9 @@ describe('what depends on the server being asked', () => {
   test('pins are compared with a list of this process', async () => {
     await using server = await startLegacyServer({ tools: [look] })
     const world = await startAgentWorld(server.url)
-    await (await world.start(inFolder(world))).say('call look {"at":"a"}')
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
     const mark = world.proxy.mark()
-    const next = await world.start(inFolder(world, { pin: 'first-use' }))
+    const next = await world.start(keptIn(world, { pin: 'first-use' }))
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
     expect(await next.say('call look {"at":"a"}')).toBe('look: a')
   })
@@ -283,7 +277,7 @@ describe('what depends on the server being asked', () => {
         tools: [toolWith('look', 'at', { annotations })],
       })
       const world = await startAgentWorld(server.url)
-      const options = inFolder(world, {
+      const options = keptIn(world, {
         session,
         replay: 'idempotent',
         onToolError: (error) => `outcome: ${error.outcome}`,
@@ -314,8 +308,7 @@ test('a current list saves an agent definition its request before the first call
     ],
   }
   const start = async (): Promise<(at: string) => Promise<unknown>> => {
-    const sessionInfoFactory = new FileSessionInfoFactory(world.folder)
-    const options = { directory, sessionInfoFactory, elicitation: false } as const
+    const options = { directory, sessionInfoFactory: world.kept, elicitation: false } as const
     const { tools, clients } = await createMcpToolsFromAgent(agent, options)
     onTestFinished(async () => {
       await Promise.all(clients.map((client) => client.dispose()))
@@ -329,7 +322,7 @@ test('a current list saves an agent definition its request before the first call
   expect(await call('c')).toBe('look: c')
   expect(mark.exchanges()[0]).toMatchObject({ rpcMethod: 'tools/call' })
   expect(mark.count({ rpcMethod: 'tools/list' })).toBe(0)
-  await age(world, 6 * MINUTE)
+  age(world, 6 * MINUTE)
   expect(await (await start())('d')).toBe('look: d')
   expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
 })
@@ -337,8 +330,8 @@ test('a current list saves an agent definition its request before the first call
 test('tools of a stored list are those of the list that was read', async () => {
   await using server = await startLegacyServer()
   const world = await startAgentWorld(server.url)
-  const first = await world.start(inFolder(world))
-  const next = await world.start(inFolder(world))
+  const first = await world.start(keptIn(world))
+  const next = await world.start(keptIn(world))
   const definitions = async ({ mcp }: AgentProcess): Promise<unknown> =>
     (await mcp.listTools()).map(({ name, schema, definition }) => ({ name, schema, definition }))
   expect(await definitions(next)).toEqual(await definitions(first))
