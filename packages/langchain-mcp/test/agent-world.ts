@@ -15,7 +15,7 @@ import { ScriptedModel } from './scripted-model.ts'
 /** Keeps sessions and lists of tools for the next process. It answers at once: a slow disk must not decide a test. */
 export class KeptSessions extends SessionInfoFactory {
   /** Records as JSON text. */
-  readonly items = new Map<string, string>()
+  readonly items: Map<string, string> = new Map()
 
   override createSession(...place: Parameters<SessionInfoFactory['createSession']>): SessionInfo {
     return new KeptSession(this.items, JSON.stringify(place))
