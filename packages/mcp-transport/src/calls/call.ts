@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
-import type { HttpRequest } from '../http/http-client.ts'
+import type { HttpRequest } from '../http/exchange.ts'
 import type {
   Answer,
   InputInstructions,

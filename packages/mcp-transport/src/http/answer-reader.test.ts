@@ -138,7 +138,7 @@ describe('the body of a response', () => {
       url: parseServerUrl('https://server.test/mcp'),
       limits: { ...resolveLimits(), responseBytes },
     }
-    const reader = new AnswerReader(source, { request: { era: 'legacy' }, handlers, headers: [] })
+    const reader = new AnswerReader(source, handlers, { isMcp: true, headers: [] })
     reader.head(status, json)
     for (const chunk of bytes) if (!reader.data(chunk)) break
     return { messages, outcome: reader.end() }

@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer'
 import { isRecord } from '@x/internal'
 import { createParser } from 'eventsource-parser'
 import type { RefusedResponse } from '../auth/authorizer.ts'
@@ -5,9 +6,9 @@ import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
+import type { ServerUrl } from '../server-url.ts'
 import { TransportError } from '../transport-error.ts'
-import type { Attempt } from './exchange.ts'
-import type { HttpClient, HttpRequest } from './http-client.ts'
+import type { Limits } from '../transport-options.ts'
 
 export type AnswerOutcome =
   /** A complete 2xx response. All its messages were passed on. */
@@ -41,9 +42,10 @@ export interface AnswerHandlers {
   outcome(outcome: AnswerOutcome): void
 }
 
-type Source = Pick<HttpClient, 'url' | 'limits'>
-type Answered = Pick<Attempt, 'handlers' | 'headers'> & {
-  readonly request: Pick<HttpRequest, 'era'>
+/** The server, for errors and limits. */
+export interface AnswerSource {
+  readonly url: Pick<ServerUrl, 'display'>
+  readonly limits: Limits
 }
 
 const BODY_ENDED: AnswerOutcome = { kind: 'ended', isStream: false }
@@ -56,29 +58,39 @@ const TEXT_BYTES = 1024 * 1024
 
 /** Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. */
 export class AnswerReader {
-  readonly #source: Source
-  readonly #answered: Answered
+  readonly #source: AnswerSource
+  readonly #handlers: AnswerHandlers
+  /** False for an authorization server: any response is read as text. */
+  readonly #isMcp: boolean
+  /** Headers of the request. Their values may be secrets. */
+  readonly #sent: readonly string[]
   #status = 0
   #headers: ResponseHeaders = {}
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
   #feed: EventReader | undefined
-  readonly #chunks: Buffer[] = []
+  /** The body, or all its pieces. */
+  #body: Buffer | Buffer[] | undefined
   #room = 0
   #isPartial = false
 
-  constructor(source: Source, answered: Answered) {
+  constructor(
+    source: AnswerSource,
+    handlers: AnswerHandlers,
+    { isMcp, headers }: { readonly isMcp: boolean; readonly headers: readonly string[] },
+  ) {
     this.#source = source
-    this.#answered = answered
+    this.#handlers = handlers
+    this.#isMcp = isMcp
+    this.#sent = headers
   }
 
   head(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
-    const { handlers, request } = this.#answered
+    const handlers = this.#handlers
     const { limits } = this.#source
     handlers.activity?.()
-    const isMcp = request.era !== undefined
-    const isOk = isMcp && status >= 200 && status < 300
+    const isOk = this.#isMcp && status >= 200 && status < 300
     const type = mediaType(headers)
     const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
     if (encoding !== 'identity') {
@@ -94,20 +106,20 @@ export class AnswerReader {
       this.#room = limits.responseBytes
     } else {
       this.#mode = isOk && (status === 202 || status === 204) ? 'empty' : 'refusal'
-      this.#room = isMcp ? REFUSAL_BYTES : TEXT_BYTES
+      this.#room = this.#isMcp ? REFUSAL_BYTES : TEXT_BYTES
     }
     if (isOk) handlers.head?.(status, headers)
   }
 
   /** Returns false if the rest of the response is not needed. */
   data(chunk: Buffer): boolean {
-    this.#answered.handlers.activity?.()
+    this.#handlers.activity?.()
     if (this.#feed !== undefined) {
       if (!this.#feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
       return true
     }
     const fits = chunk.length <= this.#room
-    this.#chunks.push(fits ? chunk : chunk.subarray(0, this.#room))
+    this.#keep(fits ? chunk : chunk.subarray(0, this.#room))
     this.#room -= chunk.length
     if (fits) return true
     if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
@@ -119,14 +131,28 @@ export class AnswerReader {
   end(): AnswerOutcome {
     if (this.#mode === 'stream') return STREAM_ENDED
     if (this.#mode === 'empty') return BODY_ENDED
-    const text = Buffer.concat(this.#chunks).toString()
+    const body = this.#body ?? []
+    const text = (Array.isArray(body) ? Buffer.concat(body) : body).toString()
     if (this.#mode === 'refusal') return this.#refused(text)
     const value = parseJson(text)
-    // Servers of 2025-03-26 may answer with a batch.
-    const messages = (Array.isArray(value) ? value : [value]).map(messageFrom)
+    if (Array.isArray(value)) return this.#batch(value, text)
+    const message = messageFrom(value)
+    if (message === undefined) return this.#refused(text)
+    this.#handlers.message(message)
+    return BODY_ENDED
+  }
+
+  #keep(chunk: Buffer): void {
+    if (this.#body === undefined) this.#body = chunk
+    else if (Array.isArray(this.#body)) this.#body.push(chunk)
+    else this.#body = [this.#body, chunk]
+  }
+
+  /** Servers of 2025-03-26 may answer with a batch. */
+  #batch(values: readonly unknown[], text: string): AnswerOutcome {
+    const messages = values.map(messageFrom)
     if (messages.length === 0 || messages.includes(undefined)) return this.#refused(text)
-    for (const message of messages)
-      if (message !== undefined) this.#answered.handlers.message(message)
+    for (const message of messages) if (message !== undefined) this.#handlers.message(message)
     return BODY_ENDED
   }
 
@@ -135,7 +161,7 @@ export class AnswerReader {
     // The head is enough to know that the message was refused or accepted.
     const isCut = error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT'
     const isKnown = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
-    if (isCut && isKnown && this.#answered.request.era !== undefined) {
+    if (isCut && isKnown && this.#isMcp) {
       this.#isPartial = true
       return this.end()
     }
@@ -143,11 +169,10 @@ export class AnswerReader {
   }
 
   #refused(body: string): AnswerOutcome {
-    const { request, headers: sent } = this.#answered
     const refusal = {
       status: this.#status,
       headers: this.#headers,
-      text: request.era === undefined ? body : withoutHeaderValues(body, sent),
+      text: this.#isMcp ? withoutHeaderValues(body, this.#sent) : body,
       isPartial: this.#isPartial,
       cause: undefined,
     }
@@ -157,8 +182,8 @@ export class AnswerReader {
   #event(text: string): void {
     const value = parseJson(text)
     const message = messageFrom(value)
-    if (message !== undefined) this.#answered.handlers.message(message)
-    else if (isRecord(value)) this.#answered.handlers.stray?.(text)
+    if (message !== undefined) this.#handlers.message(message)
+    else if (isRecord(value)) this.#handlers.stray?.(text)
   }
 
   #tooLarge(what: string, option: 'eventBytes' | 'responseBytes'): TransportError {
@@ -185,7 +210,8 @@ export function eventReader(
   handlers: Pick<AnswerHandlers, 'cursor' | 'retry'>,
   eventBytes: number,
 ): EventReader {
-  const decoder = new TextDecoder()
+  let decoder: InstanceType<typeof TextDecoder> | undefined
+  let isFirst = true
   let isTooLarge = false
   const parser = createParser({
     maxBufferSize: eventBytes,
@@ -201,7 +227,13 @@ export function eventReader(
     },
   })
   return (chunk) => {
-    parser.feed(decoder.decode(chunk, { stream: true }))
+    // Most streams are ASCII in one piece, and need no decoder. A byte order mark counts only at the start.
+    if (decoder === undefined && isAscii(chunk)) parser.feed(chunk.toString('latin1'))
+    else {
+      decoder ??= new TextDecoder('utf-8', { ignoreBOM: !isFirst })
+      parser.feed(decoder.decode(chunk, { stream: true }))
+    }
+    isFirst = false
     return !isTooLarge
   }
 }

@@ -6,10 +6,8 @@ import type { TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
 import type { AnswerHandlers } from './answer-reader.ts'
 import { SENDER } from './dispatcher.ts'
-import type { Sender } from './dispatcher.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, HttpRequest } from './exchange.ts'
 import { HttpClient } from './http-client.ts'
-import type { HttpRequest } from './http-client.ts'
 
 const post: HttpRequest = {
   method: 'POST',
@@ -48,7 +46,6 @@ function unexpected(): never {
 function failureWith(
   dispatcher: Dispatcher,
   handlers: Partial<AnswerHandlers> = { head: unexpected },
-  request = post,
 ): Promise<TransportError> {
   const client = new HttpClient({
     url: parseServerUrl('http://server.test/mcp'),
@@ -65,7 +62,7 @@ function failureWith(
       outcome: (outcome) => (outcome.kind === 'failed' ? resolve(outcome.error) : reject(outcome)),
       ...handlers,
     }
-    client.send(request, all).catch(reject)
+    client.send(post, all)
   })
 }
 
@@ -78,23 +75,19 @@ test('reports a failed connection after a redirect as not executed', async () =>
 test('counts a redirected request as sent while it waits for a connection again', async () => {
   const redirecting = new RedirectsThenRefuses()
   const sent: (boolean | undefined)[] = []
-  let exchange: Exchange | undefined
   class Queue extends Dispatcher {
     override dispatch(
-      options: Dispatcher.DispatchOptions & { readonly [SENDER]?: Sender },
+      options: Dispatcher.DispatchOptions & { readonly [SENDER]?: Exchange },
       handler: Dispatcher.DispatchHandler,
     ): boolean {
+      const exchange = options[SENDER]
       sent.push(exchange?.isSent)
-      options[SENDER]?.onQueued()
+      exchange?.onQueued()
       sent.push(exchange?.isSent)
       return redirecting.dispatch(options, handler)
     }
   }
-  const onStart = (started: Exchange): boolean => {
-    exchange = started
-    return true
-  }
-  await failureWith(new Queue(), undefined, { ...post, onStart })
+  await failureWith(new Queue())
   // Without `onQueued`, it is not known whether a request waits.
   expect(sent).toEqual([true, false, true, true])
 })

@@ -1,125 +1,162 @@
-import { removeFrom, untilAborted } from '@x/internal'
+import { removeFrom } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { AuthAttempts } from '../auth/authorizer.ts'
-import type { Authorizer, AuthStep, Credential, RefusedResponse } from '../auth/authorizer.ts'
+import type { Authorizer, Credential } from '../auth/authorizer.ts'
 import { headerValue, withoutHeader } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
+import type { JsonRpcMessage } from '../json-rpc.ts'
+import type { Era } from '../session-record.ts'
 import { toTransportError, TransportError } from '../transport-error.ts'
 import type { RequestOutcome, TransportErrorCode } from '../transport-error.ts'
 import { AnswerReader } from './answer-reader.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { SENDER, wasUnsent } from './dispatcher.ts'
 import type { Sender } from './dispatcher.ts'
-import type { HttpClient, HttpRequest } from './http-client.ts'
+import type { HttpClient } from './http-client.ts'
 
-/** A request in flight: one HTTP exchange, or several attempts of one request. */
-export interface Exchange {
-  readonly isDone: boolean
-  /** True while the exchange waits for the server, and not for credentials. */
-  readonly isAwaited: boolean
+export interface HttpRequest {
+  readonly method: 'POST' | 'GET' | 'DELETE'
   /**
-   * True if a server may have received a part of the request, in any attempt. If it is false, `abort` ensures that
-   * nothing is ever sent.
+   * True if the request belongs to a call and is sent in the async context of its caller. All other requests
+   * are sent in the context of the owner of the session. @default false
    */
-  readonly isSent: boolean
-  /** Set by `HttpClient.answered()`. */
-  answeredAt: number | undefined
-  start(): void
-  /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
-  abort(error: TransportError): void
-}
-
-export interface Attempt {
-  readonly request: HttpRequest
-  readonly body: string | undefined
-  /** All headers of the request, as a flat list. */
-  readonly headers: string[]
-  readonly handlers: AnswerHandlers
-  /** Number of earlier attempts with other credentials. */
-  readonly retry: number
-  /** Gets the outcome, which may not be the final one, instead of the handlers. */
-  readonly onOutcome: ((outcome: AnswerOutcome) => void) | undefined
+  readonly isOfCaller?: boolean | undefined
+  /** Undefined for a request to an authorization server: any response is read as text, and not observed. */
+  readonly era: Era | undefined
+  readonly sessionId?: string | undefined
+  /** The transport's own headers, as a flat list. */
+  readonly headers: readonly string[]
+  /** Headers of the call that the request belongs to. They replace headers of the user of the same name. @default none */
+  readonly callHeaders?: Readonly<Record<string, string>> | undefined
+  /** A message of MCP, or the form of a request to an authorization server. */
+  readonly body?: JsonRpcMessage | string | undefined
+  /** Time limit until the response head, in milliseconds; 0 for none. @default 0 */
+  readonly headersMs?: number | undefined
+  /** Time limit between two pieces of the body, in milliseconds; 0 for none. @default 0 */
+  readonly idleMs?: number | undefined
+  /** 0 for the first attempt; counts reopened streams. @default 0 */
+  readonly attempt?: number | undefined
+  /** A long-lived stream; uses the connections of streams. */
+  readonly isLongLived?: boolean | undefined
+  /** Ends the request with its reason. */
+  readonly signal?: AbortSignal | undefined
+  /** Milliseconds from when the request is sent. Time that a user needs to sign in does not count. */
+  readonly limitMs?: number | undefined
+  /**
+   * Called with the head of a 2xx response that arrives after the signal or the limit has ended the request. If it is
+   * given, a request that was sent stays open for 10 s more: the server may open a session for it.
+   */
+  readonly onLateHead?: ((headers: ResponseHeaders) => void) | undefined
 }
 
 const MAX_REDIRECTS = 5
 const REDIRECT_BYTES = 64 * 1024
+const LATE_MS = 10_000
 
 /**
- * One HTTP exchange on undici's `dispatch`, its fastest API. Follows 307 and 308 within the origin, or from
- * http to https of the same host. Other redirects are errors that name the target.
+ * A request until its outcome: on undici's `dispatch`, its fastest API. Follows 307 and 308 within the origin, or from
+ * http to https of the same host; other redirects are errors that name the target. Sends the request again after a
+ * refusal of its credentials, if there are others: a server that answers 401 or 403 has not executed it.
  */
-export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandler {
+export class Exchange implements Sender, Dispatcher.DispatchHandler {
+  /** Set by `HttpClient.answered()`. */
   answeredAt: number | undefined
+  /** Resolves when the headers are known and the request is sent, or has failed. Undefined if nothing was awaited. */
+  starting: Promise<void> | undefined
   readonly #client: HttpClient
-  readonly #attempt: Attempt
-  readonly #reader: AnswerReader
+  readonly #request: HttpRequest
+  readonly #handlers: AnswerHandlers
+  /**
+   * - `preparing`: waits for headers or credentials; nothing is in flight
+   * - `sent`: waits for the server
+   * - `late`: the sender has its outcome, and the head of the response is still awaited
+   */
+  #phase: 'preparing' | 'sent' | 'late' | 'done' = 'preparing'
+  #body: string | undefined
+  #reader: AnswerReader | undefined
+  #headers: readonly string[] = []
   /** Undefined if nothing listens to exchanges. */
-  readonly #startedAt: number | undefined
+  #startedAt: number | undefined
   #target: { readonly origin: string; readonly path: string }
   #controller: Dispatcher.DispatchController | undefined
-  #isDone = false
   /**
    * Says whether the server may have received a part of the request since the last redirect. It is `possible` while an
    * interceptor or the dispatcher of another package has the request: that may report the start late or not at all.
    */
   #sent: 'no' | 'possible' | 'yes' = 'no'
+  /** A server has answered an earlier attempt: with a redirect, or by refusing the credentials. */
+  #wasSent = false
   #status: number | undefined
   #bytes = 0
   /** Target of a redirect whose body is being read. */
   #redirect: URL | undefined
   #redirects = 0
+  /** Number of earlier attempts with other credentials. */
+  #retry = 0
+  /** Takes the refusal of one attempt, if another attempt may follow. */
+  #onRefused: ((outcome: AnswerOutcome & { readonly kind: 'refused' }) => void) | undefined
+  /** Aborts with the error that ends this exchange. Set while other credentials are requested. */
+  #renewing: AbortController | undefined
+  #timer: NodeJS.Timeout | undefined
+  #onLateEnd: (() => void) | undefined
 
-  constructor(client: HttpClient, attempt: Attempt) {
+  constructor(client: HttpClient, request: HttpRequest, handlers: AnswerHandlers) {
     this.#client = client
-    this.#attempt = withCookies(attempt, client)
-    this.#reader = new AnswerReader(client, this.#attempt)
-    this.#startedAt = client.isObserved(attempt.request) ? performance.now() : undefined
+    this.#request = request
+    this.#handlers = handlers
     this.#target = client.url
   }
 
   get isDone(): boolean {
-    return this.#isDone
+    return this.#phase === 'done'
   }
 
+  /** True while the exchange waits for the server, and not for credentials. */
   get isAwaited(): boolean {
-    return !this.#isDone
+    return this.#phase === 'sent'
   }
 
+  /**
+   * True if a server may have received a part of the request, in any attempt. If it is false, `abort` ensures that
+   * nothing is ever sent.
+   */
   get isSent(): boolean {
-    return this.#sent !== 'no' || this.#redirects > 0
+    return this.#sent !== 'no' || this.#wasSent
   }
 
   get isLongLived(): boolean {
-    return this.#attempt.request.isLongLived === true
+    return this.#request.isLongLived === true
   }
 
+  /** Sends the request. A failure before that is an outcome, too. */
   start(): void {
-    const { headers, request, body = null } = this.#attempt
-    const { method, headersMs, idleMs } = request
-    const { origin, path } = this.#target
-    const options = {
-      origin,
-      path,
-      method,
-      headers,
-      body,
-      headersTimeout: headersMs,
-      bodyTimeout: idleMs,
-      [SENDER]: this,
+    const { signal, body } = this.#request
+    const client = this.#client
+    client.open.push(this)
+    if (signal !== undefined) {
+      if (signal.aborted) return this.#onAbort()
+      signal.addEventListener('abort', this.#onAbort, { once: true })
     }
-    this.#sent = 'possible'
     try {
-      this.#client.dispatcher.dispatch(options, this)
-    } catch (error) {
-      if (this.#sent === 'possible') this.#sent = 'no' // the dispatcher rejected the options
-      this.#end(this.#toError(error))
+      this.#body = typeof body === 'object' ? JSON.stringify(body) : body
+    } catch (cause) {
+      const message = `The message cannot be written as JSON: nothing was sent to ${client.url.display}`
+      return this.abort(client.error('CONFIG', message, { cause }))
     }
+    const headers = client.fixedHeaders(this.#request)
+    if (headers === undefined) this.starting = this.#prepare()
+    else this.#dispatch(headers)
   }
 
+  /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
   abort(error: TransportError): void {
-    this.#end(error)
+    if (this.#phase === 'preparing') this.#finish({ kind: 'failed', error })
+    else this.#end(error, true)
+    this.#renewing?.abort(error)
     this.#controller?.abort(ABORTED)
   }
+
+  // The handler of undici.
 
   onQueued(): void {
     if (this.#sent === 'possible') this.#sent = 'no'
@@ -127,7 +164,7 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.isDone) return controller.abort(ABORTED)
+    if (this.#phase === 'done') return controller.abort(ABORTED)
     this.#sent = 'yes'
   }
 
@@ -136,25 +173,29 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     status: number,
     headers: ResponseHeaders,
   ): void {
-    if (this.isDone || status < 200) return
+    if (this.#phase === 'late' && status >= 200) return this.#cameLate(status, headers)
+    if (this.#phase !== 'sent' || status < 200) return
     this.#status = status
     if (status >= 300 && status < 400 && status !== 304) return this.#follow(status, headers)
-    this.#client.authorizer?.observe(headers)
-    const { sessionId = headerValue(headers, 'mcp-session-id') } = this.#attempt.request
-    this.#client.cookies.take(sessionId, this.#target, headers)
+    const { authorizer, cookies } = this.#client
+    authorizer?.observe(headers)
+    if (headers['set-cookie'] !== undefined) {
+      const { sessionId = headerValue(headers, 'mcp-session-id') } = this.#request
+      cookies.take(sessionId, this.#target, headers)
+    }
     try {
-      this.#reader.head(status, headers)
+      this.#reader?.head(status, headers)
     } catch (error) {
       this.abort(this.#unreadable(error))
     }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.isDone) return
+    if (this.#phase !== 'sent') return
     this.#bytes += chunk.length
     if (this.#redirect !== undefined) return this.#limitRedirect()
     try {
-      if (this.#reader.data(chunk)) return
+      if (this.#reader?.data(chunk) !== false) return
       this.#end()
       this.#controller?.abort(ABORTED)
     } catch (error) {
@@ -164,47 +205,199 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
 
   onResponseEnd(): void {
     const redirect = this.#redirect
-    if (redirect === undefined || this.isDone) return this.#end()
+    if (redirect === undefined || this.#phase !== 'sent') return this.#end()
     // A server that redirects has not executed the request. The new request starts from the beginning.
     this.#redirect = undefined
-    this.#bytes = 0
-    this.#status = undefined
     this.#target = { origin: redirect.origin, path: redirect.pathname + redirect.search }
-    this.start()
+    this.#dispatch(this.#headers)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#end(this.#toError(error))
   }
 
-  /** Ends the exchange once. Without an error, the response is complete or was read far enough. */
-  #end(error?: TransportError): void {
-    if (this.#isDone) return
-    this.#isDone = true
-    removeFrom(this.#client.open, this)
-    const { request, body = '', retry, handlers, onOutcome } = this.#attempt
-    if (this.#startedAt !== undefined) {
-      this.#client.emit(request, {
-        ms: performance.now() - this.#startedAt,
-        attempt: (request.attempt ?? 0) + retry,
-        status: this.#status,
-        requestBytes: Buffer.byteLength(body),
-        responseBytes: this.#bytes,
-        error: error?.code,
-      })
+  // Sending.
+
+  /** Sends the request with these headers, and those of its own. */
+  #dispatch(userHeaders: readonly string[]): void {
+    const request = this.#request
+    const client = this.#client
+    const all = userHeaders.concat(request.headers) // an interceptor may change it
+    const cookie = client.cookies.headerFor(request.sessionId)
+    const headers = cookie === undefined ? all : withCookie(all, cookie)
+    this.#headers = userHeaders
+    this.#reader = new AnswerReader(client, this.#handlers, {
+      isMcp: request.era !== undefined,
+      headers,
+    })
+    this.#phase = 'sent'
+    this.#status = undefined
+    this.#bytes = 0
+    if (client.isObserved(request)) this.#startedAt ??= performance.now()
+    if (request.limitMs !== undefined) this.#timer ??= this.#startLimit(request.limitMs)
+    const options = {
+      origin: this.#target.origin,
+      path: this.#target.path,
+      method: request.method,
+      headers,
+      body: this.#body ?? null,
+      headersTimeout: request.headersMs ?? 0,
+      bodyTimeout: request.idleMs ?? 0,
+      [SENDER]: this,
     }
+    this.#sent = 'possible'
+    try {
+      client.dispatcher.dispatch(options, this)
+    } catch (error) {
+      if (this.#sent === 'possible') this.#sent = 'no' // the dispatcher rejected the options
+      this.#end(this.#toError(error))
+    }
+  }
+
+  async #prepare(): Promise<void> {
+    const { authorizer } = this.#client
+    try {
+      const userHeaders = await this.#client.userHeaders(this.#request)
+      const isOpen = (): boolean => this.#phase === 'preparing'
+      if (!isOpen()) return
+      if (authorizer === undefined) return this.#dispatch(userHeaders)
+      const credential = await this.#client.credential(authorizer, this.#request)
+      if (isOpen()) void this.#authorize(authorizer, userHeaders, credential)
+    } catch (error) {
+      this.#finish({ kind: 'failed', error: toTransportError(error) })
+    }
+  }
+
+  /** Sends the request until its credentials are accepted, or there are no others. */
+  async #authorize(
+    authorizer: Authorizer,
+    userHeaders: readonly string[],
+    first: Credential | undefined,
+  ): Promise<void> {
+    const attempts = new AuthAttempts()
+    let credential = first
+    for (; ; this.#retry++) {
+      const headers = withCredential(userHeaders, credential)
+      const refused = await new Promise<AnswerOutcome & { readonly kind: 'refused' }>((resolve) => {
+        this.#onRefused = resolve
+        this.#dispatch(headers)
+      })
+      const { refusal } = refused
+      const step = attempts.next(refusal)
+      if (step === undefined || this.answeredAt !== undefined) return this.#finish(refused)
+      this.#wasSent = true
+      const { signal } = (this.#renewing = new AbortController())
+      const isStepUp = step === 'step-up'
+      try {
+        // With `nonce`, the same credential gets another proof.
+        if (step !== 'nonce')
+          await authorizer.renew({ refused: credential?.token, refusal, isStepUp, signal })
+        credential = await authorizer.credential(this.#request.method)
+      } catch (cause) {
+        return this.#finish({ kind: 'refused', refusal: { ...refusal, cause } })
+      }
+      if (this.#phase !== 'preparing') return
+      if (this.answeredAt !== undefined) return this.#finish(refused) // cancelled meanwhile
+    }
+  }
+
+  // The end.
+
+  /** Ends the attempt. Without an error, the response is complete or was read far enough. */
+  #end(error?: TransportError, isAborted = false): void {
+    const phase = this.#phase
+    if (phase === 'done' || phase === 'preparing') return
+    this.#emit(error)
+    this.#phase = 'done' // also for those who get the messages of the body
+    if (phase === 'late') return this.#settle()
     const outcome = this.#outcome(error)
-    if (onOutcome === undefined) handlers.outcome(outcome)
-    else onOutcome(outcome)
+    if (isAborted || this.#onRefused === undefined || outcome.kind !== 'refused') {
+      return this.#settle(outcome)
+    }
+    this.#phase = 'preparing'
+    this.#onRefused(outcome)
+  }
+
+  /** Ends the exchange before its next attempt, unless it has ended. */
+  #finish(outcome: AnswerOutcome): void {
+    if (this.#phase !== 'preparing') return
+    this.#phase = 'done'
+    this.#settle(outcome)
+  }
+
+  /** Gives the outcome to the sender. A late exchange has given it. */
+  #settle(outcome?: AnswerOutcome): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer)
+    this.#request.signal?.removeEventListener('abort', this.#onAbort)
+    removeFrom(this.#client.open, this)
+    if (outcome === undefined) this.#onLateEnd?.()
+    else this.#handlers.outcome(outcome)
   }
 
   #outcome(error: TransportError | undefined): AnswerOutcome {
     try {
-      return error === undefined ? this.#reader.end() : this.#reader.failed(error)
+      const reader = this.#reader
+      if (reader === undefined || error === undefined) return reader?.end() ?? BODY_ENDED
+      return reader.failed(error)
     } catch (cause) {
       return { kind: 'failed', error: this.#unreadable(cause) }
     }
   }
+
+  #emit(error?: TransportError): void {
+    if (this.#startedAt === undefined) return
+    const request = this.#request
+    this.#client.emit(request, {
+      ms: performance.now() - this.#startedAt,
+      attempt: (request.attempt ?? 0) + this.#retry,
+      status: this.#status,
+      requestBytes: Buffer.byteLength(this.#body ?? ''),
+      responseBytes: this.#bytes,
+      error: error?.code,
+    })
+    this.#startedAt = undefined
+  }
+
+  readonly #onAbort = (): void => {
+    const reason: unknown = this.#request.signal?.reason
+    if (TransportError.is(reason)) return this.#endEarly(reason)
+    const { url } = this.#client
+    const isTimeout = reason instanceof DOMException && reason.name === 'TimeoutError'
+    const message = isTimeout
+      ? `${url.display} sent no answer in time`
+      : 'The request was cancelled'
+    const code = isTimeout ? 'TIMEOUT' : 'CLOSED'
+    this.#endEarly(this.#client.error(code, message, { cause: reason }))
+  }
+
+  #startLimit(ms: number): NodeJS.Timeout {
+    return setTimeout(() => {
+      if (this.#phase !== 'sent') this.#timer = this.#startLimit(ms)
+      else
+        this.#endEarly(
+          this.#client.error('TIMEOUT', `${this.#client.url.display} sent no answer in ${ms} ms`),
+        )
+    }, ms).unref()
+  }
+
+  /** The signal or the limit ends the request for its sender. */
+  #endEarly(error: TransportError): void {
+    const isLate = this.#phase === 'sent' && this.isSent && this.#status === undefined
+    if (!isLate || this.#request.onLateHead === undefined) return this.abort(error)
+    this.#phase = 'late'
+    this.#client.inBackground(new Promise<void>((resolve) => (this.#onLateEnd = resolve)))
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.abort(error), LATE_MS).unref()
+    this.#handlers.outcome({ kind: 'failed', error })
+  }
+
+  #cameLate(status: number, headers: ResponseHeaders): void {
+    this.#status = status
+    if (status < 300) this.#request.onLateHead?.(headers)
+    this.abort(this.#client.closed('The response came too late'))
+  }
+
+  // Failures.
 
   #toError(error: unknown): TransportError {
     if (TransportError.is(error)) return error
@@ -226,16 +419,18 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     const { location } = headers
     const target = typeof location === 'string' ? URL.parse(location, here.href) : null
     const isKept = status === 307 || status === 308
-    if (target !== null && isKept && isSameServer(here, target)) {
-      this.#redirects += 1
-      if (this.#redirects <= MAX_REDIRECTS) {
-        this.#redirect = target
-        return
-      }
+    if (
+      target !== null &&
+      isKept &&
+      isSameServer(here, target) &&
+      ++this.#redirects <= MAX_REDIRECTS
+    ) {
+      this.#wasSent = true
+      this.#redirect = target
+      return
     }
-    const url = this.#client.url.display
     const where = target === null ? 'nowhere' : target.origin + target.pathname
-    const message = `${url} redirects to ${where}, which is not followed: only 307 and 308 within the origin, at most ${MAX_REDIRECTS} times`
+    const message = `${this.#client.url.display} redirects to ${where}, which is not followed: only 307 and 308 within the origin, at most ${MAX_REDIRECTS} times`
     this.abort(this.#client.error('UNEXPECTED_RESPONSE', message, { status }))
   }
 
@@ -246,12 +441,12 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   }
 }
 
+const BODY_ENDED: AnswerOutcome = { kind: 'ended', isStream: false }
+
 /** Adds the cookies of the session, unless the user sends some. */
-function withCookies(attempt: Attempt, { cookies }: HttpClient): Attempt {
-  const cookie = cookies.headerFor(attempt.request.sessionId)
-  const isGiven = attempt.headers.some((part, index) => index % 2 === 0 && part === 'cookie')
-  if (cookie === undefined || isGiven) return attempt
-  return { ...attempt, headers: [...attempt.headers, 'cookie', cookie] }
+function withCookie(headers: string[], cookie: string): string[] {
+  const isGiven = headers.some((part, index) => index % 2 === 0 && part === 'cookie')
+  return isGiven ? headers : [...headers, 'cookie', cookie]
 }
 
 const ABORTED = new Error('The exchange was aborted by this side')
@@ -264,108 +459,6 @@ function isSameServer(from: URL, to: URL): boolean {
   return isUpgrade && from.port === '' && to.port === '' && from.hostname === to.hostname
 }
 
-interface Authorizing extends Pick<Attempt, 'request' | 'body' | 'handlers'> {
-  readonly userHeaders: readonly string[]
-  readonly authorizer: Authorizer
-  /** Credential of the first attempt. */
-  readonly credential: Credential | undefined
-}
-
-/**
- * Sends a request again after a refusal of its credential, if there is another one. A server that answers 401 or
- * 403 has not executed the request. For the sender it is one exchange with one outcome.
- */
-export class AuthorizedExchange implements Exchange {
-  answeredAt: number | undefined
-  readonly #client: HttpClient
-  readonly #given: Authorizing
-  /** Undefined while another credential is requested. */
-  #current: HttpExchange | undefined
-  #isRefused = false
-  /** Aborts with the error that ends this exchange. */
-  readonly #aborting = new AbortController()
-  #isDone = false
-
-  constructor(client: HttpClient, given: Authorizing) {
-    this.#client = client
-    this.#given = given
-  }
-
-  get isDone(): boolean {
-    return this.#isDone
-  }
-
-  get isAwaited(): boolean {
-    return !this.#isDone && this.#current !== undefined
-  }
-
-  get isSent(): boolean {
-    return this.#isRefused || this.#current?.isSent === true
-  }
-
-  abort(error: TransportError): void {
-    this.#aborting.abort(error)
-    this.#current?.abort(error)
-  }
-
-  async start(): Promise<void> {
-    const outcome = await this.#finalOutcome()
-    this.#isDone = true
-    removeFrom(this.#client.open, this)
-    this.#given.handlers.outcome(outcome)
-  }
-
-  async #finalOutcome(): Promise<AnswerOutcome> {
-    const { request } = this.#given
-    const { signal } = this.#aborting
-    const attempts = new AuthAttempts()
-    let { credential } = this.#given
-    for (let retry = 0; ; retry++) {
-      const outcome = await this.#outcomeWith(credential, retry)
-      if (outcome.kind !== 'refused' || signal.aborted) return outcome
-      this.#isRefused = true
-      const { refusal } = outcome
-      const step = attempts.next(refusal)
-      if (step === undefined) return outcome
-      this.#current = undefined
-      try {
-        credential = await untilAborted(this.#renewed(step, refusal, credential?.token), signal)
-      } catch (cause) {
-        if (!signal.aborted) return { kind: 'refused', refusal: { ...refusal, cause } }
-      }
-      if (signal.aborted) return { kind: 'failed', error: toTransportError(signal.reason) }
-      if (request.onStart?.(this) === false) {
-        const message = 'The request was cancelled before it was sent again'
-        return { kind: 'failed', error: this.#client.closed(message, 'not-executed') }
-      }
-    }
-  }
-
-  /** Returns another credential than the refused one; with `nonce` the same one with another proof. */
-  async #renewed(
-    step: AuthStep,
-    refusal: RefusedResponse,
-    refused: string | undefined,
-  ): Promise<Credential | undefined> {
-    const { authorizer, request } = this.#given
-    if (step !== 'nonce') {
-      const { signal } = this.#aborting
-      await authorizer.renew({ refused, refusal, isStepUp: step === 'step-up', signal })
-    }
-    return authorizer.credential(request.method)
-  }
-
-  #outcomeWith(credential: Credential | undefined, retry: number): Promise<AnswerOutcome> {
-    const { request, body, handlers, userHeaders } = this.#given
-    const headers = [...withCredential(userHeaders, credential), ...request.headers]
-    return new Promise((onOutcome) => {
-      const attempt = { request, body, headers, handlers, retry, onOutcome }
-      this.#current = new HttpExchange(this.#client, attempt)
-      this.#current.start()
-    })
-  }
-}
-
 /** The credential replaces the user's `authorization` and `dpop` headers. */
 function withCredential(
   userHeaders: readonly string[],
@@ -375,7 +468,6 @@ function withCredential(
   const others = withoutHeader(userHeaders, 'authorization')
   return [...withoutHeader(others, 'dpop'), ...credential.headers]
 }
-
 /** `isSent`: the server may have received a part of the request. If not, nothing was executed. */
 function networkFailure(
   error: unknown,

@@ -11,7 +11,8 @@ import {
   toTroubleError,
 } from '../http/follow-stream.ts'
 import type { StreamTrouble, StreamEnd, StreamCursor } from '../http/follow-stream.ts'
-import type { HttpClient, HttpRequest } from '../http/http-client.ts'
+import type { HttpRequest } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
 import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
 import type { TransportError, TransportErrorCode } from '../transport-error.ts'
@@ -167,6 +168,7 @@ export async function openEventStream(
       sessionId: session.id,
       headers: ['accept', 'text/event-stream', ...session.headers, ...cursorHeaders(cursor)],
       isOfCaller: isPolled,
+      signal,
       ...timing,
     } as const
     const read: AnswerHandlers = {
@@ -191,7 +193,7 @@ export async function openEventStream(
       },
       outcome: resolve,
     }
-    http.sendWithin({ signal, limitMs: undefined }, get, read)
+    http.send(get, read)
   })
   if (outcome.kind === 'refused') {
     // Without a session: a GET never proves that a session is lost, but the next POST does.

@@ -3,7 +3,7 @@ import { canonicalJson, isRecord } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { RequestLimit } from '../http/http-client.ts'
+import type { HttpRequest } from '../http/exchange.ts'
 import { isAnswerTo, isRequest, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
@@ -247,7 +247,7 @@ function post<T>(
     readonly sessionId: string | undefined
     readonly headers: readonly string[]
     readonly idleMs: number
-    readonly onLateHead?: RequestLimit['onLateHead']
+    readonly onLateHead?: HttpRequest['onLateHead']
   },
   read: (reply: Reply) => T,
 ): Promise<T> {
@@ -274,9 +274,11 @@ function post<T>(
     return failed(http.error('OUTCOME_UNKNOWN', message))
   }
   return new Promise<T>((resolve) => {
-    http.sendWithin(
-      { signal, limitMs, onLateHead },
+    http.send(
       {
+        signal,
+        limitMs,
+        onLateHead,
         method: 'POST',
         era: 'legacy',
         sessionId,

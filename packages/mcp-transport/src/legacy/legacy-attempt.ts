@@ -7,7 +7,6 @@ import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { INVALID_PARAMS, isAnswerTo, isResponse, localError, repairedAnswer } from '../json-rpc.ts'
 import type { Answer, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
-import { toTransportError } from '../transport-error.ts'
 import type { TransportError } from '../transport-error.ts'
 import { openEventStream } from './event-stream.ts'
 import type { LegacyServer } from './legacy-server.ts'
@@ -53,42 +52,34 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
     return this.#server.pingOf(this.session)
   }
 
-  /** Sends the request, or resumes its stream at `resumptionToken`. */
-  async start(): Promise<void> {
+  /** Sends the request, or resumes its stream at `resumptionToken`. Resolves when it is on its way. */
+  start(): Promise<void> | undefined {
     const { session } = this
     const { request, options } = this.#call
     if (options.inputs?.answers !== undefined) {
       const message = `${request.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
-      return this.#settle(localError(INVALID_PARAMS, message))
+      this.#settle(localError(INVALID_PARAMS, message))
+      return undefined
     }
     if (options.resumptionToken !== undefined) {
       void this.#resume()
-      return
+      return undefined
     }
     const { http, timeouts } = this.#server.parts
-    try {
-      await http.send(
-        {
-          method: 'POST',
-          isOfCaller: true,
-          era: 'legacy',
-          sessionId: session.id,
-          headers: session.postHeaders,
-          callHeaders: this.#call.options.headers,
-          body: this.#message(),
-          headersMs: timeouts.headersMs,
-          idleMs: 0,
-          onStart: (exchange) => {
-            if (this.#phase !== 'open') return false
-            this.#exchange = exchange
-            return true
-          },
-        },
-        this,
-      )
-    } catch (error) {
-      this.fail(toTransportError(error))
-    }
+    this.#exchange = http.send(
+      {
+        method: 'POST',
+        isOfCaller: true,
+        era: 'legacy',
+        sessionId: session.id,
+        headers: session.postHeaders,
+        callHeaders: options.headers,
+        body: this.#message(),
+        headersMs: timeouts.headersMs,
+      },
+      this,
+    )
+    return this.#exchange.starting
   }
 
   /** Takes the answer from the listening stream. */

@@ -338,7 +338,7 @@ export class LegacyServer {
         const call = this.parts.createCall(request, {}, () => {}) // its answer is dropped
         const attempt = new LegacyAttempt(this, call, session)
         call.attempt = attempt
-        return attempt.start()
+        return Promise.resolve(attempt.start())
       }),
     )
   }

@@ -1,7 +1,8 @@
 import { headerValue } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { HttpClient, HttpRequest } from '../http/http-client.ts'
+import type { HttpRequest } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
 import { sessionHeaders } from './legacy-session.ts'
@@ -61,8 +62,6 @@ export async function deleteSession(
     era: 'legacy',
     sessionId,
     headers: sessionHeaders(sessionId, protocolVersion),
-    headersMs: 0,
-    idleMs: 0,
   })
   if (refusal === undefined || refusal.status === 404 || refusal.status === 405) return
   if (isLostSession(refusal)) return
@@ -98,7 +97,7 @@ async function send(
   const timer = limitMs === undefined ? undefined : setTimeout(onLate, limitMs).unref()
   const outcome = await new Promise<AnswerOutcome>((resolve) => {
     const handlers = { message: () => {}, outcome: resolve }
-    http.sendWithin({ signal: limit.signal, limitMs: undefined }, request, handlers)
+    http.send({ ...request, signal: limit.signal }, handlers)
   })
   clearTimeout(timer)
   if (outcome.kind === 'failed') throw outcome.error

@@ -14,7 +14,7 @@ export class ForwardedAttempt implements Attempt {
   readonly session = undefined
   readonly #parts: ConnectionParts
   readonly #call: Call
-  #exchange: Exchange | undefined
+  exchange: Exchange | undefined
   #isClosed = false
 
   constructor(parts: ConnectionParts, call: Call) {
@@ -23,7 +23,7 @@ export class ForwardedAttempt implements Attempt {
   }
 
   get isAwaited(): boolean {
-    return this.#exchange?.isAwaited === true
+    return this.exchange?.isAwaited === true
   }
 
   get isSent(): boolean {
@@ -32,12 +32,7 @@ export class ForwardedAttempt implements Attempt {
 
   close(reason: TransportError): void {
     this.#isClosed = true
-    this.#exchange?.abort(reason)
-  }
-
-  starts(exchange: Exchange): boolean {
-    this.#exchange = exchange
-    return !this.#isClosed
+    this.exchange?.abort(reason)
   }
 
   activity(): void {}

@@ -18,7 +18,7 @@ export class ModernAttempt implements Attempt {
   readonly server: ModernServer
   readonly #call: Call
   /** Undefined between two rounds, while the call waits for the user. */
-  #exchange: Exchange | undefined
+  exchange: Exchange | undefined
   #end: TransportError | undefined
   #cancellation: AbortController | undefined
   #lastProgress = 0
@@ -36,7 +36,7 @@ export class ModernAttempt implements Attempt {
   }
 
   get isAwaited(): boolean {
-    return this.#exchange?.isAwaited === true
+    return this.exchange?.isAwaited === true
   }
 
   /** Not known: a call may consist of several requests. */
@@ -52,13 +52,7 @@ export class ModernAttempt implements Attempt {
   close(reason: TransportError): void {
     this.#end ??= reason
     this.#cancellation?.abort(reason)
-    this.#exchange?.abort(reason)
-  }
-
-  /** Called before a request of this call is sent. Returns false if the call has ended. */
-  starts(exchange: Exchange): boolean {
-    this.#exchange = exchange
-    return this.#end === undefined
+    this.exchange?.abort(reason)
   }
 
   activity(): void {
@@ -116,6 +110,7 @@ export class ModernAttempt implements Attempt {
   }
 
   #postOnce(answers: InputAnswers | undefined): Promise<PostOutcome> {
+    if (this.#end !== undefined) throw this.#end
     const { request, options, id } = this.#call
     const onMessage = (message: JsonRpcMessage): void => this.#received(message)
     const isObserved = options.onProgress !== undefined
@@ -143,7 +138,7 @@ export class ModernAttempt implements Attempt {
   }
 
   async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
-    this.#exchange = undefined // its response may stay open
+    this.exchange = undefined // its response may stay open
     const { signal } = this
     const state = requestState === undefined ? {} : { requestState }
     if (inputRequests === undefined || Object.keys(inputRequests).length === 0) {

@@ -2,8 +2,8 @@ import { isRecord } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
-import type { Exchange } from '../http/exchange.ts'
-import type { HttpClient, HttpRequest, RequestLimit } from '../http/http-client.ts'
+import type { Exchange, HttpRequest } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
 import { isAnswerTo, isResponse, repairedAnswer, versionOf } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
@@ -39,12 +39,14 @@ interface Failed extends Pick<Refused, 'error' | 'headers'> {
   readonly kind: 'failed'
 }
 
-export interface ModernPostOptions
-  extends RequestLimit, Pick<HttpRequest, 'isOfCaller' | 'callHeaders' | 'headersMs' | 'idleMs'> {
+export interface ModernPostOptions extends Pick<
+  HttpRequest,
+  'isOfCaller' | 'callHeaders' | 'headersMs' | 'idleMs' | 'signal' | 'limitMs' | 'onLateHead'
+> {
   /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[]
   /** The call that waits for the answer. It aborts the exchange if it ends early. */
-  readonly call: { starts(exchange: Exchange): boolean; activity(): void } | undefined
+  readonly call: { exchange: Exchange | undefined; activity(): void } | undefined
   /** Called with each notification of this request, in order. */
   readonly onMessage: (message: JsonRpcMessage) => void
 }
@@ -64,30 +66,28 @@ export function modernPost(
   options: Partial<ModernPostOptions>,
 ): Promise<PostOutcome> {
   const { signal, limitMs, onLateHead, call, onMessage = () => {}, headers: added = [] } = options
-  const { isOfCaller, callHeaders, headersMs = 0, idleMs = 0 } = options
+  const { isOfCaller, callHeaders, headersMs, idleMs } = options
   const { display: url } = http.url
   const isLongLived = request.method === 'subscriptions/listen'
   return new Promise((resolve) => {
-    let exchange: Exchange | undefined
     let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
     let isAnswered = false
     let misrouted: JsonRpcResponse | undefined
-    http.sendWithin(
-      { signal, limitMs, onLateHead },
+    let exchange: Exchange | undefined
+    exchange = http.send(
       {
+        signal,
+        limitMs,
+        onLateHead,
         method: 'POST',
         era: 'modern',
         headers: modernHeaders(request).concat(added),
-        callHeaders,
         body: request,
         isLongLived,
         isOfCaller,
+        callHeaders,
         headersMs,
         idleMs,
-        onStart: (started) => {
-          exchange = started
-          return call?.starts(started) !== false
-        },
       },
       {
         activity: () => call?.activity(),
@@ -124,6 +124,7 @@ export function modernPost(
         },
       },
     )
+    if (call !== undefined) call.exchange = exchange
   })
 }
 

@@ -114,7 +114,7 @@ export class ModernServer {
   /** Cheap request that shows whether the server responds. */
   discovery(): ReturnType<NonNullable<Attempt['check']>> {
     const body = this.#newRequest('server/discover', {})
-    return { era: 'modern', headers: modernHeaders(body), body }
+    return { era: 'modern', sessionId: undefined, headers: modernHeaders(body), body }
   }
 
   /**
