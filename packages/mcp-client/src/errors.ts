@@ -303,6 +303,13 @@ function toOwnError(error: McpClientError, { tool, outcome }: OperationContext):
   return new McpClientError(code, message + describeDoubt(error, outcome), options)
 }
 
+/** Copies an error that several callers share, so that each one gets the stack of its own call. */
+export function copyForCaller(error: McpClientError): McpClientError {
+  const { code, message, server, tool, outcome, retryAfterMs, result, stderr, task, cause } = error
+  const options = { server, tool, outcome, retryAfterMs, result, stderr, task, cause }
+  return new McpClientError(code, message, options)
+}
+
 /** Adds to an error what a call with an idempotency key has tried. */
 function describeAttempts({ tried, outcome }: OperationContext): string {
   if (tried === undefined || tried.failures === 0) return ''

@@ -31,6 +31,7 @@ import { ClientEvents } from './events.ts'
 import type { McpClientEvents } from './events.ts'
 import {
   assertClientOptions,
+  copyForCaller,
   getOperationName,
   getOutcome,
   getTransportError,
@@ -409,7 +410,7 @@ export class McpClient implements AsyncDisposable {
       await session.storeTools()
       return tools
     } catch (error) {
-      if (!signal.aborted) throw error
+      if (!signal.aborted) throw McpClientError.is(error) ? copyForCaller(error) : error
       const about = {
         method: 'tools/list',
         server: this.#label,

@@ -58,7 +58,7 @@ export interface SendOptions {
  * @throws TransportError for a request without an answer, also if `signal` or `timeout` ended it; the SDK's `McpError`
  * for an error of the server; UnreadableResult for a result that does not fit the schema
  */
-export function sendRequest<T>(
+export async function sendRequest<T>(
   connection: ServerConnection,
   request: {
     readonly method: string
@@ -68,18 +68,14 @@ export function sendRequest<T>(
 ): Promise<T> {
   const { signal, timeout = LONGEST_MS, onprogress, inputs, headers, handlers } = options
   const { onCancelFailed = () => {} } = options
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted()
+  signal?.throwIfAborted()
+  const outcome = await new Promise<Answer | TransportError>((resolve) => {
     let timer: NodeJS.Timeout | undefined
-    const settle = (outcome: Answer | TransportError): void => {
+    const settle = (settled: Answer | TransportError): void => {
       clearTimeout(timer)
       // One signal may serve thousands of requests.
       if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
-      try {
-        resolve(readResult(schema, resultOf(outcome)))
-      } catch (error) {
-        reject(error)
-      }
+      resolve(settled)
     }
     const abandon = (reason: string): void => {
       const isUnsent = connection.withdraw(call)
@@ -94,6 +90,8 @@ export function sendRequest<T>(
     if (timeout < LONGEST_MS) timer = setTimeout(() => abandon('Request timed out'), timeout)
     void connection.send(call)
   })
+  // Here and not where the answer arrives, so that the stack of an error shows the caller.
+  return readResult(schema, resultOf(outcome))
 }
 
 function withdrawn(): TransportError {
@@ -115,7 +113,9 @@ export function resultOf(outcome: Answer | TransportError): unknown {
   if (TransportError.is(outcome)) throw outcome
   if ('result' in outcome) return outcome.result
   const { code, message, data } = outcome.error
-  throw McpError.fromError(code, message, data)
+  const error = McpError.fromError(code, message, data)
+  Error.captureStackTrace(error, resultOf) // V8 keeps 10 frames: room for those of the caller
+  throw error
 }
 
 /** @throws UnreadableResult if the schema refuses the result */

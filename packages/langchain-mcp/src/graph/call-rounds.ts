@@ -130,8 +130,8 @@ export class CallRounds {
   readonly #answering: Answering
   /** Created with the first question. */
   #answers: AnswerLog | undefined
-  /** The original error, because a checkpoint keeps only plain data of it. */
-  #thrown: McpToolError | undefined
+  /** Error of the client, because a checkpoint keeps only plain data of the failure. */
+  #thrown: unknown
   /** Time that the server has used for the call, in milliseconds. Time that a person takes does not count. */
   #usedMs = 0
 
@@ -162,7 +162,10 @@ export class CallRounds {
     for (;;) {
       const outcome = callOutcomeFrom(await step(round))
       if (outcome.kind === 'result') return outcome.result
-      if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
+      // Made here and not below the task, so that its stack reaches the caller of the tool.
+      if (outcome.kind === 'failed') {
+        throw toolErrorFrom(this.#thrown, origin) ?? errorFrom(outcome, origin)
+      }
       const next =
         outcome.kind === 'task'
           ? this.#waitFor(outcome)
@@ -282,7 +285,7 @@ export class CallRounds {
       if (failure === undefined) throw error
       // An earlier process may have executed the call, whatever this attempt met.
       if (sentAt !== undefined) return unknownOutcome(origin)
-      this.#thrown = failure
+      this.#thrown = error
       return failedOutcomeFrom(failure)
     }
   }
