@@ -19,7 +19,6 @@ import type {
 } from './json-rpc.ts'
 import { LegacyAttempt } from './legacy/legacy-attempt.ts'
 import { LegacyServer } from './legacy/legacy-server.ts'
-import { ForwardedAttempt } from './modern/forwarded-attempt.ts'
 import { ModernAttempt } from './modern/modern-attempt.ts'
 import { toIdentity } from './modern/modern-post.ts'
 import { ModernServer } from './modern/modern-server.ts'
@@ -32,6 +31,8 @@ import type { Era } from './session-record.ts'
 import { refusedSessionError, TransportError } from './transport-error.ts'
 import { resolveLimits, resolveReconnect, resolveTimeouts } from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
+
+const SENT = Promise.resolve()
 
 /** What a connection needs of the code that uses it. The handlers take what belongs to no call. */
 export interface ConnectionOwner extends MessageHandlers {
@@ -213,7 +214,7 @@ export class McpConnection implements AsyncDisposable {
     this.#modern = undefined
     this.#parts.calls.failAll(
       'The client sent initialize again',
-      ({ attempt }) => attempt instanceof ModernAttempt,
+      ({ attempt }) => attempt instanceof ModernAttempt && attempt.server !== undefined,
     )
     before?.close()
     await this.#legacy.load()
@@ -260,24 +261,25 @@ export class McpConnection implements AsyncDisposable {
   }
 
   /** Sends a call to the server as it is now. Resolves when it is on its way; the call gets its outcome later. */
-  async send(call: Call): Promise<void> {
+  send(call: Call): Promise<void> {
     if (this.#closed !== undefined) {
-      return this.#parts.calls.fail(
-        call,
-        this.closedError('The connection is closed', 'not-executed'),
-      )
+      const error = this.closedError('The connection is closed', 'not-executed')
+      this.#parts.calls.fail(call, error)
+      return SENT
     }
-    if (this.#modern === undefined) {
-      await this.#legacy.load() // awaited even if done, so that no answer arrives while the client is still sending
-      if (!this.#parts.calls.has(call)) return
-    }
-    return this.#sendNow(call)
+    const isLoaded = this.#modern !== undefined || this.#legacy.session !== undefined
+    return isLoaded ? (this.#sendNow(call) ?? SENT) : this.#sendWhenLoaded(call)
   }
 
-  #sendNow(call: Call): Promise<void> {
+  async #sendWhenLoaded(call: Call): Promise<void> {
+    await this.#legacy.load()
+    if (this.#parts.calls.has(call)) await this.#sendNow(call)
+  }
+
+  #sendNow(call: Call): Promise<void> | undefined {
     if (this.#modern === undefined) return this.#legacy.start(call)
     this.#modern.start(call)
-    return Promise.resolve()
+    return undefined
   }
 
   /**
@@ -294,9 +296,9 @@ export class McpConnection implements AsyncDisposable {
     },
   ): void {
     this.#forwardedVersion = sent.version
-    const attempt = new ForwardedAttempt(this.#parts, call)
+    const attempt = new ModernAttempt(this.#parts, call)
     call.attempt = attempt
-    attempt.start(request, sent.headers)
+    attempt.settle(attempt.forward(request, sent.headers ?? {}))
   }
 
   /** Removes a call that was not sent, and is then never sent. Returns false if the server may have received it. */

@@ -56,8 +56,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
   #connection: McpConnection
   /** Calls by the ids of the client, until their answers are delivered. */
   readonly #calls = new Map<RequestId, Call>()
-  /** Deliveries of answers, for the next microtask. */
-  #deliveries: (() => void)[] = []
+  /** Answers, for the next microtask. */
+  #deliveries: Delivery[] = []
   #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
   /** Requests of the server, by the ids that the client gets. */
   readonly #questions = new Map<RequestId, ServerRequest>()
@@ -211,7 +211,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     this.#initializing = undefined
     if (initializing !== undefined) {
       const closed = this.#connection.closedError('The transport was closed')
-      this.#deliveries.push(() => this.#deliver(errorAnswer(initializing.id, closed)))
+      this.#deliveries.push({ id: initializing.id, outcome: closed, onAnswered: undefined })
     }
     this.#deliverAnswers()
     this.#questions.clear()
@@ -293,10 +293,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
   ): Call {
     const call = this.#connection.createCall({ method, params }, options, (outcome) => {
       if (this.#calls.get(id) === call) this.#calls.delete(id)
-      this.#answered(() => {
-        this.#deliver(toResponse(id, outcome))
-        onAnswered?.(TransportError.is(outcome))
-      })
+      this.#deliveries.push({ id, outcome, onAnswered })
+      if (this.#deliveries.length === 1) queueMicrotask(this.#deliverAnswers)
     })
     this.#calls.set(id, call)
     return call
@@ -366,23 +364,25 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   /**
-   * Delivers an answer one microtask later. The SDK's client handles notifications one turn later than answers, and an
-   * answer removes its progress handler: progress in the same piece of data would be lost.
+   * Delivers answers, one microtask after they arrived. The SDK's client handles notifications one turn later than
+   * answers, and an answer removes its progress handler: progress in the same piece of data would be lost.
    */
-  #answered(deliver: () => void): void {
-    this.#deliveries.push(deliver)
-    if (this.#deliveries.length === 1) queueMicrotask(() => this.#deliverAnswers())
-  }
-
-  #deliverAnswers(): void {
+  readonly #deliverAnswers = (): void => {
     const deliveries = this.#deliveries
     this.#deliveries = []
-    for (const deliver of deliveries) deliver()
+    for (const { id, outcome, onAnswered } of deliveries) {
+      this.#deliver(toResponse(id, outcome))
+      onAnswered?.(TransportError.is(outcome))
+    }
   }
 
   /** Catches errors of the callback: the connection would treat them as a broken stream. */
   #deliver(message: JsonRpcMessage): void {
-    this.#guarded((given: JsonRpcMessage) => this.onmessage?.(given))?.(message)
+    try {
+      this.onmessage?.(message)
+    } catch (error) {
+      this.#report(error instanceof Error ? error : new Error(String(error)))
+    }
   }
 
   #guarded<Args extends readonly unknown[]>(
@@ -405,6 +405,13 @@ export class StreamableHttpTransport implements AsyncDisposable {
       // No other place to report to.
     }
   }
+}
+
+interface Delivery {
+  readonly id: RequestId
+  readonly outcome: Answer | TransportError
+  /** Called after the answer was delivered. */
+  readonly onAnswered: ((isFailed: boolean) => void) | undefined
 }
 
 function toResponse(id: RequestId, outcome: Answer | TransportError): JsonRpcResponse {

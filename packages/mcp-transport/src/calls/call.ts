@@ -53,8 +53,8 @@ export interface Attempt {
   readonly isSent: boolean
   /** Closes its streams, and drops what still arrives. */
   close(reason: TransportError): void
-  /** Creates a cheap request that every server answers, with any status. Undefined: the server is never checked. */
-  check?(): Pick<HttpRequest, 'era' | 'sessionId' | 'headers' | 'body'>
+  /** Creates a cheap request that every server answers, with any status. Without one, the server is not checked. */
+  check?(): Pick<HttpRequest, 'era' | 'sessionId' | 'headers' | 'body'> | undefined
 }
 
 /**

@@ -15,7 +15,7 @@ export interface CallRecovery {
    */
   replace(attempt: Attempt): Promise<unknown>
   /** Sends a request to the server as it is now. */
-  sendAgain(call: Call): Promise<void>
+  sendAgain(call: Call): Promise<void> | undefined
   /** Called for each request that succeeded. */
   succeeded(call: Call): void
   /** Failures in a row. Calls that failed together count as one failure. */
@@ -102,8 +102,9 @@ export class OpenCalls {
   settle(call: Call, attempt: Attempt, outcome: Answer | TransportError): void {
     const { recovery } = this.#options
     if (call.attempt !== attempt) return
+    if (recovery === undefined) return this.#give(call, outcome)
     const isLoss = TransportError.is(outcome) && outcome.code === 'SESSION_LOST'
-    if (recovery === undefined || !isLoss) this.#finish(call, outcome)
+    if (!isLoss) this.#finish(call, outcome, recovery)
     else if (this.has(call)) void this.#recover(call, attempt, { loss: outcome, recovery })
   }
 
@@ -129,13 +130,12 @@ export class OpenCalls {
   }
 
   #left(): void {
-    for (const listener of this.#onLeft?.splice(0) ?? []) listener()
+    if (this.#onLeft !== undefined) for (const listener of this.#onLeft.splice(0)) listener()
   }
 
-  /** Gives an outcome. With `recovery`, tests the server first after three failures, so that the next call succeeds. */
-  #finish(call: Call, outcome: Answer | TransportError): void {
-    const { recovery } = this.#options
-    if (recovery !== undefined && this.has(call)) {
+  /** Gives an outcome. Tests the server first after three failures, so that the next call succeeds. */
+  #finish(call: Call, outcome: Answer | TransportError, recovery: CallRecovery): void {
+    if (this.has(call)) {
       const { streak } = recovery
       if ('result' in outcome) {
         streak.end()
@@ -159,22 +159,24 @@ export class OpenCalls {
     try {
       await recovery.replace(attempt)
     } catch (error) {
-      if (loss.certain !== true) return this.#finish(call, loss)
+      if (loss.certain !== true) return this.#finish(call, loss, recovery)
       // The call was refused before the handshake, so it was not executed.
       const failure = toTransportError(error)
       const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
-      return this.#finish(call, failure.with({ code, outcome: loss.outcome }))
+      return this.#finish(call, failure.with({ code, outcome: loss.outcome }), recovery)
     }
-    if (loss.certain !== true || call.wasRepeated) return this.#finish(call, loss)
+    if (loss.certain !== true || call.wasRepeated) return this.#finish(call, loss, recovery)
     if (!this.has(call)) return
     call.wasRepeated = true
     call.attempt = undefined
     call.quietTicks = 0
     call.failuresBefore = recovery.streak.count
     this.#left()
-    await recovery
-      .sendAgain(call)
-      .catch((error: unknown) => this.#give(call, toTransportError(error)))
+    try {
+      await recovery.sendAgain(call)
+    } catch (error) {
+      this.#give(call, toTransportError(error))
+    }
   }
 
   #startTimer(): void {

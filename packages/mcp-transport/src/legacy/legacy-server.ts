@@ -90,16 +90,18 @@ export class LegacyServer {
 
   // Messages of the client.
 
-  /** Starts a call in the current session. Call it after `load`. */
-  async start(call: Call): Promise<void> {
+  /** Starts a call in the current session. Call it after `load`. Resolves when the call is on its way. */
+  start(call: Call): Promise<void> | undefined {
     const session = this.#current()
     const attempt = new LegacyAttempt(this, call, session)
     call.attempt = attempt
-    if (session.lost === undefined) {
-      const sent = attempt.start()
-      if (asksForMessages(call) && session.unstored === undefined) void this.#listen(session)
-      return sent
-    }
+    if (session.lost !== undefined) return this.#failLost(attempt, session)
+    const sent = attempt.start()
+    if (session.unstored === undefined && asksForMessages(call)) void this.#listen(session)
+    return sent
+  }
+
+  async #failLost(attempt: LegacyAttempt, session: LegacySession): Promise<void> {
     await session.lost // the failure below may open another session
     attempt.fail(
       session.isTerminated

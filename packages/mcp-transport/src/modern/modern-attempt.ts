@@ -1,11 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attempt, Call } from '../calls/call.ts'
+import type { ConnectionParts } from '../calls/connection-parts.ts'
 import type { Exchange } from '../http/exchange.ts'
-import type { Answer, InputAnswers, InputRequired, JsonRpcMessage } from '../json-rpc.ts'
+import type {
+  Answer,
+  InputAnswers,
+  InputRequired,
+  JsonRpcMessage,
+  JsonRpcRequest,
+} from '../json-rpc.ts'
 import { HEADER_MISMATCH } from '../session-record.ts'
+import { toTransportError } from '../transport-error.ts'
 import type { TransportError } from '../transport-error.ts'
 import { answersTo, inputError, mayRequireInput, parseInputRequired } from './inputs.ts'
-import { declaresTasks } from './modern-post.ts'
+import { declaresTasks, modernPost } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 import type { ModernServer } from './modern-server.ts'
 
@@ -15,7 +23,9 @@ const EMPTY_ROUND_MS = 250
 /** A call in the stateless revision. Sends a new request with the inputs each time the server requires inputs. */
 export class ModernAttempt implements Attempt {
   readonly session = undefined
-  readonly server: ModernServer
+  /** Undefined for a request of a client that speaks this revision itself, such as SDK v2. Such a call is never checked. */
+  readonly server: ModernServer | undefined
+  readonly #parts: ConnectionParts
   readonly #call: Call
   /** Undefined between two rounds, while the call waits for the user. */
   exchange: Exchange | undefined
@@ -23,8 +33,9 @@ export class ModernAttempt implements Attempt {
   #cancellation: AbortController | undefined
   #lastProgress = 0
 
-  constructor(server: ModernServer, call: Call) {
+  constructor(parts: ConnectionParts, call: Call, server?: ModernServer) {
     this.server = server
+    this.#parts = parts
     this.#call = call
   }
 
@@ -36,7 +47,7 @@ export class ModernAttempt implements Attempt {
   }
 
   get isAwaited(): boolean {
-    return this.exchange?.isAwaited === true
+    return this.server !== undefined && this.exchange?.isAwaited === true
   }
 
   /** Not known: a call may consist of several requests. */
@@ -45,7 +56,7 @@ export class ModernAttempt implements Attempt {
   }
 
   check(): ReturnType<NonNullable<Attempt['check']>> {
-    return this.server.discovery()
+    return this.server?.discovery()
   }
 
   /** Closing the stream cancels the request (2026-07-28, basic/patterns/cancellation). */
@@ -59,21 +70,57 @@ export class ModernAttempt implements Attempt {
     this.#call.quietTicks = 0
   }
 
-  /** @throws TransportError */
-  async run(): Promise<Answer> {
+  settle(answer: Promise<Answer>): void {
+    const { calls } = this.#parts
+    answer.then(
+      (given) => calls.settle(this.#call, this, given),
+      (error: unknown) => calls.settle(this.#call, this, toTransportError(error)),
+    )
+  }
+
+  /**
+   * Sends a request as it is, and returns its answer unchanged.
+   *
+   * @param headers Headers that the client adds. Those that the revision does not allow for requests are left out
+   * @throws TransportError
+   */
+  async forward(
+    request: JsonRpcRequest,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Answer> {
+    const outcome = await modernPost(this.#parts.http, request, {
+      isOfCaller: true,
+      call: this,
+      headers: paramHeaders(headers),
+      onMessage: (message) => this.#received(message),
+    })
+    if (outcome.kind === 'answered') return outcome.answer
+    throw outcome.error
+  }
+
+  /** Sends the requests of a call. @throws TransportError */
+  async run(server: ModernServer): Promise<Answer> {
     const { request, options } = this.#call
     const { method } = request
     const { answers: given, surface = false } = options.inputs ?? {}
     let answers = given
     for (let round = 0; ; round++) {
-      const outcome = await this.#post(answers)
+      const posted = await this.#post(server, answers)
+      const isFirst = answers === undefined
+      const checked = server.checked(posted, isFirst)
+      let outcome = checked instanceof Promise ? await checked : checked
+      // The server expects other headers for this tool, and has not executed it.
+      if (isHeaderMismatch(method, outcome) && (await server.tools.refresh(this.signal)))
+        outcome = await this.#post(server, answers)
       if (outcome.kind !== 'answered') throw failureOfRound(outcome.error, answers)
       const { answer } = outcome
       if (!('result' in answer)) return answer
-      const { resultType = 'complete', ...result } = answer.result
-      if (resultType === 'complete') return { result: this.server.tools.bridge(request, result) }
+      if (answer.result['resultType'] === undefined)
+        return { result: server.tools.bridge(request, answer.result) }
+      const { resultType, ...result } = answer.result
+      if (resultType === 'complete') return { result: server.tools.bridge(request, result) }
       // Unchanged: the client finishes the task.
-      if (resultType === 'task' && this.#mayBeTask(method)) return answer
+      if (resultType === 'task' && mayBeTask(method, server)) return answer
       const required = mayRequireInput(method) ? parseInputRequired(result) : undefined
       if (resultType !== 'input_required') {
         throw inputError(`The server returned an unknown resultType ${JSON.stringify(resultType)}`)
@@ -85,42 +132,19 @@ export class ModernAttempt implements Attempt {
       if (round >= MAX_ROUNDS) {
         throw inputError(`The server required inputs more than ${MAX_ROUNDS} times for one call`)
       }
-      answers = await this.#answersTo(required)
+      answers = await this.#answersTo(server, required)
     }
   }
 
-  #mayBeTask(method: string): boolean {
-    const isTask = method === 'tools/call' || method.startsWith('tasks/')
-    return isTask && declaresTasks(this.server.identity)
-  }
-
-  async #post(answers: InputAnswers | undefined): Promise<PostOutcome> {
-    const { tools } = this.server
-    const posted = await this.#postOnce(answers)
-    const checked = this.server.checked(posted, answers === undefined)
-    const outcome = checked instanceof Promise ? await checked : checked
-    const isMismatch =
-      this.#call.request.method === 'tools/call' &&
-      outcome.kind === 'answered' &&
-      'error' in outcome.answer &&
-      outcome.answer.error.code === HEADER_MISMATCH
-    // The server expects other headers for this tool, and has not executed it.
-    if (!isMismatch || !(await tools.refresh(this.signal))) return outcome
-    return this.#postOnce(answers)
-  }
-
-  #postOnce(answers: InputAnswers | undefined): Promise<PostOutcome> {
+  #post(server: ModernServer, answers: InputAnswers | undefined): Promise<PostOutcome> {
     if (this.#end !== undefined) throw this.#end
     const { request, options, id } = this.#call
-    const onMessage = (message: JsonRpcMessage): void => this.#received(message)
-    const isObserved = options.onProgress !== undefined
-    const progressToken = isObserved ? id : undefined
-    const sent = { ...request.params, ...answers }
-    return this.server.ask(request.method, sent, {
+    const sent = answers === undefined ? request.params : { ...request.params, ...answers }
+    return server.ask(request.method, sent, {
       call: this,
       callHeaders: options.headers,
-      onMessage,
-      progressToken,
+      onMessage: (message) => this.#received(message),
+      progressToken: options.onProgress === undefined ? undefined : id,
     })
   }
 
@@ -128,16 +152,19 @@ export class ModernAttempt implements Attempt {
     if (this.#end !== undefined || !('method' in message)) return
     if ('id' in message) return // requests of the server are not allowed here
     const { options } = this.#call
-    if (message.method !== 'notifications/progress') {
-      const { onNotification = this.server.parts.onNotification } = options
-      return this.server.parts.guard(() => onNotification(message))
+    if (this.server === undefined || message.method !== 'notifications/progress') {
+      const { onNotification = this.#parts.onNotification } = options
+      return this.#parts.guard(() => onNotification(message))
     }
     const progress = message.params?.['progress']
     if (typeof progress === 'number') this.#lastProgress = progress
-    this.server.parts.guard(() => options.onProgress?.(message.params ?? {}))
+    this.#parts.guard(() => options.onProgress?.(message.params ?? {}))
   }
 
-  async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
+  async #answersTo(
+    { identity }: ModernServer,
+    { inputRequests, requestState }: InputRequired,
+  ): Promise<InputAnswers> {
     this.exchange = undefined // its response may stay open
     const { signal } = this
     const state = requestState === undefined ? {} : { requestState }
@@ -145,7 +172,7 @@ export class ModernAttempt implements Attempt {
       await sleep(EMPTY_ROUND_MS, undefined, { signal, ref: false }).catch(() => {}) // the next request fails if cancelled
       return state
     }
-    const { parts, identity } = this.server
+    const parts = this.#parts
     const { onServerRequest = parts.onServerRequest, onProgress } = this.#call.options
     const inputResponses = await answersTo(inputRequests, {
       capabilities: identity.capabilities,
@@ -156,6 +183,21 @@ export class ModernAttempt implements Attempt {
     parts.guard(() => onProgress?.({ progress: this.#lastProgress }))
     return { inputResponses, ...state }
   }
+}
+
+function mayBeTask(method: string, { identity }: ModernServer): boolean {
+  return (method === 'tools/call' || method.startsWith('tasks/')) && declaresTasks(identity)
+}
+
+function isHeaderMismatch(method: string, outcome: PostOutcome): boolean {
+  if (method !== 'tools/call' || outcome.kind !== 'answered') return false
+  return 'error' in outcome.answer && outcome.answer.error.code === HEADER_MISMATCH
+}
+
+function paramHeaders(headers: Readonly<Record<string, string>>): string[] {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    name.toLowerCase().startsWith('mcp-param-') ? [name.toLowerCase(), value] : [],
+  )
 }
 
 /** Returns an empty result of the method plus the required inputs, so that it passes the client's schema. */

@@ -123,7 +123,11 @@ describe('the parts of a modern request', () => {
         expect(toIdentity(initialize({ capabilities, clientInfo }), '2026-07-28')).toEqual({
           protocolVersion: '2026-07-28',
           capabilities: { elicitation: { form: {} }, roots: {} },
-          clientInfo,
+          meta: {
+            [META.protocolVersion]: '2026-07-28',
+            [META.clientCapabilities]: { elicitation: { form: {} }, roots: {} },
+            [META.clientInfo]: clientInfo,
+          },
         })
       })
 
@@ -136,12 +140,7 @@ describe('the parts of a modern request', () => {
     })
 
     describe('has the identity in _meta, which', () => {
-      const identity = {
-        protocolVersion: '2026-07-28',
-        capabilities: {},
-        clientInfo: { name: 'a' },
-        logLevel: undefined,
-      }
+      const identity = toIdentity(initialize({ clientInfo: { name: 'a' } }), '2026-07-28')
 
       test("is merged into the client's _meta, and has priority", () => {
         const given = { progressToken: 7, [META.protocolVersion]: '1999-01-01' }
@@ -156,15 +155,12 @@ describe('the parts of a modern request', () => {
         })
       })
 
-      test('has a log level only if the client set one', () => {
+      test('has no log level before the client sets one', () => {
         expect(withIdentity(undefined, identity)['_meta']).not.toHaveProperty([META.logLevel])
-        expect(withIdentity({}, { ...identity, logLevel: 'debug' })).toMatchObject({
-          _meta: { [META.logLevel]: 'debug' },
-        })
       })
 
       test('has no clientInfo if the client gave none', () => {
-        const nobody = { ...identity, clientInfo: undefined }
+        const nobody = toIdentity(initialize({}), '2026-07-28')
         expect(withIdentity({}, nobody)['_meta']).not.toHaveProperty([META.clientInfo])
       })
     })

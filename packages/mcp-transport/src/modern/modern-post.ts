@@ -44,7 +44,7 @@ export interface ModernPostOptions extends Pick<
   'isOfCaller' | 'callHeaders' | 'headersMs' | 'idleMs' | 'signal' | 'limitMs' | 'onLateHead'
 > {
   /** Headers besides those that every request has, as a flat list. */
-  readonly headers: readonly string[]
+  readonly headers: readonly string[] | undefined
   /** The call that waits for the answer. It aborts the exchange if it ends early. */
   readonly call: { exchange: Exchange | undefined; activity(): void } | undefined
   /** Called with each notification of this request, in order. */
@@ -52,6 +52,7 @@ export interface ModernPostOptions extends Pick<
 }
 
 const NO_HEADERS: ResponseHeaders = {}
+const ANY_STRUCTURE = { hasAnyStructure: true } as const
 
 /**
  * Sends one request by POST (2026-07-28, streamable-http). Streams cannot be resumed: if one breaks before the
@@ -65,29 +66,28 @@ export function modernPost(
   request: JsonRpcRequest,
   options: Partial<ModernPostOptions>,
 ): Promise<PostOutcome> {
-  const { signal, limitMs, onLateHead, call, onMessage = () => {}, headers: added = [] } = options
-  const { isOfCaller, callHeaders, headersMs, idleMs } = options
-  const { display: url } = http.url
+  const { call, onMessage, headers: added } = options
   const isLongLived = request.method === 'subscriptions/listen'
   return new Promise((resolve) => {
+    let exchange: Exchange | undefined
     let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
     let isAnswered = false
     let misrouted: JsonRpcResponse | undefined
-    let exchange: Exchange | undefined
     exchange = http.send(
       {
-        signal,
-        limitMs,
-        onLateHead,
         method: 'POST',
+        isOfCaller: options.isOfCaller,
         era: 'modern',
-        headers: modernHeaders(request).concat(added),
+        headers:
+          added === undefined ? modernHeaders(request) : modernHeaders(request).concat(added),
+        callHeaders: options.callHeaders,
         body: request,
+        headersMs: options.headersMs,
+        idleMs: options.idleMs,
         isLongLived,
-        isOfCaller,
-        callHeaders,
-        headersMs,
-        idleMs,
+        signal: options.signal,
+        limitMs: options.limitMs,
+        onLateHead: options.onLateHead,
       },
       {
         activity: () => call?.activity(),
@@ -96,14 +96,14 @@ export function modernPost(
         },
         message: (message) => {
           if (isAnswered) return
-          if (!isResponse(message)) return onMessage(message)
+          if (!isResponse(message)) return onMessage?.(message)
           if (!isAnswerTo(request.id, message)) {
             misrouted = message
             return
           }
           isAnswered = true
           const [status, headers] = response
-          const answer = repairedAnswer(request, message, { hasAnyStructure: true })
+          const answer = repairedAnswer(request, message, ANY_STRUCTURE)
           resolve({ kind: 'answered', answer, status, headers, errorId: 'own' })
           // A stream of subscriptions need not end after its answer.
           if (isLongLived) exchange?.abort(http.closed('The subscription was closed'))
@@ -114,6 +114,7 @@ export function modernPost(
           const [status, headers] = response
           if (outcome.kind === 'failed') return resolve({ ...outcome, headers })
           if (outcome.kind === 'refused') return resolve(toRefused(outcome.refusal, request, http))
+          const { display: url } = http.url
           const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
           const message = `${url} ended its response without an answer`
           const error =
@@ -152,6 +153,7 @@ const NO_SESSION = -32000
  * never mentions sessions. A refusal without an error of JSON-RPC, such as 404 or 405, may come from any server.
  */
 export function looksLegacy(outcome: PostOutcome): boolean {
+  if (outcome.kind === 'answered' && 'result' in outcome.answer) return false
   const said = refusalFrom(outcome)
   if (said === undefined) return false
   const { status, code } = said
@@ -200,9 +202,8 @@ export const META = {
 export interface ClientIdentity {
   readonly protocolVersion: string
   readonly capabilities: Readonly<Record<string, unknown>>
-  readonly clientInfo: unknown
-  /** Minimum level of `notifications/message`. */
-  readonly logLevel: string | undefined
+  /** The same as `_meta`, with the minimum level of `notifications/message` if the client has set one. */
+  readonly meta: Readonly<Record<string, unknown>>
 }
 
 /** Extension whose tasks outlive the request that created them. Named in the capabilities of both sides. */
@@ -215,34 +216,26 @@ export function declaresTasks({ capabilities: { extensions } }: ClientIdentity):
 
 /** Returns the identity from the client's `initialize`, without fields that this revision does not have. */
 export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
-  const { capabilities, clientInfo } = initialize.params ?? {}
-  const { tasks: _tasks, roots, ...kept } = isRecord(capabilities) ? capabilities : {}
-  return {
-    protocolVersion,
-    capabilities: { ...kept, ...(isRecord(roots) ? { roots: {} } : {}) },
-    clientInfo,
-    logLevel: undefined,
+  const { capabilities: given, clientInfo } = initialize.params ?? {}
+  const { tasks: _tasks, roots, ...kept } = isRecord(given) ? given : {}
+  const capabilities = { ...kept, ...(isRecord(roots) ? { roots: {} } : {}) }
+  const meta = {
+    [META.protocolVersion]: protocolVersion,
+    [META.clientCapabilities]: capabilities,
+    ...(clientInfo === undefined ? {} : { [META.clientInfo]: clientInfo }),
   }
+  return { protocolVersion, capabilities, meta }
 }
 
 export function withIdentity(
   params: Readonly<Record<string, unknown>> | undefined,
-  identity: ClientIdentity,
+  { meta }: Pick<ClientIdentity, 'meta'>,
   progressToken?: number,
 ): Record<string, unknown> {
   const given = params?.['_meta']
-  const { protocolVersion, capabilities, clientInfo, logLevel } = identity
-  return {
-    ...params,
-    _meta: {
-      ...(isRecord(given) ? given : {}),
-      ...(progressToken === undefined ? {} : { progressToken }),
-      [META.protocolVersion]: protocolVersion,
-      [META.clientCapabilities]: capabilities,
-      ...(clientInfo === undefined ? {} : { [META.clientInfo]: clientInfo }),
-      ...(logLevel === undefined ? {} : { [META.logLevel]: logLevel }),
-    },
-  }
+  if (!isRecord(given) && progressToken === undefined) return { ...params, _meta: meta }
+  const token = progressToken === undefined ? {} : { progressToken }
+  return { ...params, _meta: { ...(isRecord(given) ? given : {}), ...token, ...meta } }
 }
 
 /** Parameter that `Mcp-Name` repeats, by method. */
@@ -258,13 +251,8 @@ const NAMED_BY: Readonly<Record<string, string>> = {
 /** Headers that repeat parts of the body, so that gateways need not parse it, as a flat list. */
 export function modernHeaders(request: JsonRpcRequest): string[] {
   const { method, params } = request
-  const list = [
-    ...POST_HEADERS,
-    'mcp-protocol-version',
-    versionOf(request) ?? '',
-    'mcp-method',
-    method,
-  ]
+  const version = versionOf(request) ?? ''
+  const list = POST_HEADERS.concat('mcp-protocol-version', version, 'mcp-method', method)
   const name = params?.[NAMED_BY[method] ?? '']
   if (typeof name === 'string') list.push('mcp-name', encodeHeaderValue(name))
   return list

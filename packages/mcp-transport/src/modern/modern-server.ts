@@ -6,10 +6,10 @@ import type { Answer, InputRequest, JsonRpcRequest } from '../json-rpc.ts'
 import { discardAssignedSession } from '../legacy/one-way.ts'
 import { isDiscoverResult } from '../session-record.ts'
 import type { DiscoverResult, ToolHeaderMap } from '../session-record.ts'
-import { toTransportError } from '../transport-error.ts'
 import { answersTo } from './inputs.ts'
 import { ModernAttempt } from './modern-attempt.ts'
 import {
+  META,
   declaresTasks,
   isBeforeDispatch,
   looksLegacy,
@@ -23,6 +23,14 @@ import { ToolCatalog } from './tools.ts'
 
 /** Time limit for the answer that shows that a server is still a modern one. */
 const PROVE_MS = 2000
+
+/** Requests that this revision does not have. They are answered here. */
+const HERE: ReadonlySet<string> = new Set([
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+])
 
 const TASK_METHODS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
 
@@ -72,13 +80,12 @@ export class ModernServer {
     params: JsonRpcRequest['params'],
     options: Partial<ModernPostOptions> & { readonly progressToken?: number | undefined },
   ): Promise<PostOutcome> {
-    const { progressToken, ...post } = options
-    const request = this.#newRequest(method, params, progressToken)
+    const request = this.#newRequest(method, params, options.progressToken)
     return modernPost(this.parts.http, request, {
       isOfCaller: true,
       headers: this.tools.headersFor(request),
       headersMs: this.parts.timeouts.headersMs,
-      ...post,
+      ...options,
     })
   }
 
@@ -93,13 +100,12 @@ export class ModernServer {
   }
 
   start(call: Call): void {
-    const attempt = new ModernAttempt(this, call)
+    const attempt = new ModernAttempt(this.parts, call, this)
     call.attempt = attempt
-    const { calls } = this.parts
-    this.#answerTo(call, attempt).then(
-      (answer) => calls.settle(call, attempt, answer),
-      (error: unknown) => calls.settle(call, attempt, toTransportError(error)),
-    )
+    const refused = this.#problemOf(call)
+    if (refused !== undefined) attempt.settle(Promise.resolve(refused))
+    else if (HERE.has(call.request.method)) attempt.settle(this.#answerHere(call, attempt))
+    else attempt.settle(attempt.run(this))
   }
 
   /** The client is ready: listens for changes. Other notifications of clients do not exist in this revision. */
@@ -159,32 +165,27 @@ export class ModernServer {
     return { jsonrpc: '2.0', id, method, params: identified }
   }
 
-  async #answerTo({ request, options }: Call, attempt: ModernAttempt): Promise<Answer> {
-    const { method, params } = request
+  /** Returns the error of a call that does not exist in this revision. */
+  #problemOf({ request: { method, params }, options }: Call): Answer | undefined {
     if (options.resumptionToken !== undefined) {
-      const message = 'resumptionToken: streams cannot be resumed in 2026-07-28'
-      return localError(INVALID_PARAMS, message)
+      return localError(INVALID_PARAMS, 'resumptionToken: streams cannot be resumed in 2026-07-28')
     }
-    if (params?.['task'] !== undefined || (method.startsWith('tasks/') && !this.#hasTask(method))) {
-      const message = `${method}: the tasks of 2025-11-25 do not exist in 2026-07-28`
-      return localError(METHOD_NOT_FOUND, message)
-    }
-    switch (method) {
-      case 'ping':
-        return this.#ping(attempt, options.headers)
-      case 'logging/setLevel':
-        this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
-        break
-      case 'resources/subscribe': {
-        const uri = String(params?.['uri'])
-        if (await this.#subscriptions.subscribe(uri, attempt.signal)) break
-        return localError(INVALID_PARAMS, `The server does not announce changes of ${uri}`)
-      }
-      case 'resources/unsubscribe':
-        await this.#subscriptions.unsubscribe(String(params?.['uri']))
-        break
-      default:
-        return attempt.run()
+    const isTask = method.startsWith('tasks/') && !this.#hasTask(method)
+    if (params?.['task'] === undefined && !isTask) return undefined
+    const message = `${method}: the tasks of 2025-11-25 do not exist in 2026-07-28`
+    return localError(METHOD_NOT_FOUND, message)
+  }
+
+  async #answerHere({ request, options }: Call, attempt: ModernAttempt): Promise<Answer> {
+    const { method, params } = request
+    const uri = String(params?.['uri'])
+    if (method === 'ping') return this.#ping(attempt, options.headers)
+    if (method === 'logging/setLevel') {
+      const meta = { ...this.#identity.meta, [META.logLevel]: String(params?.['level']) }
+      this.#identity = { ...this.#identity, meta }
+    } else if (method === 'resources/unsubscribe') await this.#subscriptions.unsubscribe(uri)
+    else if (!(await this.#subscriptions.subscribe(uri, attempt.signal))) {
+      return localError(INVALID_PARAMS, `The server does not announce changes of ${uri}`)
     }
     return { result: {} }
   }

@@ -23,10 +23,10 @@ export class ToolCatalog {
   }
 
   /** Returns the headers of a tool call, as a flat list. Other requests have none. */
-  headersFor({ method, params }: JsonRpcRequest): string[] {
+  headersFor({ method, params }: JsonRpcRequest): string[] | undefined {
     const headers =
       method === 'tools/call' ? this.#headers.get(String(params?.['name'])) : undefined
-    return headers === undefined ? [] : toolHeaderList(headers, params?.['arguments'])
+    return headers && toolHeaderList(headers, params?.['arguments'])
   }
 
   /** Converts the result of a request for a client of SDK v1. */
