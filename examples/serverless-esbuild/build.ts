@@ -10,7 +10,6 @@ export async function bundle(outfile = 'dist/handler.mjs'): Promise<void> {
     platform: 'node',
     target: 'node22',
     format: 'esm',
-    external: ['@opentelemetry/api', '@modelcontextprotocol/client'], // optional, and not used here
   })
 }
 

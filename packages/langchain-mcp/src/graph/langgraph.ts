@@ -17,8 +17,16 @@ let loading: Promise<LangGraphRuntime | undefined> | undefined
  * to undefined if it is not installed.
  */
 export function loadLangGraph(): Promise<LangGraphRuntime | undefined> {
-  loading ??= import('@langchain/langgraph').catch(() => undefined)
-  return loading
+  return (loading ??= importLangGraph())
+}
+
+/** In `try`, a bundler accepts that the package is not installed. */
+async function importLangGraph(): Promise<LangGraphRuntime | undefined> {
+  try {
+    return await import('@langchain/langgraph')
+  } catch {
+    return undefined
+  }
 }
 
 /** LangGraph's public description of the running task (`config.executionInfo`). */

@@ -300,7 +300,7 @@ class LangGraphServerSource implements AgentSource {
 
   /** A new client for each use: it has no connection, and each call has its own trace context. */
   async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
-    const { Client: SdkClient } = await import('@langchain/langgraph-sdk')
+    const SdkClient = await loadClient()
     const { url, apiKey, fetch: ownFetch } = this.#options
     return new SdkClient({
       apiUrl: url,
@@ -538,3 +538,15 @@ interface Schemas extends Pick<RemoteAssistant, 'failures' | 'readAgainAt'> {
 /** After the first failure to read schemas. Each further failure doubles the time. */
 const READ_AGAIN_MS = 60_000
 const MAX_READ_AGAIN_MS = 3_600_000
+
+/** In `try`, a bundler accepts that the package is not installed. @throws GatewayError `CONFIG` */
+async function loadClient(): Promise<typeof Client> {
+  try {
+    const { Client: loaded } = await import('@langchain/langgraph-sdk')
+    return loaded
+  } catch (cause) {
+    const message =
+      'A LangGraph server needs a package that cannot be loaded: npm install @langchain/langgraph-sdk'
+    throw new GatewayError('CONFIG', message, { cause })
+  }
+}

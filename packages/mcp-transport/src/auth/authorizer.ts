@@ -152,15 +152,9 @@ export class Authorizer {
 
   /** The OAuth library is loaded when a server first refuses a token: most processes never need it. */
   async #flow(provider: OAuthClientProvider, signal: AbortSignal): Promise<OAuthFlow> {
-    try {
-      const { createOAuthFlow } = await import('./oauth-flow.ts')
-      const [serverUrl, fetch] = [this.#serverUrl, this.#fetch]
-      return await createOAuthFlow({ provider, serverUrl, fetch, signal })
-    } catch (cause) {
-      const message =
-        'The server requires OAuth, and @modelcontextprotocol/client could not be loaded. Install it: npm i @modelcontextprotocol/client'
-      throw new AuthError('LIBRARY_MISSING', message, { cause })
-    }
+    const { createOAuthFlow } = await import('./oauth-flow.ts')
+    const [serverUrl, fetch] = [this.#serverUrl, this.#fetch]
+    return createOAuthFlow({ provider, serverUrl, fetch, signal })
   }
 
   #start(renewal: Renewal): Flight {

@@ -71,31 +71,40 @@ export type OAuthLibrary = Pick<
   | 'validateAuthorizationResponseIssuer'
 >
 
-/** Not an import at the top: in a bundle of one file, that would need the optional package at every start. */
+/**
+ * Not an import at the top: in a bundle of one file, that would need the optional package at every start. A bundler accepts
+ * that it is not installed if the import is in `try`, and leaves out the rest of it if the import is destructured.
+ */
 async function loadLibrary(): Promise<OAuthLibrary> {
-  const {
-    auth,
-    AuthorizationServerMismatchError,
-    computeScopeUnion,
-    discoverOAuthProtectedResourceMetadata,
-    IssuerMismatchError,
-    OAuthError,
-    RegistrationRejectedError,
-    validateAuthorizationResponseIssuer,
-  } = await import('@modelcontextprotocol/client') // in this form, bundlers leave out the rest
-  return {
-    auth,
-    AuthorizationServerMismatchError,
-    computeScopeUnion,
-    discoverOAuthProtectedResourceMetadata,
-    IssuerMismatchError,
-    OAuthError,
-    RegistrationRejectedError,
-    validateAuthorizationResponseIssuer,
+  try {
+    const {
+      auth,
+      AuthorizationServerMismatchError,
+      computeScopeUnion,
+      discoverOAuthProtectedResourceMetadata,
+      IssuerMismatchError,
+      OAuthError,
+      RegistrationRejectedError,
+      validateAuthorizationResponseIssuer,
+    } = await import('@modelcontextprotocol/client')
+    return {
+      auth,
+      AuthorizationServerMismatchError,
+      computeScopeUnion,
+      discoverOAuthProtectedResourceMetadata,
+      IssuerMismatchError,
+      OAuthError,
+      RegistrationRejectedError,
+      validateAuthorizationResponseIssuer,
+    }
+  } catch (cause) {
+    const message =
+      'The server requires OAuth, and @modelcontextprotocol/client could not be loaded. Install it: npm i @modelcontextprotocol/client'
+    throw new AuthError('LIBRARY_MISSING', message, { cause })
   }
 }
 
-/** @throws Error if `@modelcontextprotocol/client` is not installed */
+/** @throws AuthError `LIBRARY_MISSING` if `@modelcontextprotocol/client` is not installed */
 export async function createOAuthFlow(options: FlowOptions): Promise<OAuthFlow> {
   return new OAuthFlow(options, await loadLibrary())
 }

@@ -3,6 +3,7 @@ import { wholeCharacters } from '../../internal/text.ts'
 import type { JsonSchema, Skill } from '../agent.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 import { fieldsOf, refusalOf, schemasOfFields, takes, type Fields } from './fields.ts'
+import { loadSchemaTools } from './library.ts'
 
 /** A graph, and how it is offered. */
 interface NamedGraph {
@@ -141,7 +142,7 @@ async function inputSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefin
 }
 
 async function wholeSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {
-  const { getInputTypeSchema } = await import('@langchain/langgraph/zod/schema')
+  const { getInputTypeSchema } = await loadSchemaTools()
   try {
     const schema: unknown = getInputTypeSchema(graph)
     return isRecord(schema) ? schema : undefined
@@ -151,9 +152,7 @@ async function wholeSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefin
 }
 
 async function converter(): Promise<(field: unknown) => unknown> {
-  const { schemaMetaRegistry } = await import('@langchain/langgraph/zod')
-  const { toJsonSchema } = await import('@langchain/core/utils/json_schema')
-  const { isInteropZodSchema } = await import('@langchain/core/utils/types')
+  const { schemaMetaRegistry, toJsonSchema, isInteropZodSchema } = await loadSchemaTools()
   return (field) => {
     if (!isInteropZodSchema(field)) return undefined
     const reducer = schemaMetaRegistry.get(field)?.reducer?.schema
@@ -185,8 +184,7 @@ async function requiredOf(
   graph: RunnableGraph,
   names: readonly string[],
 ): Promise<readonly string[]> {
-  const { schemaMetaRegistry } = await import('@langchain/langgraph/zod')
-  const { isInteropZodSchema } = await import('@langchain/core/utils/types')
+  const { schemaMetaRegistry, isInteropZodSchema } = await loadSchemaTools()
   const { declared, state, output } = inputOf(graph)
   const fields = declared ?? state ?? {}
   return names.filter((name) => {

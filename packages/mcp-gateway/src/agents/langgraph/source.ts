@@ -35,6 +35,7 @@ import {
   threadStateFrom,
   waitsForAnswer,
 } from './interrupts.ts'
+import { loadCommand } from './library.ts'
 import { graphToLoad, loadGraph, type GraphToLoad, type LoadedGraph } from './loading.ts'
 import { argumentStateOf, messageStateOf } from './messages.ts'
 import { contextDefectOf, inputFieldsOf, messageDefectOf, takesMessages } from './skills.ts'
@@ -403,7 +404,7 @@ async function inputOf({ call, graph, loaded, thread }: RunOfGraph): Promise<unk
 }
 
 async function commandOf(resume: unknown): Promise<unknown> {
-  const { Command } = await import('@langchain/langgraph')
+  const Command = await loadCommand()
   return new Command({ resume })
 }
 
