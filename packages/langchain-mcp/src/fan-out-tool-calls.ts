@@ -3,6 +3,7 @@ import './runtime-check.ts' // stays the first import
 import { isAIMessage, isToolMessage, type BaseMessage } from '@langchain/core/messages'
 import { END, Send } from '@langchain/langgraph'
 import { check, type Checks } from '@x/internal'
+import { ONE_CALL } from './graph/langgraph.ts'
 import { assertOptions } from './options.ts'
 
 interface FanOutToolCallsOptions {
@@ -54,6 +55,6 @@ export function fanOutToolCalls(
       ({ id }) => id === undefined || !answered.has(id),
     )
     if (calls.length === 0) return otherwise
-    return calls.map((call) => new Send(tools, { ...state, lg_tool_call: call }))
+    return calls.map((call) => new Send(tools, { ...state, [ONE_CALL]: call }))
   }
 }

@@ -5,7 +5,7 @@ import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { isRecord } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { SessionScope } from '@x/mcp-client'
-import { isInnerName } from './langgraph.ts'
+import { isInnerName, storeInside } from './langgraph.ts'
 
 /** What a session belongs to, beside the server and the principal. */
 export type SessionMode = 'run' | 'thread' | 'shared'
@@ -156,9 +156,8 @@ export function digest(parts: readonly (string | number | null)[]): string {
  */
 export function toGraphStore(value: unknown): GraphStore | undefined {
   if (!isRecord(value)) return undefined
-  if (value['lg_name'] === 'AsyncBatchedStore' && isGraphStore(value['store'])) {
-    return value['store']
-  }
+  const inside = storeInside(value)
+  if (isGraphStore(inside)) return inside
   return isGraphStore(value) ? value : undefined
 }
 

@@ -9,8 +9,9 @@ import {
   isPushed,
   keepReturned,
   loadLangGraph,
+  ONE_CALL,
+  readTasks,
   taskInputOf,
-  tasksIn,
   type InnerNames,
   type LangGraphRuntime,
   type TaskWrites,
@@ -184,12 +185,12 @@ export function stepIn<Arguments extends unknown[]>(
   { graph, place }: { readonly graph: LangGraphRuntime; readonly place: GraphPlace },
   { name, run, isNeeded }: Step<Arguments>,
 ): (...args: Arguments) => Promise<unknown> {
-  const { saver, isResumed } = place.inner
+  const { saver } = place.inner
   if (!canKeep(saver)) return graph.task(name, run)
   let number = 0
   return async function step(...args) {
     const id = uuidFrom([place.task, place.call, number++])
-    const returned = isResumed ? (await pendingTasks(place)).get(id)?.returned : undefined
+    const returned = (await pendingTasks(place)).get(id)?.returned
     if (returned !== undefined) return returned.value
     const value = await run(...args)
     const keeping = keepReturned(saver, place, { id, value })
@@ -212,20 +213,11 @@ export function pendingTasks(
   place: GraphPlace,
   graph: string = place.graph,
 ): Promise<ReadonlyMap<string, TaskWrites>> {
-  const known = place.reads.get(graph) ?? readTasks(place, graph)
-  place.reads.set(graph, known)
+  const { reads, inner, thread } = place
+  const checkpoint = graph === place.graph ? place.checkpoint : inner.checkpoints[graph]
+  const known = reads.get(graph) ?? readTasks(inner.saver, { thread, graph, checkpoint })
+  reads.set(graph, known)
   return known
-}
-
-async function readTasks(
-  { inner, thread, checkpoint, graph: own }: GraphPlace,
-  graph: string,
-): Promise<ReadonlyMap<string, TaskWrites>> {
-  const id = graph === own ? checkpoint : inner.checkpoints[graph]
-  const tuple = await inner.saver?.getTuple({
-    configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: id },
-  })
-  return tasksIn(tuple?.pendingWrites ?? [])
 }
 
 /** Finds the message with the model's call in the input of the task. Returns true if the task makes no other call of it. */
@@ -233,7 +225,7 @@ function isAlone(
   input: unknown,
   { id, isSent }: { readonly id: string; readonly isSent: boolean },
 ): boolean {
-  if (isRecord(input) && 'lg_tool_call' in input) return true
+  if (isRecord(input) && ONE_CALL in input) return true
   const given = isRecord(input) ? input['messages'] : input
   const messages: readonly unknown[] = Array.isArray(given) ? given : []
   const calls = messages.map(callsOf).findLast((ids) => ids.includes(id)) ?? []

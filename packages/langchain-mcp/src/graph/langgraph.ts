@@ -90,11 +90,6 @@ export interface InnerNames {
    * counts only if one question waits.
    */
   readonly answersById: Readonly<Record<string, unknown>> | undefined
-  /**
-   * True if the task may have been executed before: in another run, or in an earlier attempt. Only then the checkpoint is
-   * read for outcomes of its calls. True if that is not known.
-   */
-  readonly isResumed: boolean
   /** The names that this version of LangGraph does not have. */
   readonly missing: readonly string[]
 }
@@ -112,15 +107,8 @@ export function innerNames(configurable: Readonly<Record<string, unknown>> = {})
     saver: isSaver(saver) ? saver : undefined,
     checkpoints: isRecord(checkpoints) ? checkpoints : {},
     answersById: isRecord(byId) ? byId : undefined,
-    isResumed: configurable['__pregel_resuming'] !== false || hasAnswers(configurable),
     missing,
   }
-}
-
-function hasAnswers(configurable: Readonly<Record<string, unknown>>): boolean {
-  const scratchpad = configurable['__pregel_scratchpad']
-  if (!isRecord(scratchpad) || !Array.isArray(scratchpad['resume'])) return true
-  return scratchpad['resume'].length > 0 || scratchpad['nullResume'] !== undefined
 }
 
 function isSaver(value: unknown): value is CheckpointSaver {
@@ -130,6 +118,19 @@ function isSaver(value: unknown): value is CheckpointSaver {
 /** Returns true for a field of `configurable` that belongs to LangGraph: it describes a run, not the caller. */
 export function isInnerName(name: string): boolean {
   return /^__pregel_|^checkpoint_/.test(name)
+}
+
+/** Field of the input of a task for one tool call, which `ToolNode` reads. */
+export const ONE_CALL = 'lg_tool_call'
+
+/** LangGraph wraps the store of a graph in one that answers only during the run. Returns the store inside. */
+export function storeInside(store: Readonly<Record<string, unknown>>): unknown {
+  return store['lg_name'] === 'AsyncBatchedStore' ? store['store'] : undefined
+}
+
+/** Returns true for an error with which LangGraph stops a task: it must reach LangGraph. */
+export function isInterrupt(error: unknown): boolean {
+  return error instanceof Error && 'is_bubble_up' in error && error.is_bubble_up === true
 }
 
 /** Trigger of a task for a `Send`, and of a `task()` of the functional API. */
@@ -179,7 +180,8 @@ const NO_WRITES: TaskWrites = {
 export interface CheckpointPlace {
   readonly thread: string
   readonly graph: string
-  readonly checkpoint: string
+  /** Undefined for the newest. */
+  readonly checkpoint: unknown
 }
 
 /**
@@ -190,15 +192,32 @@ export interface CheckpointPlace {
  */
 export async function keepReturned(
   saver: Required<CheckpointSaver>,
-  { thread, graph, checkpoint }: CheckpointPlace,
+  place: CheckpointPlace,
   { id, value }: { readonly id: string; readonly value: unknown },
 ): Promise<void> {
-  const configurable = { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoint }
+  const configurable = configurableFor(place)
   await saver.putWrites({ configurable }, [['__return__', value]], id, '')
 }
 
 export function canKeep(saver: CheckpointSaver | undefined): saver is Required<CheckpointSaver> {
   return typeof saver?.putWrites === 'function'
+}
+
+/** Reads the writes of the tasks of a graph since a checkpoint, by the ids of the tasks. Empty without a saver. */
+export async function readTasks(
+  saver: CheckpointSaver | undefined,
+  place: CheckpointPlace,
+): Promise<ReadonlyMap<string, TaskWrites>> {
+  const tuple = await saver?.getTuple({ configurable: configurableFor(place) })
+  return tasksIn(tuple?.pendingWrites ?? [])
+}
+
+function configurableFor({
+  thread,
+  graph,
+  checkpoint,
+}: CheckpointPlace): Readonly<Record<string, unknown>> {
+  return { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoint }
 }
 
 /** Reads the writes of a checkpoint, by the ids of their tasks. */

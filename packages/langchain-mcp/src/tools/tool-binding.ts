@@ -13,6 +13,7 @@ import {
 } from '../tool-source.ts'
 import { wellFormed } from './well-formed.ts'
 import { answeredByClient } from '../graph/elicitation-to-interrupt.ts'
+import { isInterrupt } from '../graph/langgraph.ts'
 import { linesOf, SchemaCheck, type ValidationError } from '@x/internal/schema-check'
 import { breaksCalls, parameterText, schemaDefectOf } from './json-schema.ts'
 import { projectedSchema, type ProjectedSchema } from './schema-projection.ts'
@@ -268,11 +269,6 @@ export class ToolBinding {
     const { server, toolName: tool } = this.origin
     this.#log({ ...entry, code, server: serverTitle(server), tool })
   }
-}
-
-/** Interrupts belong to the graph. */
-function isInterrupt(error: unknown): boolean {
-  return error instanceof Error && 'is_bubble_up' in error && error.is_bubble_up === true
 }
 
 function objectOf(args: unknown, given: unknown): Record<string, unknown> {
