@@ -165,7 +165,7 @@ class LiveTools implements McpTools {
       options.authProvider,
       servers.map(([, server]) => server),
     )
-    const { log = processWarnings, session = 'shared', principal, interceptors = [] } = options
+    const { log = processWarnings, session = 'shared', principal } = options
     const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
     // All lists share the pins, because `'first-use'` compares with the first list.
     this.#elicitation = elicitation
@@ -174,9 +174,7 @@ class LiveTools implements McpTools {
     this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
-    const addsHeaders = interceptors.length > 0
-    const own = { ...options, handlers, log, addsHeaders }
-    this.#clients = new ServerClients(own)
+    this.#clients = new ServerClients({ ...options, handlers, log })
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
   }
 

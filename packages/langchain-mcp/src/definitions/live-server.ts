@@ -259,7 +259,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     if (this.#isClosed) throw this.#closedError(name)
     const { config = {}, headers, ...rest } = options
     const { contexts, repeatsHarmless } = this.#options
-    const context = contexts.of(config, headers)
+    const context = contexts.of(config)
     const { scope } = context
     const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
     const thread = toThreadId(config.configurable?.['thread_id']) ?? ''
@@ -267,7 +267,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     // The client of a shared session goes by its own list.
     const isRepeatable =
       repeatsHarmless && contexts.mode !== 'shared' && this.#isHarmless(context, name)
-    const limits = isRepeatable ? { ...rest, idempotent: true } : rest
+    const limits = {
+      ...rest,
+      ...(isRepeatable && { idempotent: true }),
+      ...('url' in this.config && { headers }), // a child process refuses them
+    }
     try {
       return await inCall(context, () => send(limits))
     } finally {

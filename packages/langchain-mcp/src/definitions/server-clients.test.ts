@@ -7,16 +7,13 @@ test.each([
   ['bob', 'ada', 'nobody'],
 ])('gives headers for %s in a call of %s: %s', async (owner, caller, token) => {
   const url = 'https://shop.example/mcp'
-  const server = withRunHeaders(
-    {
-      url,
-      headers: ({ configurable }) => ({
-        user: configurable['token'] === undefined ? 'nobody' : 'token of the caller',
-      }),
-    },
-    false,
-  )
-  const call = { scope: { principal: caller }, store: undefined, headers: undefined }
+  const server = withRunHeaders({
+    url,
+    headers: ({ configurable }) => ({
+      user: configurable['token'] === undefined ? 'nobody' : 'token of the caller',
+    }),
+  })
+  const call = { scope: { principal: caller }, store: undefined }
   const config = { configurable: { token: `token of ${caller}` } }
   const request = { httpMethod: 'DELETE', scope: { principal: owner } } as const
   if (!('headers' in server) || typeof server.headers !== 'function')

@@ -74,21 +74,15 @@ export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
   readonly principal?: PrincipalOf | undefined
 }
 
-interface OwnOptions {
-  readonly log: ToolLog
-  /** `true`: calls may add headers of their own. */
-  readonly addsHeaders: boolean
-}
-
 /** Creates one client for each server. The scope of each call selects the session of the client. */
 export class ServerClients {
-  readonly #options: ServerClientsOptions & OwnOptions
+  readonly #options: ServerClientsOptions & { readonly log: ToolLog }
   readonly #common: McpClientOptions
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
   readonly #ownDispatcher: ReturnType<typeof createDispatcher> | undefined
   readonly #clients: McpClient[] = []
 
-  constructor(options: ServerClientsOptions & OwnOptions) {
+  constructor(options: ServerClientsOptions & { readonly log: ToolLog }) {
     const { dispatcher, timeouts } = options
     this.#options = options
     this.#ownDispatcher =
@@ -111,13 +105,13 @@ export class ServerClients {
   ): McpClient {
     const { authProvider: ownProvider, dispatcher, era, limits, listen, ...others } = entry
     const { handshakeMs, timeoutMs, session: _session, ...server } = others
-    const { authProvider: common, addsHeaders, log } = this.#options
+    const { authProvider: common, log } = this.#options
     const authProvider: typeof common =
       ownProvider ??
       (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
     const limited = { dispatcher, era, limits, listen, handshakeMs, timeoutMs }
     const own = { label: name, authProvider, ...limited }
-    const config = withRunHeaders(server, addsHeaders)
+    const config = withRunHeaders(server)
     // One session for all calls needs no scope function, and is not closed when it is idle.
     const scope = mode === 'run' ? scopeInRun : currentScope
     const client = newClient(name, config, {
@@ -188,29 +182,19 @@ export function clientOptionsFrom(options: McpClientOptions): McpClientOptions {
   return Object.fromEntries(own)
 }
 
-/** Returns a config whose header function receives `configurable`, and adds the headers of the current call. */
-export function withRunHeaders(
-  config: McpToolsServerConfig,
-  addsHeaders: boolean,
-): McpServerConfig {
+/** Returns a config whose header function receives `configurable`. */
+export function withRunHeaders(config: McpToolsServerConfig): McpServerConfig {
   if (!('url' in config)) return config
   const { headers, ...rest } = config
-  if (typeof headers !== 'function' && !addsHeaders) return { ...rest, headers }
+  if (typeof headers !== 'function') return { ...rest, headers }
   return {
     ...rest,
-    async headers(request) {
+    headers: (request) => {
       const call = currentCall()
       // The client sends each request in the context of its principal. If that ever fails, the request must not get the headers of another user.
       const isOwn = call?.scope.principal === request.scope?.principal
-      const used = isOwn ? call : undefined
-      const configurable = ownConfigurable(used?.config ?? {})
-      const common =
-        typeof headers === 'function' ? await headers({ ...request, configurable }) : headers
-      // Handshakes and streams serve several calls, so they get no headers of one call.
-      if (request.rpcMethod !== 'tools/call') return { ...common }
-      // Header names ignore case. A name that occurs twice would be sent twice.
-      const entries = [...Object.entries(common ?? {}), ...Object.entries(used?.headers ?? {})]
-      return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]))
+      const configurable = ownConfigurable(isOwn ? (call?.config ?? {}) : {})
+      return headers({ ...request, configurable })
     },
   }
 }

@@ -12,13 +12,12 @@ export type SessionMode = 'run' | 'thread' | 'shared'
 
 export type PrincipalOf = (config: RunnableConfig) => string
 
-/** The values of a tool call that clients and header functions need. */
+/** The values of a tool call that scope and header functions of clients need. */
 export interface CallContext {
   readonly scope: SessionScope
   /** Store of the graph, if it has one. */
   readonly store: GraphStore | undefined
   readonly config: RunnableConfig
-  readonly headers: Readonly<Record<string, string>> | undefined
   /** True for a list of tools, which needs no thread: its session is closed after it. */
   readonly isList?: boolean
 }
@@ -34,7 +33,7 @@ export function inCall<T>(context: CallContext, call: () => T): T {
   return storage.run(context, call)
 }
 
-const NO_CALL: CallContext = { scope: {}, store: undefined, config: {}, headers: undefined }
+const NO_CALL: CallContext = { scope: {}, store: undefined, config: {} }
 
 /** Only graphs that are created for each request have more stores than this. */
 const MAX_STORES = 100
@@ -73,7 +72,7 @@ export class CallContexts {
    * @throws {McpClientError} `CONFIG` if `principal` returns no name
    * @throws the error of `principal`
    */
-  of(config: RunnableConfig | undefined, headers?: CallContext['headers']): CallContext {
+  of(config: RunnableConfig | undefined): CallContext {
     if (config === undefined) return NO_CALL
     const { mode, principal } = this
     const store = storeIn(config) ?? storeIn(ambientConfig())
@@ -85,7 +84,6 @@ export class CallContexts {
       },
       store,
       config,
-      headers,
     }
   }
 }

@@ -28,8 +28,8 @@ export interface ToolCallRequest {
     args: Readonly<Record<string, unknown>>,
   ) => Readonly<Record<string, unknown>>
   /**
-   * Headers of this call. They replace headers of the server's config. Ignored for stdio servers and for
-   * clients of the caller.
+   * Headers of this call, also in the requests of its task. They replace headers of the server's config. Ignored for
+   * servers without a URL in the config, and for clients of the SDK.
    */
   readonly headers: Readonly<Record<string, string>>
   /** Sent as `_meta` of the call. */
