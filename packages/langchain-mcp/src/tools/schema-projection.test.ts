@@ -18,7 +18,16 @@ function golden(name: string, projection: SchemaProjection = 'common'): Projecte
 
 const REFUSED = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'enum', 'const', '$schema', '$id']
 
-describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits }) => {
+describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
+  test('is checked as a whole, without a change', () => {
+    const before = JSON.stringify(schema)
+    const check = new SchemaCheck(schema)
+    const accepted = [...fits, ...misfits].filter((value) => check.errors(value).length === 0)
+    expect(accepted).toEqual(fits)
+    expect(JSON.stringify(schema)).toBe(before)
+    expect(Reflect.ownKeys(schema)).toEqual(Object.keys(schema))
+  })
+
   test.each(['common', 'openai', 'anthropic', 'google'] as const)(
     'becomes an object for %s, with all definitions that it refers to',
     (projection) => {

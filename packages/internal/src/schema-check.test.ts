@@ -1,22 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { goldenSchemas } from './golden-schemas.ts'
-import { SchemaCheck } from '@x/internal/schema-check'
-import type { JsonSchema } from '../src/tool-source.ts'
-
-describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
-  test('validates the whole schema', () => {
-    const check = new SchemaCheck(schema)
-    const accepted = [...fits, ...misfits].filter((value) => check.errors(value).length === 0)
-    expect(accepted).toEqual(fits)
-  })
-
-  test('does not write into the schema', () => {
-    const before = JSON.stringify(schema)
-    new SchemaCheck(schema).errors(fits[0])
-    expect(JSON.stringify(schema)).toBe(before)
-    expect(Reflect.ownKeys(schema)).toEqual(Object.keys(schema))
-  })
-})
+import { SchemaCheck } from './schema-check.ts'
 
 test('reports the place of an error', () => {
   const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
@@ -87,7 +70,7 @@ function nestedLists(depth: number): unknown {
 }
 
 /** A schema for lists with a definition for each level, each of which refers twice to the next one. */
-function doubledOften(levels: number): JsonSchema {
+function doubledOften(levels: number): Readonly<Record<string, unknown>> {
   const $defs: Record<string, unknown> = { [`d${levels}`]: {} }
   for (let level = 0; level < levels; level++) {
     const next = { $ref: `#/$defs/d${level + 1}` }
@@ -96,7 +79,7 @@ function doubledOften(levels: number): JsonSchema {
   return { $ref: '#/$defs/d0', $defs }
 }
 
-test.each<[what: string, schema: JsonSchema, value: unknown]>([
+test.each<[what: string, schema: Readonly<Record<string, unknown>>, value: unknown]>([
   ['recursion that doubles at each level of the value', { items: doubled }, nestedLists(60)],
   ['references that double at each level of the value', doubledOften(40), nestedLists(40)],
   [
@@ -144,7 +127,7 @@ test('ignores a format that has the name of a method of objects', () => {
   expect(check.errors('bc')).toEqual([])
 })
 
-test.each<[what: string, schema: JsonSchema]>([
+test.each<[what: string, schema: Readonly<Record<string, unknown>>]>([
   ['the value of an unknown keyword', { $ref: '#/x-a/b', 'x-a': { b: { pattern: '^a+$' } } }],
   [
     'a schema with an id',
@@ -171,7 +154,7 @@ test('does not let an invalid pattern behind a reference switch off the other ch
   expect(check.errors({ a: 'x', b: 'x' })).toHaveLength(1)
 })
 
-describe.each<[what: string, unchecked: JsonSchema, fits: string]>([
+describe.each<[what: string, unchecked: Readonly<Record<string, unknown>>, fits: string]>([
   ['an invalid pattern', { pattern: '(?i)^test' }, 'pay-1'],
   ['an invalid pattern behind a reference', { $ref: '#/$defs/invalid' }, 'pay-1'],
   ['a format that is not checked', { format: 'url' }, 'pay-1'],
@@ -183,13 +166,21 @@ describe.each<[what: string, unchecked: JsonSchema, fits: string]>([
   }
 
   test.each<
-    [keyword: string, schema: JsonSchema, values: readonly [fits: unknown, wrong: unknown]]
+    [
+      keyword: string,
+      schema: Readonly<Record<string, unknown>>,
+      values: readonly [fits: unknown, wrong: unknown],
+    ]
   >([
     ['not', { type: 'string', not: unchecked }, [fits, 7]],
     ['oneOf', { type: 'string', oneOf: [unchecked, {}] }, [fits, 7]],
     [
       'then',
-      { type: 'string', if: unchecked, ...(JSON.parse('{"then":{"maxLength":3}}') as JsonSchema) },
+      {
+        type: 'string',
+        if: unchecked,
+        ...(JSON.parse('{"then":{"maxLength":3}}') as Readonly<Record<string, unknown>>),
+      },
       [fits, 7],
     ],
     ['else', { if: { not: unchecked }, else: { maxLength: 3 }, type: 'string' }, [fits, 7]],
@@ -251,7 +242,7 @@ test('checks a pattern that is only valid without Unicode mode', () => {
   expect(check.errors('ref-x')).not.toEqual([])
 })
 
-test.each<[union: string, schema: JsonSchema]>([
+test.each<[union: string, schema: Readonly<Record<string, unknown>>]>([
   ['anyOf', { anyOf: [{ type: 'string' }, { type: 'number' }], nullable: true }],
   ['oneOf', { oneOf: [{ type: 'string' }, { type: 'number' }], nullable: true }],
 ])('accepts null for %s with nullable', (_, schema) => {
