@@ -129,9 +129,11 @@ describe('a journal', () => {
   const done: CallOutcome = { kind: 'result', result: { content: [] } }
 
   function placeOf(store: BaseStore | undefined, thread = 't1'): GraphPlace {
+    const task = randomUUID()
     return {
+      key: JSON.stringify([thread, task, 'c1']),
       thread,
-      task: randomUUID(),
+      task,
       graph: '',
       namespace: '',
       toolCallId: 'c1',

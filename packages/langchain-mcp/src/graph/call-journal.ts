@@ -60,8 +60,7 @@ export class CallJournal {
    * @throws the error of `send`
    */
   async once(sending: Sending, send: Send): Promise<CallOutcome> {
-    const { thread, task, call } = sending.place
-    const key = JSON.stringify([thread, task, call, sending.number])
+    const key = roundKey(sending)
     const known = this.#sent.get(key)
     if (known !== undefined && known !== 'sent') return known
     const outcome = known === 'sent' ? this.#repeated(sending) : this.#recorded(sending, send)
@@ -81,13 +80,12 @@ export class CallJournal {
 
   /** Returns true if a call was sent when its task was executed before. */
   async wasSent(place: GraphPlace): Promise<boolean> {
-    const { thread, task, call } = place
-    if (this.#sent.has(JSON.stringify([thread, task, call, 0]))) return true
+    if (this.#sent.has(roundKey({ place, number: 0 }))) return true
     const record = recordOf({ place, number: 0 })
     // If the store fails, the journal warns when the call is sent.
     const read = record && (await inTime(() => record.store.get(record.namespace, record.key)))
     if (read !== undefined && 'result' in read && read.result != null) return true
-    const { interrupts = [] } = (await pendingTasks(place)).get(task) ?? {}
+    const { interrupts = [] } = (await pendingTasks(place)).get(place.task) ?? {}
     return interrupts.some(({ value }) => isTaskInterrupt(value) || isElicitationInterrupt(value))
   }
 
@@ -197,6 +195,10 @@ async function storedRound(
   if (state === 'done') return { outcome: callOutcomeFrom(outcome) }
   // An unreadable record does not prove that nothing was sent.
   return typeof sentAt === 'number' ? { sentAt } : { outcome: unknownOutcome(origin) }
+}
+
+function roundKey({ place, number }: Pick<Sending, 'place' | 'number'>): string {
+  return `${place.key}${number}`
 }
 
 /** Returns undefined if the graph has no store. */

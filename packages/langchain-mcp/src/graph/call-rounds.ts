@@ -47,7 +47,7 @@ import {
   type McpTaskInterrupt,
 } from './interrupt-value.ts'
 import { questionKey, stepIn, type GraphPlace } from './graph-place.ts'
-import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
+import { LiveCall, type HeldCalls, type ToolCaller } from './live-call.ts'
 
 /** One call of a tool. */
 export interface InterruptibleCall {
@@ -381,7 +381,7 @@ export class CallRounds {
   /** Sends a request that may stay open while a person is asked. */
   async #sendLive(own: ToolCallOptions): Promise<CallOutcome> {
     const { source, options } = this.#call
-    const { caller, config, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
+    const { caller, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
     const humanMs = this.#shared.humanTimeoutMs
     const maxMs = this.#extension?.maxMs
     const limits = { workMs: timeoutMs, maxMs, usedMs: this.#usedMs, humanMs }
@@ -393,7 +393,7 @@ export class CallRounds {
     })
     live.onProgress = onProgress
     caller.live = live
-    return this.#liveOutcome(await live.next(config.signal), live)
+    return this.#next(live)
   }
 
   /** Continues an open request with the answers of a person. */
@@ -404,21 +404,26 @@ export class CallRounds {
     const hasEnded = !live.isOpen
     live.onProgress = options.onProgress
     live.answer(answers)
-    const event = await live.next(options.config.signal)
-    // The run that sent the request has ended, and closed its session while a person was asked.
-    const wasClosed =
-      hasEnded && event.kind === 'failed' && toolErrorFrom(event.error, origin)?.code === 'CLOSED'
-    return wasClosed ? unknownOutcome(origin) : this.#liveOutcome(event, live)
+    try {
+      return await this.#next(live)
+    } catch (error) {
+      // The run that sent the request has ended, and closed its session while a person was asked.
+      if (hasEnded && toolErrorFrom(error, origin)?.code === 'CLOSED') return unknownOutcome(origin)
+      throw error
+    }
   }
 
-  async #liveOutcome(event: LiveCallEvent, live: LiveCall): Promise<CallOutcome> {
-    this.#usedMs = live.usedMs
-    if (event.kind === 'failed') throw event.error
-    if (event.kind === 'ended') return this.#outcomeOf(event.call)
-    this.#shared.held.hold(this.#place, live)
-    const { requests } = event
-    const none = { answered: {}, requestState: undefined, task: undefined }
-    return { kind: 'asked', requests, ...none, isHeld: true }
+  /** Waits for the end of an open request, or for a question. */
+  async #next(live: LiveCall): Promise<CallOutcome> {
+    try {
+      const next = await live.next(this.#call.options.config.signal)
+      if (!('requests' in next)) return await this.#outcomeOf(next)
+      this.#shared.held.hold(this.#place, live)
+      const none = { answered: {}, requestState: undefined, task: undefined }
+      return { kind: 'asked', ...next, ...none, isHeld: true }
+    } finally {
+      this.#usedMs = live.usedMs
+    }
   }
 
   /** Answers the questions that need no person, and returns the others. */

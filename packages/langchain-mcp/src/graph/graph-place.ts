@@ -41,6 +41,8 @@ export async function failRun(error: unknown, config: ToolRunnableConfig): Promi
 
 /** Position of a call in a graph. It is the same in every process that continues the call. */
 export interface GraphPlace {
+  /** Equal for the same call, in every process. It starts with the thread. */
+  readonly key: string
   readonly thread: string
   /** LangGraph's id of the task that contains the call. */
   readonly task: string
@@ -110,14 +112,16 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   const inner = innerNames(configurable)
   if (!inner.canInterrupt) return undefined
   const { taskId: task, checkpointNs: namespace, checkpointId: checkpoint } = execution
+  const call = callOf(config)
   return {
+    key: JSON.stringify([thread, task, call]),
     thread,
     task,
     graph: graphOf({ namespace, checkpoint }, inner),
     namespace,
     checkpoint,
     toolCallId,
-    call: callOf(config),
+    call,
     isAlone: isAlone(taskInputOf(config), { id: toolCallId, isSent: isPushed(metadata) }),
     store: 'store' in config ? toGraphStore(config.store) : undefined,
     inner,

@@ -50,11 +50,10 @@ export class ToolCaller implements Caller {
   }
 }
 
-/** A call ended, or waits for a person. */
-export type LiveCallEvent =
-  | { readonly kind: 'ended'; readonly call: StartedCall }
-  | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, InputRequest>> }
+/** The questions of a call that waits for a person. */
+export interface OpenQuestions {
+  readonly requests: Readonly<Record<string, InputRequest>>
+}
 
 interface LiveCallLimits {
   /** Time limit of the server, in milliseconds. The clock stops while a person is asked. */
@@ -83,7 +82,7 @@ export class LiveCall {
   readonly #limits: LiveCallLimits
   readonly #aborting = new AbortController()
   readonly #questions = new Map<string, OpenQuestion>()
-  readonly #ended: Promise<LiveCallEvent>
+  readonly #ended: Promise<StartedCall>
   #asked = 0
   #isOpen = true
   /** Time of the server until the clock was started last. */
@@ -104,12 +103,8 @@ export class LiveCall {
     this.#usedMs = limits.usedMs
     this.#restartLimit()
     this.#work()
-    this.#ended = send(this.#aborting.signal)
-      .then(
-        (call): LiveCallEvent => ({ kind: 'ended', call }),
-        (error: unknown): LiveCallEvent => ({ kind: 'failed', error }),
-      )
-      .finally(() => this.#end())
+    this.#ended = send(this.#aborting.signal).finally(() => this.#end())
+    this.#ended.catch(() => {}) // `next()` rejects, if a run waits
   }
 
   get isOpen(): boolean {
@@ -135,8 +130,12 @@ export class LiveCall {
     this.onProgress?.(progress)
   }
 
-  /** Resolves when the call ends or asks. `signal` aborts the call, but only during this wait. */
-  async next(signal: AbortSignal | undefined): Promise<LiveCallEvent> {
+  /**
+   * Resolves when the call ends or asks. `signal` aborts the call, but only during this wait.
+   *
+   * @throws the error of the call
+   */
+  async next(signal: AbortSignal | undefined): Promise<StartedCall | OpenQuestions> {
     const onAbort = (): void => this.abort(signal?.reason)
     if (signal?.aborted === true) onAbort()
     else signal?.addEventListener('abort', onAbort, { once: true })
@@ -145,8 +144,7 @@ export class LiveCall {
         this.#wake = resolve
         if (this.#questions.size > 0) resolve()
       })
-      const ended = await Promise.race([this.#ended, asked])
-      return ended ?? { kind: 'asked', requests: this.#requests() }
+      return (await Promise.race([this.#ended, asked])) ?? { requests: this.#requests() }
     } finally {
       signal?.removeEventListener('abort', onAbort)
     }
@@ -257,7 +255,7 @@ export class HeldCalls {
   readonly #calls = new Map<string, LiveCall>()
 
   hold(place: GraphPlace, call: LiveCall): void {
-    this.#calls.set(keyOf(place), call)
+    this.#calls.set(place.key, call)
     const [oldest] = this.#calls.keys()
     if (this.#calls.size <= MAX_HELD || oldest === undefined) return
     this.#calls.get(oldest)?.abort(new Error('Too many calls wait for people'))
@@ -266,13 +264,8 @@ export class HeldCalls {
 
   /** Removes and returns a request. A second answer, for example from an old button, finds nothing. */
   take(place: GraphPlace): LiveCall | undefined {
-    const key = keyOf(place)
-    const call = this.#calls.get(key)
-    this.#calls.delete(key)
+    const call = this.#calls.get(place.key)
+    this.#calls.delete(place.key)
     return call
   }
-}
-
-function keyOf({ thread, task, call }: GraphPlace): string {
-  return JSON.stringify([thread, task, call])
 }
