@@ -109,6 +109,7 @@ export interface ToolCallOptions
     Pick<
       CallToolOptions,
       | 'caller'
+      | 'headers'
       | 'idempotencyKey'
       | 'inputRequired'
       | 'meta'
@@ -116,10 +117,7 @@ export interface ToolCallOptions
       | 'resume'
       | 'sentAt'
       | 'timeout'
-    > {
-  /** Headers of this call. They replace headers of the server's config. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
-}
+    > {}
 
 /** A session was replaced, and the state that the server kept in the old one is lost. */
 export interface SessionReplaced {

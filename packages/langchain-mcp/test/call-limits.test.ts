@@ -2,9 +2,15 @@
 import { MemorySaver } from '@langchain/langgraph'
 import { stopClock } from '@x/internal/testing/clock'
 import { McpClient } from '@x/mcp-client'
-import { startModernServer } from '@x/mcp-testing'
+import { startLegacyServer, startModernServer, startTaskServer } from '@x/mcp-testing'
+import type { TestTool } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import { elicitationToInterrupt, loadMcpTools } from '../src/index.ts'
+import {
+  createMcpTools,
+  elicitationToInterrupt,
+  loadMcpTools,
+  type LoadMcpToolsOptions,
+} from '../src/index.ts'
 import type { McpToolSource, StartedCall, ToolCallOptions } from '../src/tool-source.ts'
 import { askingGraph, type AskingGraph, type Turn } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
@@ -59,13 +65,26 @@ class WorkingSource implements McpToolSource {
   }
 }
 
+const WHOSE = ['the tool', 'the client', 'an interceptor'] as const
+
+/** Who limits a call. */
+type Whose = (typeof WHOSE)[number]
+type Limit = Pick<LoadMcpToolsOptions, 'timeoutMs' | 'interceptors'>
+
+/** Options of tools whose calls have a limit, unless the client has it. */
+function limitOf(whose: Whose, timeoutMs: number): Limit {
+  if (whose === 'the tool') return { timeoutMs }
+  if (whose === 'the client') return {}
+  return { timeoutMs: 60_000, interceptors: [(_request, next) => next({ timeoutMs })] }
+}
+
 async function graphOf(
   source: McpToolSource,
-  timeoutMs: number | undefined,
+  limit: Limit,
   checkpointer = new MemorySaver(),
 ): Promise<AskingGraph> {
   const elicitation = elicitationToInterrupt()
-  const tools = await loadMcpTools(source, { elicitation, timeoutMs, server: { slug: 'shop' } })
+  const tools = await loadMcpTools(source, { elicitation, ...limit, server: { slug: 'shop' } })
   return askingGraph({ kind: 'createAgent', tools, calls: [{ name: 'ask' }], checkpointer })
 }
 
@@ -89,16 +108,16 @@ async function timed(turn: Promise<Turn>): Promise<{ readonly turn: Turn; readon
   return { turn: await turn, ms: performance.now() - startedAt }
 }
 
-describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) => {
+describe.each(WHOSE)('the limit of %s', (whose) => {
   const limit = 2000
   const limits = (work: ConstructorParameters<typeof WorkingSource>[0]) => ({
     source: new WorkingSource(work, whose === 'the client' ? limit : undefined),
-    timeoutMs: whose === 'the client' ? undefined : limit,
+    options: limitOf(whose, limit),
   })
 
   test('ends a call that has asked nothing', async () => {
-    const { source, timeoutMs } = limits([{ ms: 60_000, end: 'answers' }])
-    const graph = await graphOf(source, timeoutMs)
+    const { source, options } = limits([{ ms: 60_000, end: 'answers' }])
+    const graph = await graphOf(source, options)
     stopClock('performance')
     const { turn, ms } = await timed(graph.start())
     expect(turn.answers['call-0']).toMatchObject({ status: 'error' })
@@ -110,14 +129,14 @@ describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) =>
   test.each(['the same process', 'another process'])(
     'goes on after the answer of a person, whose time does not count, in %s',
     async (where) => {
-      const { source, timeoutMs } = limits([
+      const { source, options } = limits([
         { ms: 1000, end: 'asks' },
         { ms: 60_000, end: 'answers' },
       ])
       const checkpointer = new MemorySaver()
-      const graph = await graphOf(source, timeoutMs, checkpointer)
+      const graph = await graphOf(source, options, checkpointer)
       const other =
-        where === 'the same process' ? graph : await graphOf(source, timeoutMs, checkpointer)
+        where === 'the same process' ? graph : await graphOf(source, options, checkpointer)
       stopClock('performance')
       const asked = await timed(graph.start())
       expect(asked.turn.interrupts).toHaveLength(1)
@@ -132,80 +151,148 @@ describe.each(['the tool', 'the client'] as const)('the limit of %s', (whose) =>
   )
 })
 
-describe.each(['the tool', 'the client'] as const)(
-  'the limit of %s with resetOnProgress',
-  (whose) => {
-    const limit = 2000
-    const maxMs = 10_000
-    const extended = (work: ConstructorParameters<typeof WorkingSource>[0]) => {
-      const source = new WorkingSource(work, whose === 'the client' ? limit : undefined)
-      source.timeout = { resetOnProgress: true, maxMs }
-      return { source, timeoutMs: whose === 'the client' ? undefined : limit }
-    }
+describe.each(WHOSE)('the limit of %s with resetOnProgress', (whose) => {
+  const limit = 2000
+  const maxMs = 10_000
+  const extended = (work: ConstructorParameters<typeof WorkingSource>[0]) => {
+    const source = new WorkingSource(work, whose === 'the client' ? limit : undefined)
+    source.timeout = { resetOnProgress: true, maxMs }
+    return { source, options: limitOf(whose, limit) }
+  }
 
-    test('lets a call continue while the server reports progress', async () => {
-      const { source, timeoutMs } = extended([{ ms: 6000, end: 'answers' }])
-      const graph = await graphOf(source, timeoutMs)
-      stopClock('performance')
-      const { turn, ms } = await timed(graph.start())
-      expect(turn.answers['call-0']).toMatchObject({ status: 'success' })
-      expect(ms).toBeGreaterThanOrEqual(6000)
+  test('lets a call continue while the server reports progress', async () => {
+    const { source, options } = extended([{ ms: 6000, end: 'answers' }])
+    const graph = await graphOf(source, options)
+    stopClock('performance')
+    const { turn, ms } = await timed(graph.start())
+    expect(turn.answers['call-0']).toMatchObject({ status: 'success' })
+    expect(ms).toBeGreaterThanOrEqual(6000)
+  })
+
+  test('ends a call at maxMs, whatever the server reports', async () => {
+    const { source, options } = extended([{ ms: 60_000, end: 'answers' }])
+    const graph = await graphOf(source, options)
+    stopClock('performance')
+    const { turn, ms } = await timed(graph.start())
+    expect(turn.answers['call-0']?.text).toContain('No answer came in time')
+    expect(ms).toBeGreaterThanOrEqual(maxMs)
+    expect(ms).toBeLessThan(maxMs + limit)
+  })
+
+  test.each([
+    ['goes on after the answer of a person', 3000, 'success'],
+    ['counts the time before a question for maxMs', 60_000, 'error'],
+  ] as const)('%s', async (_name, ms, status) => {
+    const { source, options } = extended([
+      { ms: 6000, end: 'asks' },
+      { ms, end: 'answers' },
+    ])
+    const graph = await graphOf(source, options)
+    stopClock('performance')
+    const asked = await timed(graph.start())
+    await vi.advanceTimersByTimeAsync(100_000)
+    const answered = await timed(graph.resume(answerTo(asked.turn)))
+    expect(answered.turn.answers['call-0']).toMatchObject({ status })
+    expect(asked.ms + answered.ms).toBeLessThan(maxMs + limit)
+  })
+})
+
+describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => {
+  test.each(WHOSE)('is not waited for longer than the limit of %s', async (whose) => {
+    stopClock()
+    await using server = era === 'modern' ? await startModernServer() : await startAskingServer()
+    const elicitation = elicitationToInterrupt()
+    const limit = { timeoutMs: 500 }
+    await using client = new McpClient(
+      { url: server.url },
+      { handlers: elicitation.handlers, ...(whose === 'the client' && limit) },
+    )
+    const tools = await loadMcpTools(client, {
+      elicitation,
+      ...limitOf(whose, limit.timeoutMs),
     })
+    // Neither tool ever answers in this test.
+    const calling = era === 'modern' ? { name: 'slow', args: { ms: 60_000 } } : { name: 'ask_late' }
+    const turn = askingGraph({ kind: 'subgraph', tools, calls: [calling] }).start()
+    if ('ledger' in server) await server.ledger.waitFor({ tool: 'slow', state: 'running' })
+    else await server.called('ask_late')
+    await vi.advanceTimersByTimeAsync(limit.timeoutMs)
+    const { answers } = await turn
+    expect(answers['call-0']?.text).toContain('No answer came in time')
+  })
+})
 
-    test('ends a call at maxMs, whatever the server reports', async () => {
-      const { source, timeoutMs } = extended([{ ms: 60_000, end: 'answers' }])
-      const graph = await graphOf(source, timeoutMs)
-      stopClock('performance')
-      const { turn, ms } = await timed(graph.start())
-      expect(turn.answers['call-0']?.text).toContain('No answer came in time')
-      expect(ms).toBeGreaterThanOrEqual(maxMs)
-      expect(ms).toBeLessThan(maxMs + limit)
-    })
-
-    test.each([
-      ['goes on after the answer of a person', 3000, 'success'],
-      ['counts the time before a question for maxMs', 60_000, 'error'],
-    ] as const)('%s', async (_name, ms, status) => {
-      const { source, timeoutMs } = extended([
-        { ms: 6000, end: 'asks' },
-        { ms, end: 'answers' },
-      ])
-      const graph = await graphOf(source, timeoutMs)
-      stopClock('performance')
-      const asked = await timed(graph.start())
-      await vi.advanceTimersByTimeAsync(100_000)
-      const answered = await timed(graph.resume(answerTo(asked.turn)))
-      expect(answered.turn.answers['call-0']).toMatchObject({ status })
-      expect(asked.ms + answered.ms).toBeLessThan(maxMs + limit)
+describe.each(['legacy', 'modern'] as const)(
+  'an interceptor with a limit for one tool (%s)',
+  (era) => {
+    test('shortens or extends the limit of its server for that tool alone', async () => {
+      await using server = era === 'legacy' ? await startLegacyServer() : await startModernServer()
+      const limits: Readonly<Record<string, number>> = { quick: 1000, long: 60_000 }
+      const waiting = (name: string): TestTool => ({ name, run: (_args, { hold }) => hold() })
+      server.tools = ['quick', 'usual', 'long'].map(waiting)
+      await using mcp = createMcpTools({
+        servers: { shop: { url: server.url, timeoutMs: 10_000 } },
+        interceptors: [({ tool }, next) => next({ timeoutMs: limits[tool.name] })],
+      })
+      const tools = await mcp.listTools()
+      stopClock()
+      const ended: string[] = []
+      const calls = tools.map(async (tool) => {
+        const answer = String(await tool.invoke({}))
+        ended.push(tool.name)
+        return answer
+      })
+      await Promise.all(
+        tools.map(({ name: tool }) => server.ledger.waitFor({ tool, state: 'running' })),
+      )
+      const [quick, usual, long] = calls
+      await vi.advanceTimersByTimeAsync(1000)
+      expect(await quick).toContain('No answer came in time')
+      expect(ended).toEqual(['quick'])
+      await vi.advanceTimersByTimeAsync(9000)
+      expect(await usual).toContain('No answer came in time')
+      expect(ended).toEqual(['quick', 'usual'])
+      await vi.advanceTimersByTimeAsync(20_000)
+      server.release('done')
+      expect(await long).toBe('done')
     })
   },
 )
 
-describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => {
-  test.each(['the tool', 'the client'] as const)(
-    'is not waited for longer than the limit of %s',
-    async (whose) => {
-      stopClock()
-      await using server = era === 'modern' ? await startModernServer() : await startAskingServer()
-      const elicitation = elicitationToInterrupt()
-      const limit = { timeoutMs: 500 }
-      await using client = new McpClient(
-        { url: server.url },
-        { handlers: elicitation.handlers, ...(whose === 'the client' && limit) },
-      )
-      const tools = await loadMcpTools(client, {
-        elicitation,
-        ...(whose === 'the tool' && limit),
-      })
-      // Neither tool ever answers in this test.
-      const calling =
-        era === 'modern' ? { name: 'slow', args: { ms: 60_000 } } : { name: 'ask_late' }
-      const turn = askingGraph({ kind: 'subgraph', tools, calls: [calling] }).start()
-      if ('ledger' in server) await server.ledger.waitFor({ tool: 'slow', state: 'running' })
-      else await server.called('ask_late')
-      await vi.advanceTimersByTimeAsync(limit.timeoutMs)
-      const { answers } = await turn
-      expect(answers['call-0']?.text).toContain('No answer came in time')
-    },
-  )
+test.each(['outside a graph', 'in a graph'])(
+  'an interceptor limits a whole task, %s',
+  async (where) => {
+    await using server = await startTaskServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      elicitation: elicitationToInterrupt(),
+      interceptors: [(_request, next) => next({ timeoutMs: 2000 })],
+    })
+    const calling = { name: 'slow_compute', args: { seconds: 600 } }
+    const tools = await mcp.listTools()
+    const tool = tools.find(({ name }) => name === calling.name)
+    const graph = askingGraph({ kind: 'createAgent', tools, calls: [calling] })
+    const answer =
+      where === 'in a graph'
+        ? (await graph.start()).answers['call-0']?.text
+        : String(await tool?.invoke(calling.args))
+    expect(answer).toContain('No answer came in time')
+    expect(server.tasks.size).toBe(1)
+  },
+)
+
+test('a limit that is no number is refused, and the call is not sent', async () => {
+  const source = new WorkingSource([])
+  for (const wrong of ['5s', Number.NaN, -1]) {
+    const timeoutMs = wrong as number
+    const [tool] = await loadMcpTools(source, {
+      interceptors: [
+        async function hasty(_request, next) {
+          return next({ timeoutMs })
+        },
+      ],
+    })
+    await expect(tool?.invoke({})).rejects.toThrow(/hasty gave a wrong timeoutMs/)
+  }
+  expect(source.requests).toEqual([])
 })

@@ -1,6 +1,8 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { Command } from '@langchain/langgraph'
-import { startLegacyServer, startModernServer } from '@x/mcp-testing'
+import { McpClient } from '@x/mcp-client'
+import { startLegacyServer, startModernServer, startTaskServer } from '@x/mcp-testing'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
@@ -150,6 +152,42 @@ describe('interceptors', () => {
       ],
     })
     expect(await (await toolOf(mcp, 'counter_add')).invoke({ by: 5 })).toBe('counter is 11')
+  })
+})
+
+describe('headers of an interceptor', () => {
+  const interceptors: readonly ToolInterceptor[] = [
+    (_request, next) => next({ headers: { 'x-tenant': 'ada' } }),
+  ]
+
+  test('reach the server of a client of the caller', async () => {
+    await using server = await startLegacyServer()
+    await using client = new McpClient({ url: server.url })
+    const tools = await loadMcpTools(client, { interceptors })
+    await tools.find(({ name }) => name === 'echo')?.invoke({ text: 'x' })
+    const sent = server.received.filter(({ headers }) => headers['x-tenant'] === 'ada')
+    expect(sent.map(({ rpcMethod }) => rpcMethod)).toEqual(['tools/call'])
+  })
+
+  test('reach the polls of a task', async () => {
+    await using server = await startTaskServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, interceptors })
+    const slow = await toolOf(mcp, 'slow_compute')
+    await slow.invoke({ seconds: 0.02 })
+    const sent = server.received.filter(({ headers }) => headers['x-tenant'] === 'ada')
+    expect(new Set(sent.map(({ rpcMethod }) => rpcMethod))).toEqual(
+      new Set(['tools/call', 'tasks/get']),
+    )
+  })
+
+  test('are ignored for an entry with a command, and refused by a client of the caller', async () => {
+    const args = [fileURLToPath(new URL('counting-program.mjs', import.meta.url))]
+    const command = process.execPath
+    await using mcp = createMcpTools({ servers: { shop: { command, args } }, interceptors })
+    expect(await (await toolOf(mcp, 'pid')).invoke({})).toMatch(/^\d+$/)
+    await using client = new McpClient({ command, args })
+    const [pid] = await loadMcpTools(client, { interceptors })
+    await expect(pid?.invoke({})).rejects.toMatchObject({ code: 'CONFIG' })
   })
 })
 

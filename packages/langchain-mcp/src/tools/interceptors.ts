@@ -1,6 +1,6 @@
 import type { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { canonicalJson, untilAborted } from '@x/internal'
+import { canonicalJson, check, untilAborted } from '@x/internal'
 import { createHash } from 'node:crypto'
 import { McpToolError, type ToolOutcome } from '../errors.ts'
 import {
@@ -32,6 +32,11 @@ export interface ToolCallRequest {
    * servers without a URL in the config, and for clients of the SDK.
    */
   readonly headers: Readonly<Record<string, string>>
+  /**
+   * Limit of this call in milliseconds, with its questions and its task, without the time that people take. The initial
+   * value is the option `timeoutMs`, or the `timeout` of the run, which applies in any case. @default that of the client
+   */
+  readonly timeoutMs: number | undefined
   /** Sent as `_meta` of the call. */
   readonly meta: Readonly<Record<string, unknown>>
   /** Config that the tool was called with: `configurable`, `signal`, `toolCall`, … */
@@ -40,7 +45,7 @@ export interface ToolCallRequest {
 
 /** Changes of a request. Absent fields stay as they are. */
 type ToolCallChange = {
-  readonly [Field in 'args' | 'headers' | 'meta']?: ToolCallRequest[Field] | undefined
+  readonly [Field in 'args' | 'headers' | 'meta' | 'timeoutMs']?: ToolCallRequest[Field] | undefined
 }
 
 /** An answer that the graph receives unchanged: a message, or a `Command` of LangGraph. */
@@ -71,16 +76,28 @@ export async function intercepted(
   if (first === undefined) return call.send(request)
   const next = (change: ToolCallChange = {}): Promise<ToolCallAnswer> => {
     const { args = request.args, headers = request.headers, meta = request.meta } = change
-    return intercepted(others, call, { ...request, args, headers, meta })
+    const { timeoutMs = request.timeoutMs } = change
+    assertLimit(timeoutMs, first)
+    return intercepted(others, call, { ...request, args, headers, meta, timeoutMs })
   }
   // An interceptor has as much time as it takes, but it does not keep an aborted run alive.
   const answering = Promise.resolve(first(request, next))
   const answer = await untilAborted(answering, request.config.signal)
   if (isAnswer(answer)) return answer
-  const who = first.name === '' ? 'An interceptor' : `The interceptor ${first.name}`
   throw new TypeError(
-    `${who} returned ${answer === null ? 'null' : typeof answer}: return what next() gives, a result, a ToolMessage or a Command`,
+    `${titleOf(first)} returned ${answer === null ? 'null' : typeof answer}: return what next() gives, a result, a ToolMessage or a Command`,
   )
+}
+
+function titleOf({ name }: ToolInterceptor): string {
+  return name === '' ? 'An interceptor' : `The interceptor ${name}`
+}
+
+/** A wrong limit would be none. */
+function assertLimit(timeoutMs: unknown, interceptor: ToolInterceptor): void {
+  const { takes, accepts } = check.number()
+  if (timeoutMs === undefined || accepts(timeoutMs)) return
+  throw new TypeError(`${titleOf(interceptor)} gave a wrong timeoutMs to next(): it takes ${takes}`)
 }
 
 /** JavaScript does not report a missing `return`. */

@@ -81,10 +81,21 @@ export class ToolCall {
     return this.#failed(failure, text ?? failure.message)
   }
 
+  /** Limit of the call, unless an interceptor gives another one. Undefined for that of the client. */
+  get #timeoutMs(): number | undefined {
+    // Core turns the `timeout` of a run into its signal, and keeps the number in the metadata. Without it the
+    // client would stop earlier, at its own default.
+    const { timeout, metadata } = this.#config
+    const ofRun: unknown = timeout ?? metadata?.['timeoutMs']
+    const runMs = typeof ofRun === 'number' && ofRun > 0 ? ofRun : undefined
+    return this.#binding.options.timeoutMs ?? runMs
+  }
+
   /** Calls the interceptors, the first one outermost. The last one sends the call. */
   #intercepted({ args, redacted, secrets }: PreparedCall): Promise<ToolCallAnswer> {
     const { interceptors, origin, definition } = this.#binding
-    if (interceptors.length === 0) return this.send({ args, headers: {}, meta: {} })
+    const timeoutMs = this.#timeoutMs
+    if (interceptors.length === 0) return this.send({ args, headers: {}, meta: {}, timeoutMs })
     return intercepted(interceptors, this, {
       name: this.#name,
       server: origin.server,
@@ -92,6 +103,7 @@ export class ToolCall {
       args,
       headers: {},
       meta: {},
+      timeoutMs,
       config: this.#config,
       withoutSecrets: (given) => (given === args ? redacted : withoutSecrets(given, secrets)),
     })
@@ -102,19 +114,16 @@ export class ToolCall {
     args,
     headers,
     meta,
-  }: Pick<ToolCallRequest, 'args' | 'headers' | 'meta'>): Promise<ToolResult> {
+    timeoutMs,
+  }: Pick<ToolCallRequest, 'args' | 'headers' | 'meta' | 'timeoutMs'>): Promise<ToolResult> {
     const { origin, source, options: toolOptions } = this.#binding
     const { elicitation } = toolOptions
     const config = this.#config
-    // Core turns the `timeout` of a run into its signal, and keeps the number in the metadata. Without it the
-    // client would stop earlier, at its own default.
-    const ofRun: unknown = config.timeout ?? config.metadata?.['timeoutMs']
-    const runMs = typeof ofRun === 'number' && ofRun > 0 ? ofRun : undefined
     const caller = this.#caller
     const notifications = runNotificationsFor(config, source, caller)
     const options = {
       signal: config.signal,
-      timeoutMs: toolOptions.timeoutMs ?? runMs,
+      timeoutMs,
       config,
       caller,
       headers,
