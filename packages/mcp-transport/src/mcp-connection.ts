@@ -7,7 +7,7 @@ import type { CallRecovery } from './calls/open-calls.ts'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import type { ConnectionParts } from './calls/connection-parts.ts'
 import { negotiate } from './era/negotiation.ts'
-import type { Opening } from './era/negotiation.ts'
+import type { Negotiated, Opening } from './era/negotiation.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
 import type {
@@ -138,7 +138,7 @@ export class McpConnection implements AsyncDisposable {
   /** Id of the live session. Undefined before one is open, after it is lost, and without sessions. */
   get sessionId(): string | undefined {
     const { session } = this.#legacy
-    return session?.lost === undefined ? session?.id : undefined
+    return session?.isLive === true ? session.id : undefined
   }
 
   /** Era of the server, once it is known. */
@@ -226,20 +226,22 @@ export class McpConnection implements AsyncDisposable {
       isFresh: false,
       isTakenForLegacy,
     } as const
-    const answer = await this.#negotiate(asked)
+    const opened = await this.#negotiate(asked)
     if (either.aborted) return undefined
     this.#opening = undefined
-    if (answer !== undefined && 'error' in answer && TransportError.is(answer.error.data))
-      throw answer.error.data
-    return answer
+    if (opened?.kind !== 'failed') return opened && { result: opened.result }
+    if (TransportError.is(opened.error)) throw opened.error
+    return { error: opened.error }
   }
 
   /** Negotiates, and uses the server from then on. */
-  async #negotiate(asked: Omit<Opening, 'era'>): Promise<JsonRpcResponse | undefined> {
+  async #negotiate(
+    asked: Omit<Opening, 'era'>,
+  ): Promise<Extract<Negotiated, { kind: 'opened' | 'failed' }> | undefined> {
     const { era = 'auto' } = this.#options
     const negotiated = await negotiate(this.#parts, this.#legacy, { ...asked, era })
     if (negotiated.kind === 'cancelled') return undefined
-    if (negotiated.kind === 'answered') return negotiated.answer
+    if (negotiated.kind !== 'modern') return negotiated
     const { request } = asked
     const { version, ...known } = negotiated
     this.#modern = new ModernServer(this.#parts, known, toIdentity(request, version))
@@ -248,7 +250,7 @@ export class McpConnection implements AsyncDisposable {
       protocolVersion: typeof given === 'string' ? given : '2025-11-25',
       host: new URL(this.#url.display).host,
     })
-    return { jsonrpc: '2.0', id: request.id, result }
+    return { kind: 'opened', result }
   }
 
   // Calls.
@@ -379,7 +381,7 @@ export class McpConnection implements AsyncDisposable {
     isFresh = false,
   ): Promise<void> {
     const { session } = this.#legacy
-    const isLive = this.#modernVersion !== undefined || session?.lost === undefined
+    const isLive = this.#modernVersion !== undefined || session?.isLive !== false
     if (this.epoch !== epoch && isLive) return
     this.#parts.http.owner = new AsyncResource('McpConnection')
     if (isFresh || this.#modern !== undefined || session === undefined) {
@@ -447,11 +449,11 @@ export class McpConnection implements AsyncDisposable {
     await this.#legacy.load(true)
     const isTakenForLegacy = false
     const asked = { request, signal, isRepeated: true, isFresh, isTakenForLegacy }
-    const answer = await untilAborted(this.#negotiate(asked), signal).catch((error: unknown) => {
+    const opened = await untilAborted(this.#negotiate(asked), signal).catch((error: unknown) => {
       if (!signal.aborted) throw error
     })
-    if (!answer || signal.aborted) throw http.closed('The transport was closed')
-    if ('error' in answer) throw refusedSessionError(answer, http.url.display)
+    if (!opened || signal.aborted) throw http.closed('The transport was closed')
+    if (opened.kind === 'failed') throw refusedSessionError(opened.error, http.url.display)
     if (this.#modern === before) this.#modern = undefined
     if (isFresh && session !== undefined) this.#legacy.retire(session)
     before?.stopListening()

@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
-import type { JsonRpcResponse } from './json-rpc.ts'
 import { TransportError } from './transport-error.ts'
+import type { OpeningError } from './transport-error.ts'
 
 /** `legacy`: the MCP revisions with sessions. `modern`: the stateless revision 2026-07-28. */
 export type Era = 'legacy' | 'modern'
@@ -288,13 +288,11 @@ export const MODERN_CODES: readonly number[] = [
  * Returns the versions that a modern server offers in its error to `initialize`. Undefined if the error does
  * not come from a modern server.
  */
-export function modernEvidence(answer: JsonRpcResponse): readonly string[] | undefined {
-  if ('result' in answer) return undefined
-  const { code, data } = answer.error
-  const status = TransportError.is(data) ? data.status : undefined
+export function modernEvidence(error: OpeningError): readonly string[] | undefined {
+  const status = TransportError.is(error) ? error.status : undefined
+  const { code = 0, data: said } = (TransportError.is(error) ? error.serverError : error) ?? {}
   const isModern = MODERN_CODES.includes(code) || (code === -32601 && status === 404)
   if (!isModern) return undefined
-  const said = TransportError.is(data) ? data.serverError?.data : data
   const supported = isRecord(said) ? said['supported'] : undefined
   return Array.isArray(supported) ? supported.filter(isString) : ['2026-07-28 or newer']
 }

@@ -156,9 +156,11 @@ export function toTransportError(thrown: unknown): TransportError {
   return new TransportError('UNEXPECTED_RESPONSE', message, { cause: thrown })
 }
 
-/** Converts the error with which a server answered `initialize`. `data` may be the error of this transport. */
-export function refusedSessionError({ error }: JsonRpcError, url: string): TransportError {
-  if (TransportError.is(error.data)) return error.data
+/** Why there is no session: the server answered `initialize` with an error, or gave no answer. */
+export type OpeningError = ServerError | TransportError
+
+export function refusedSessionError(error: OpeningError, url: string): TransportError {
+  if (TransportError.is(error)) return error
   const message = `${url} refused a new session: ${error.message}`
   return new TransportError('REJECTED', message, { url, serverError: error })
 }

@@ -1,10 +1,13 @@
 import type { ConnectionParts } from '../calls/connection-parts.ts'
-import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import type { JsonRpcRequest } from '../json-rpc.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
 import type { LegacyServer } from '../legacy/legacy-server.ts'
+import type { OpenOutcome } from '../legacy/session-opener.ts'
 import type { DiscoveredServer } from '../modern/modern-server.ts'
 import { LEGACY_VERSIONS, MODERN_VERSIONS, modernEvidence } from '../session-record.ts'
-import { errorAnswer, TransportError } from '../transport-error.ts'
+import type { InitializeResult } from '../session-record.ts'
+import { TransportError } from '../transport-error.ts'
+import type { OpeningError } from '../transport-error.ts'
 import type { EraOption } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
@@ -25,8 +28,9 @@ export interface Opening {
 export type Negotiated =
   /** The server speaks a stateless revision. */
   | ({ readonly kind: 'modern'; readonly version: string } & DiscoveredServer)
-  /** The answer to `initialize`, of a server with sessions; or an error. */
-  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
+  /** A server with sessions has opened one, or has it open. */
+  | { readonly kind: 'opened'; readonly result: InitializeResult }
+  | { readonly kind: 'failed'; readonly error: OpeningError }
   | { readonly kind: 'cancelled' }
 
 /** A legacy server may support both eras later. Checking again costs one request. */
@@ -45,7 +49,7 @@ export async function negotiate(
   const { request, signal, era, isFresh, isRepeated, isTakenForLegacy } = opening
   const only = (offered: readonly string[]): Negotiated => {
     const message = `${http.url.display} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${SPOKEN[era].join(', ')}`
-    return answered(errorAnswer(request.id, http.error('REJECTED', message)))
+    return failed(http.error('REJECTED', message))
   }
   if (signal.aborted) return CANCELLED
   if (era !== 'legacy' && !isTakenForLegacy && !isFresh) {
@@ -57,16 +61,16 @@ export async function negotiate(
     era === 'legacy-first' ||
     isTakenForLegacy ||
     (!isFresh && isKnownLegacy(parts, legacy))
-  let refused: JsonRpcResponse | undefined
+  let refused: OpeningError | undefined
   if (isLegacyFirst && era !== 'modern') {
-    refused = await openLegacy(legacy, opening)
-    if (refused === undefined) return CANCELLED
-    if ('result' in refused) return answered(refused)
+    const opened = await openLegacy(legacy, opening)
+    if (opened.kind !== 'failed') return opened
+    refused = opened.error
     const offered = modernEvidence(refused)
-    if (era === 'legacy') return offered === undefined ? answered(refused) : only(offered)
+    if (era === 'legacy') return offered === undefined ? opened : only(offered)
     // A server that was replaced by a stateless one may refuse `initialize` in any way.
     const isPresumed = isFresh || (era === 'auto' && !isTakenForLegacy && !isRepeated)
-    if (offered === undefined && !(isPresumed && isByServer(refused))) return answered(refused)
+    if (offered === undefined && !(isPresumed && isByServer(refused))) return opened
   }
   const verdict = await detectEra({ http, request, probeMs: timeouts.probeMs, signal })
   if (signal.aborted) return CANCELLED
@@ -88,48 +92,43 @@ export async function negotiate(
       // A server that did not answer the probe has not shown its era.
       const { status = 500 } = evidence ?? { status: 0 }
       if (era === 'modern' && evidence !== undefined && status >= 500) {
-        return answered(errorAnswer(request.id, evidence))
+        return failed(evidence)
       }
       if (era === 'modern') return only(offered ?? ['revisions with sessions'])
-      if (refused !== undefined) return answered(refused)
+      if (refused !== undefined) return failed(refused)
       keeper.checkedEra('legacy')
-      const answer = await openLegacy(legacy, opening)
-      if (answer === undefined) return CANCELLED
-      if ('result' in answer) return answered(answer)
+      const opened = await openLegacy(legacy, opening)
+      if (opened.kind !== 'failed') return opened
       // Signs of a modern server: its first error explains more than the second.
-      const isAnswered = status >= 500 && isByServer(answer)
-      if (evidence !== undefined && !isAnswered) return answered(errorAnswer(request.id, evidence))
-      return offered === undefined ? answered(answer) : only(offered)
+      const isAnswered = status >= 500 && isByServer(opened.error)
+      if (evidence !== undefined && !isAnswered) return failed(evidence)
+      return offered === undefined ? opened : only(offered)
     }
     case 'incompatible':
       return only(verdict.offered)
     case 'error':
     case 'later':
     case 'again': {
-      const failed = errorAnswer(request.id, verdict.error)
       // The server may refuse only the probe.
-      if (!isFresh || era === 'modern' || refused !== undefined) return answered(failed)
-      const answer = await openLegacy(legacy, opening)
-      if (answer === undefined) return CANCELLED
-      return answered('result' in answer ? answer : failed)
+      if (!isFresh || era === 'modern' || refused !== undefined) return failed(verdict.error)
+      const opened = await openLegacy(legacy, opening)
+      return opened.kind === 'failed' ? failed(verdict.error) : opened
     }
   }
 }
 
-const CANCELLED: Negotiated = { kind: 'cancelled' }
+const CANCELLED = { kind: 'cancelled' } as const
 
-const answered = (answer: JsonRpcResponse): Negotiated => ({ kind: 'answered', answer })
+const failed = (error: OpeningError): Negotiated => ({ kind: 'failed', error })
 
-/** Returns the answer of a server with sessions; undefined if the client cancelled the request. */
 async function openLegacy(
   legacy: LegacyServer,
-  opening: Opening,
-): Promise<JsonRpcResponse | undefined> {
-  const { request, isRepeated, signal } = opening
-  const answer = isRepeated
-    ? await legacy.repeatHandshake(request, opening)
+  { request, isRepeated, isFresh, signal }: Opening,
+): Promise<OpenOutcome | typeof CANCELLED> {
+  const outcome = isRepeated
+    ? await legacy.repeatHandshake(request, { signal, isFresh })
     : await legacy.open(request, signal)
-  return signal.aborted ? undefined : answer
+  return outcome === undefined || signal.aborted ? CANCELLED : outcome
 }
 
 /** True if there is a stored session, or a recent detection of a legacy server. */
@@ -154,9 +153,9 @@ function storedServer(
 }
 
 /** Returns whether the error of `initialize` comes from the server, with any status but those for credentials. */
-function isByServer({ error: { data } }: JsonRpcError): boolean {
-  if (!TransportError.is(data)) return true
-  return data.code !== 'UNAUTHORIZED' && data.status !== undefined
+function isByServer(error: OpeningError): boolean {
+  if (!TransportError.is(error)) return true
+  return error.code !== 'UNAUTHORIZED' && error.status !== undefined
 }
 
 /** Revisions that the transport may use. */

@@ -5,11 +5,10 @@ import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { HttpRequest } from '../http/exchange.ts'
 import { isAnswerTo, isRequest, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
-import type { JsonRpcError, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
-import { errorAnswer } from '../transport-error.ts'
-import type { TransportError } from '../transport-error.ts'
+import type { OpeningError, TransportError } from '../transport-error.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { LegacySession, sessionHeaders } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
@@ -48,10 +47,9 @@ export type Initialized =
       readonly sessionId: string | undefined
       readonly result: InitializeResult
     }
-  /** `answer` is the error for the client. */
   | {
       readonly kind: 'failed'
-      readonly answer: JsonRpcError
+      readonly error: OpeningError
       /** Verdict about the stored session in which `initialize` was sent. */
       readonly verdict: InitializeVerdict
     }
@@ -85,20 +83,15 @@ export function initialize(
   })
 }
 
-function toInitialized(reply: Reply, { request, http, isReplacement }: Opening): Initialized {
-  const { id } = request
+function toInitialized(reply: Reply, { http, isReplacement }: Opening): Initialized {
   if (reply.kind === 'failed') {
     const { error, refusal } = reply
     const verdict = refusal === undefined ? 'unknown' : initializeVerdict(refusal)
-    return {
-      kind: 'failed',
-      answer: errorAnswer(id, isReplacement ? error : explained(error)),
-      verdict,
-    }
+    return { kind: 'failed', error: isReplacement ? error : explained(error), verdict }
   }
   const { answer, assigned: sessionId } = reply
   if (!('result' in answer)) {
-    return { kind: 'failed', answer: { ...answer, id }, verdict: initializeVerdict(answer) }
+    return { kind: 'failed', error: answer.error, verdict: initializeVerdict(answer) }
   }
   const { result } = answer
   const isUsable = sessionId === undefined || isSessionId(sessionId)
@@ -107,7 +100,7 @@ function toInitialized(reply: Reply, { request, http, isReplacement }: Opening):
     ? 'answered initialize without protocolVersion, capabilities or serverInfo'
     : 'assigned a session id that is not visible ASCII of at most 1 KiB'
   const error = http.error('UNEXPECTED_RESPONSE', `${http.url.display} ${what}`)
-  return { kind: 'failed', answer: errorAnswer(id, error), verdict: 'unknown' }
+  return { kind: 'failed', error, verdict: 'unknown' }
 }
 
 /** Says what else the URL may be, if the server refused `initialize` without an error of JSON-RPC. */

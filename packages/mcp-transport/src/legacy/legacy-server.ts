@@ -15,7 +15,7 @@ import { refusedSessionError, toTransportError, TransportError } from '../transp
 import { asksForMessages, listen, mayBeAsked, mayHearUnasked } from './event-stream.ts'
 import { provesSession } from './handshake.ts'
 import { LegacyAttempt } from './legacy-attempt.ts'
-import type { LegacySession } from './legacy-session.ts'
+import type { LegacySession, SessionState } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
 import { SessionOpener } from './session-opener.ts'
 import type { OpenOptions, OpenOutcome } from './session-opener.ts'
@@ -95,16 +95,17 @@ export class LegacyServer {
     const session = this.#current()
     const attempt = new LegacyAttempt(this, call, session)
     call.attempt = attempt
-    if (session.lost !== undefined) return this.#failLost(attempt, session)
+    if (!session.isLive) return this.#failLost(attempt, session)
     const sent = attempt.start()
-    if (session.unstored === undefined && asksForMessages(call)) void this.#listen(session)
+    if (session.state.kind === 'open' && asksForMessages(call)) void this.#listen(session)
     return sent
   }
 
   async #failLost(attempt: LegacyAttempt, session: LegacySession): Promise<void> {
-    await session.lost // the failure below may open another session
+    const { state } = session
+    if (state.kind === 'ended') await state.removed // the failure below may open another session
     attempt.fail(
-      session.isTerminated
+      state.kind === 'ended' && state.why === 'terminated'
         ? this.parts.http.closed('The session was terminated; nothing was sent', 'not-executed')
         : this.#alreadyLost(session, 'The session was lost before the request; nothing was sent'),
     )
@@ -118,7 +119,7 @@ export class LegacyServer {
     }
     if (notification.method === 'notifications/initialized') return this.#initialized(notification)
     const session = this.#current()
-    if (session.lost === undefined) return this.#post(notification, session)
+    if (session.isLive) return this.#post(notification, session)
   }
 
   /**
@@ -136,7 +137,7 @@ export class LegacyServer {
     const method = 'notifications/cancelled'
     const requestId = session.wireId(call.id)
     try {
-      if (session.lost !== undefined) return
+      if (!session.isLive) return
       const message = { jsonrpc: '2.0', method, params: { ...params, requestId } } as const
       await call.inContext(() => this.#post(message, session, { call, limitMs: CANCEL_MS }))
     } finally {
@@ -202,7 +203,7 @@ export class LegacyServer {
     if (!this.#questions.delete(question)) return
     const { id, session, call } = question
     const attempt = call?.attempt instanceof LegacyAttempt ? call.attempt : undefined
-    if (session.lost !== undefined) {
+    if (!session.isLive) {
       const text = 'The session of the request was lost before; nothing was sent'
       attempt?.failUnanswered(this.#alreadyLost(session, text))
       return
@@ -217,8 +218,8 @@ export class LegacyServer {
 
   // Sessions.
 
-  /** Returns the answer to the client's `initialize`; undefined if `signal` aborted. */
-  async open(request: JsonRpcRequest, signal: AbortSignal): Promise<JsonRpcResponse | undefined> {
+  /** Opens a session for the client's `initialize`. Returns undefined if `signal` aborted. */
+  async open(request: JsonRpcRequest, signal: AbortSignal): Promise<OpenOutcome | undefined> {
     await this.load()
     this.#initialize = request
     this.#session?.endListening() // one listening stream at a time
@@ -231,31 +232,22 @@ export class LegacyServer {
     const outcome = await this.#opener.open(request, options)
     if (either.aborted) return undefined
     this.#initializing = undefined
-    if (outcome.kind === 'failed') {
-      this.#session = undefined
-      return outcome.answer
-    }
-    const { session, result } = outcome
-    this.#session = session
-    return { jsonrpc: '2.0', id: request.id, result }
+    this.#session = outcome.kind === 'opened' ? outcome.session : undefined
+    return outcome
   }
 
-  /**
-   * Repeats the client's handshake after a change of the era, or to start from nothing (`isFresh`). Returns the answer
-   * to `initialize`.
-   */
+  /** Repeats the client's handshake after a change of the era, or to start from nothing (`isFresh`). */
   async repeatHandshake(
     request: JsonRpcRequest,
     { signal, isFresh }: Pick<OpenOptions, 'signal' | 'isFresh'>,
-  ): Promise<JsonRpcResponse> {
+  ): Promise<OpenOutcome> {
     await this.load()
     this.#initialize = request
     const limitMs = this.parts.timeouts.probeMs
     const options = { signal, limitMs, isReplacement: false, isFresh }
     const outcome = await this.#repeatHandshake(request, options)
-    if (outcome.kind === 'failed') return outcome.answer
-    if (isFresh === true) await this.#repeatSettings(outcome.session)
-    return { jsonrpc: '2.0', id: request.id, result: outcome.result }
+    if (outcome.kind === 'opened' && isFresh === true) await this.#repeatSettings(outcome.session)
+    return outcome
   }
 
   /**
@@ -263,12 +255,16 @@ export class LegacyServer {
    * it is then terminated after its last call.
    */
   loseSession(session: LegacySession, isCertain: boolean): Promise<void> {
-    session.endListening()
+    const { state } = session
     this.#opener.removeHalfOpen(session)
-    if (isCertain) session.mayBeOpen = false
-    if (session.lost === undefined) this.#stopUsing(session)
-    return (session.lost ??=
-      session.unstored === undefined ? this.parts.keeper.lost(session.id) : Promise.resolve())
+    const removed =
+      state.kind === 'ended'
+        ? state.removed
+        : state.kind === 'half-open'
+          ? Promise.resolve()
+          : this.parts.keeper.lost(session.id)
+    this.#leave(session, { kind: 'ended', why: 'lost', mayBeOpen: !isCertain, removed })
+    return removed
   }
 
   /**
@@ -286,7 +282,7 @@ export class LegacyServer {
     const options: OpenOptions = {
       signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
       limitMs: limits === undefined ? this.parts.timeouts.probeMs : undefined,
-      isReplacement: old.lost !== undefined,
+      isReplacement: !old.isLive,
     }
     const replacement = this.parts.http.asOwner(() => this.#replace(old, options))
     old.replacement = replacement
@@ -297,21 +293,21 @@ export class LegacyServer {
   }
 
   async #replace(old: LegacySession, options: OpenOptions): Promise<Replacement> {
-    await old.lost // the lost id must be removed from the store first
+    if (old.state.kind === 'ended') await old.state.removed // before another one is opened
     const request = this.#initialize
     if (request === undefined) {
       throw this.#alreadyLost(old, 'The session cannot be replaced: the client sent no initialize')
     }
     const outcome = await this.#repeatHandshake(request, options)
     if (outcome.kind === 'failed') {
-      const { answer } = outcome
-      if (modernEvidence(answer) === undefined)
-        throw refusedSessionError(answer, this.parts.http.url.display)
+      const { error } = outcome
+      if (modernEvidence(error) === undefined)
+        throw refusedSessionError(error, this.parts.http.url.display)
       await this.#changeToStateless(options.signal)
       return 'stateless'
     }
     const { session } = outcome
-    if (old.lost === undefined && old.id !== session.id) this.#stopUsing(old)
+    if (old.isLive && old.id !== session.id) this.#leave(old, { kind: 'replaced' })
     this.parts.onReplaced?.({
       oldEpoch: old.epoch,
       newEpoch: session.epoch,
@@ -358,9 +354,9 @@ export class LegacyServer {
     const { session } = outcome
     const current = this.#session
     const isCurrent = session.id !== undefined && session.id === current?.id
-    if (isCurrent && current?.lost === undefined) return { ...outcome, session: current }
+    if (isCurrent && current?.isLive === true) return { ...outcome, session: current }
     session.isDoubtful = isReplacement || isFresh === true
-    if (session.unstored !== undefined) {
+    if (session.state.kind === 'half-open') {
       try {
         await untilAborted(this.#post(INITIALIZED, session, { limitMs }), signal)
       } catch (error) {
@@ -393,20 +389,22 @@ export class LegacyServer {
    */
   async isProven(signal: AbortSignal): Promise<boolean> {
     const session = this.#session
-    if (session === undefined || session.lost !== undefined) return false
+    if (session?.isLive !== true) return false
     return provesSession({ ...this.parts, signal, limitMs: undefined }, session)
   }
 
-  /** Another session, or a server without sessions, has taken the place of this session. */
+  /** A session that was opened from nothing, or a server without sessions, has taken the place of this session. */
   retire(session: LegacySession): void {
-    if (session.lost !== undefined) return
-    session.lost = Promise.resolve()
-    this.#stopUsing(session)
+    if (!session.isLive) return
+    const removed = Promise.resolve()
+    this.#leave(session, { kind: 'ended', why: 'replaced', mayBeOpen: true, removed })
   }
 
-  /** The session is lost or replaced: no other request is sent in it. */
-  #stopUsing(session: LegacySession): void {
-    session.endListening()
+  /** The session is lost or replaced: no other call starts in it. */
+  #leave(session: LegacySession, next: SessionState): void {
+    const { kind } = session.state
+    session.change(next)
+    if (kind === 'replaced' || kind === 'ended') return
     const ended = this.#terminateAfterLastCall(session).catch((error: unknown) => {
       this.parts.report(toTransportError(error))
     })
@@ -423,16 +421,18 @@ export class LegacyServer {
     for (const question of this.#questions) {
       if (question.session === session) this.#withdrawn(question, 'The session has ended')
     }
-    if (session.isResumed || session.id === undefined || !session.mayBeOpen) return
-    session.mayBeOpen = false
-    session.lost ??= Promise.resolve()
+    const { state } = session
+    const isGone = state.kind === 'ended' && !state.mayBeOpen
+    if (session.isResumed || session.id === undefined || isGone) return
+    const removed = Promise.resolve()
+    session.change({ kind: 'ended', why: 'replaced', mayBeOpen: false, removed })
     await deleteSession(this.parts.http, session)
   }
 
   async #initialized(message: JsonRpcNotification): Promise<void> {
     const session = this.#current()
     // For an open session, the process that opened it has sent the notification.
-    if (session.unstored !== undefined && session.lost === undefined) {
+    if (session.state.kind === 'half-open') {
       await this.#post(message, session)
       await this.#opener.opened(session)
     }
@@ -502,17 +502,17 @@ export class LegacyServer {
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
     this.parts.calls.failAll(why)
     session.endListening()
-    if (session.id === undefined || session.lost !== undefined) return
-    session.isTerminated = true
-    session.mayBeOpen = false
-    session.lost = Promise.resolve()
+    if (session.id === undefined || !session.isLive) return
+    const { state } = session
+    const removed = Promise.resolve()
+    session.change({ kind: 'ended', why: 'terminated', mayBeOpen: false, removed })
     this.#opener.removeHalfOpen(session)
     // Another process may have replaced and terminated the stored session.
     if (session.isResumed && (await this.parts.keeper.isReplaced(session.id))) return
     try {
       await deleteSession(this.parts.http, session)
     } catch (error) {
-      session.lost = undefined // the session may still exist, so that a second call tries again
+      session.change(state) // the session may still exist, so that a second call tries again
       throw error
     }
     await this.parts.keeper.lost(session.id)

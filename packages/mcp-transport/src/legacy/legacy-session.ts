@@ -13,6 +13,28 @@ export function sessionHeaders(
   return session.concat(version) // a spread would allocate more
 }
 
+/** How far a session has come. Only `LegacySession.change()` changes it. */
+export type SessionState =
+  /**
+   * The server has not accepted `notifications/initialized` yet. The record is stored after that, because a strict server
+   * refuses every other request in such a session.
+   */
+  | { readonly kind: 'half-open'; readonly record: SessionRecord }
+  | { readonly kind: 'open' }
+  /** Another session has taken its place. Only the calls in flight go on in it. */
+  | { readonly kind: 'replaced' }
+  /** No request is sent in it any more. */
+  | {
+      readonly kind: 'ended'
+      readonly why: 'lost' | 'replaced' | 'terminated'
+      /** False if the server has refused the session, or was asked to terminate it. */
+      readonly mayBeOpen: boolean
+      /** Resolves when the session is removed from the store. */
+      readonly removed: Promise<void>
+    }
+
+const OPEN: SessionState = { kind: 'open' }
+
 /** One session with the server, from the answer to `initialize` until it is lost, terminated or replaced. */
 export class LegacySession {
   /** Undefined if the server has no sessions. Then it cannot be lost. */
@@ -24,31 +46,22 @@ export class LegacySession {
   readonly headers: readonly string[]
   /** Headers of every POST. Built once. */
   readonly postHeaders: readonly string[]
-  /**
-   * Record of a half-open session: the server has not accepted `notifications/initialized` yet. It is stored
-   * after that, because a strict server refuses every other request in such a session. Undefined for an open session.
-   */
-  unstored: SessionRecord | undefined
   /** A request has succeeded in this session. */
   isProven: boolean
   /** The session replaced a lost one, and no request has succeeded in it: a refusal proves nothing. */
   isDoubtful = false
   /** Number of refusals since the last success. Refusals of requests that were in flight together count as one. */
   refusals = 0
-  /** Set when the session has ended. Resolves when it is removed from the store. */
-  lost: Promise<void> | undefined
   /** The session that replaced this one, or the attempt to open it. */
   replacement: Promise<LegacySession | 'stateless'> | undefined
   /** Called when a request has succeeded. Set while the listening stream waits for that. */
   onSuccess: (() => void) | undefined
-  /** False if the server has refused the session, or was asked to terminate it. */
-  mayBeOpen = true
-  isTerminated = false
   /**
    * Id of the call with number 0. In a resumed session, other processes have used the small numbers, and servers store
    * requests by id. Ids are numbers, because some servers mishandle text ids (rust-sdk #1017).
    */
   readonly #firstId: number
+  #state: SessionState = OPEN
   /** State of the listening stream, which is opened at most once. */
   #listening: AbortController | 'over' | undefined
 
@@ -57,7 +70,12 @@ export class LegacySession {
     epoch,
     protocolVersion,
     isResumed,
-  }: Pick<LegacySession, 'id' | 'epoch' | 'protocolVersion' | 'isResumed'>) {
+    record,
+  }: Pick<LegacySession, 'id' | 'epoch' | 'protocolVersion' | 'isResumed'> & {
+    /** Of a session that the server has just opened. */
+    readonly record?: SessionRecord | undefined
+  }) {
+    if (record !== undefined) this.#state = { kind: 'half-open', record }
     this.id = id
     this.epoch = epoch
     this.protocolVersion = protocolVersion
@@ -66,6 +84,23 @@ export class LegacySession {
     this.isProven = !isResumed
     this.headers = sessionHeaders(id, protocolVersion)
     this.postHeaders = POST_HEADERS.concat(this.headers)
+  }
+
+  get state(): SessionState {
+    return this.#state
+  }
+
+  /** False if no request is sent in the session any more. */
+  get isLive(): boolean {
+    return this.#state.kind !== 'ended'
+  }
+
+  /** Changes the state. A session ends once: a later end can only show that the server does not have it any more. */
+  change(next: SessionState): void {
+    const now = this.#state
+    const isAgain = now.kind === 'ended' && next.kind === 'ended'
+    this.#state = isAgain ? { ...now, mayBeOpen: now.mayBeOpen && next.mayBeOpen } : next
+    if (next.kind === 'replaced' || next.kind === 'ended') this.endListening()
   }
 
   /** Id of a call in this session. */

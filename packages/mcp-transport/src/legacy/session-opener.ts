@@ -1,8 +1,8 @@
-import type { JsonRpcError, JsonRpcRequest } from '../json-rpc.ts'
+import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { StoredSession } from '../session-keeper.ts'
 import { LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
-import { errorAnswer } from '../transport-error.ts'
+import type { OpeningError } from '../transport-error.ts'
 import { describeLiveSession, initialize, initializeParamsHash, pingSession } from './handshake.ts'
 import type { Opening, StoredId } from './handshake.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
@@ -38,8 +38,7 @@ export type OpenOutcome =
       readonly session: LegacySession
       readonly result: InitializeResult
     }
-  /** `answer` is the error for the client. */
-  | { readonly kind: 'failed'; readonly answer: JsonRpcError }
+  | { readonly kind: 'failed'; readonly error: OpeningError }
 
 /**
  * Opens a session for the client's `initialize`: the stored one, answered from its record without a request, or
@@ -78,8 +77,7 @@ export class SessionOpener {
       if (outcome !== 'refused') {
         if (!signal.aborted || outcome.kind === 'failed') return outcome
         this.discard(outcome.session)
-        const error = http.closed('The opening of the session was aborted')
-        return { kind: 'failed', answer: errorAnswer(request.id, error) }
+        return { kind: 'failed', error: http.closed('The opening of the session was aborted') }
       }
       // Not terminated, because another client may be using it.
       await keeper.lost(id)
@@ -91,11 +89,11 @@ export class SessionOpener {
 
   /** The server has accepted `notifications/initialized`: stores the open session. */
   async opened(session: LegacySession): Promise<void> {
-    const { unstored } = session
-    if (session.lost !== undefined) return
-    session.unstored = undefined
+    const { state } = session
+    if (state.kind !== 'half-open') return
+    session.change({ kind: 'open' })
     this.removeHalfOpen(session)
-    if (unstored !== undefined) await this.#options.keeper.opened(unstored)
+    await this.#options.keeper.opened(state.record)
   }
 
   /** Returns true if the session was half-open. From now on it is not discarded here. */
@@ -125,14 +123,13 @@ export class SessionOpener {
   /** Resumes the stored session, or opens a new one if none is stored. */
   async #tryStored(stored: StoredSession, opening: Opening): Promise<OpenOutcome | 'refused'> {
     const { id: sessionId, record } = stored
-    const { request } = opening
-    const result = this.#fittingResult(record, request)
+    const result = this.#fittingResult(record, opening.request)
     if (result !== undefined) {
       const session = resumed(stored)
       const alive = opening.isReplacement ? await pingSession(opening, session) : 'live'
       if (alive === 'live') return { kind: 'opened', session, result }
       if (alive.kind === 'refused') return 'refused'
-      return { kind: 'failed', answer: errorAnswer(request.id, alive.error) }
+      return alive
     }
     if (sessionId === undefined || record?.initializeResult !== undefined) {
       return this.#openByHandshake(opening)
@@ -186,17 +183,14 @@ export class SessionOpener {
         initializeParamsHash: initializeParamsHash(request),
       })
       const { epoch } = record
-      const session = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed })
-      session.unstored = record
-      return { kind: 'opened', session, result }
+      const part = { id: sessionId, epoch, protocolVersion, isResumed, record }
+      return { kind: 'opened', session: new LegacySession(part), result }
     }
     if (stored === undefined || outcome.verdict === 'unknown') return outcome
     if (outcome.verdict === 'refused') return 'refused'
     const live = await describeLiveSession(opening, stored)
     if (live.kind === 'refused') return 'refused'
-    if (live.kind === 'failed') {
-      return { kind: 'failed', answer: errorAnswer(request.id, live.error) }
-    }
+    if (live.kind === 'failed') return live
     // Another client opened the session and still uses it.
     const { sessionId } = stored
     const { result } = live
