@@ -1,5 +1,5 @@
-import { fulfilledWithin } from '@x/internal'
-import { isNewerRecord, isSessionId, SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
+import { fulfilledWithin, isNewerRecord, isSessionId } from '@x/internal'
+import { SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-client.ts'
 import type { DebugStateClient } from './debug-state-client.ts'

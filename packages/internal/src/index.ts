@@ -22,6 +22,7 @@ export { legible, legibleSchema, mapSchemas } from './legible.ts'
 export { LineBuffer } from './line-buffer.ts'
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
+export { LEFT_OUT_META_KEY, TASKS_EXTENSION, withTraceContext } from './mcp-meta.ts'
 export { nearestWord } from './nearest-word.ts'
 export { objectShapeOf } from './object-shape.ts'
 export { readPackageVersion } from './package-version.ts'
@@ -37,6 +38,7 @@ export {
   takesText,
   typesOf,
 } from './schema-fitting.ts'
+export { isNewerRecord, isSessionId, isVisibleAscii, shortSessionId } from './session-id.ts'
 export { sharedStorage } from './shared-storage.ts'
 export {
   columnNumber,
@@ -46,5 +48,6 @@ export {
   toSqliteFileError,
 } from './sqlite-file.ts'
 export type { Check, Checks } from './check.ts'
+export type { TraceContext } from './mcp-meta.ts'
 export type { JsonType, PartSchema, Reading } from './schema-fitting.ts'
 export type { SqliteFileErrorCode, SqliteFileFormat, SqliteFileUse } from './sqlite-file.ts'

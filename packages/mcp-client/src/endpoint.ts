@@ -3,7 +3,6 @@ import { createDispatcher, McpConnection, SessionInfo } from '@x/mcp-transport'
 import type {
   AuthProvider,
   Dispatcher,
-  EraOption,
   ExchangeEvent,
   HeadersOption,
   StreamableHttpTransportOptions,
@@ -45,7 +44,7 @@ export interface Endpoint extends AsyncDisposable {
 }
 
 export interface EndpointOptions extends Pick<SessionSetup, 'config' | 'options'> {
-  readonly era: EraOption | undefined
+  readonly era: StreamableHttpTransportOptions['era']
   /** The store of a session to continue. Undefined: the factory creates one. */
   readonly kept: SessionInfo | undefined
   readonly owner: Session

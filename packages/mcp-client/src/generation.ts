@@ -1,6 +1,5 @@
-import { untilAborted } from '@x/internal'
+import { shortSessionId, untilAborted } from '@x/internal'
 import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
-import { shortSessionId } from '@x/mcp-transport'
 import type { InputAnswers, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'

@@ -23,8 +23,7 @@ import type {
   LoggingMessageNotification,
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
-import { isRecord } from '@x/internal'
-import { TASKS_EXTENSION } from '@x/mcp-transport'
+import { isRecord, TASKS_EXTENSION } from '@x/internal'
 import type { Answer, CallHandlers, JsonRpcNotification, ServerRequest } from '@x/mcp-transport'
 import type { ResultSchema } from './requests.ts'
 import { inContextOf, whyUnknown } from './session-calls.ts'

@@ -22,7 +22,7 @@ import type {
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 import { BoundedMap, isRecord } from '@x/internal'
-import { reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
+import { reserveAuthProvider, TransportError } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
 import type { CallOptions, CallToolOptions, McpClientOptions, TimeoutExtension } from './options.ts'
@@ -763,7 +763,7 @@ export class McpClient implements AsyncDisposable {
         try {
           return await session.request(operation, attempt)
         } catch (error) {
-          if (attempt.isSent) outcome = worstOutcome(outcome, getOutcome(error))
+          if (attempt.isSent && getOutcome(error) !== 'not-executed') outcome = 'unknown'
           attempt.resume = getTransportError(error)?.resume ?? attempt.resume
           if (signal.aborted) throw error
           const hasKey = key?.isHonoured === true

@@ -1,6 +1,7 @@
 import { isRecord } from '@x/internal'
+import type { TraceContext } from '@x/internal'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import type { Era, TraceContext } from '@x/mcp-transport'
+import type { Era } from '@x/mcp-transport'
 import { McpClientError } from './errors.ts'
 import type { OperationName } from './errors.ts'
 

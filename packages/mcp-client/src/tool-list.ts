@@ -1,6 +1,5 @@
-import { isRecord } from '@x/internal'
+import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
 import { SchemaCheck } from '@x/internal/schema-check'
-import { LEFT_OUT_META_KEY } from '@x/mcp-transport'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientEvents, McpClientEvents } from './events.ts'

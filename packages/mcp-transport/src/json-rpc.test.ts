@@ -1,5 +1,6 @@
+import { withTraceContext } from '@x/internal'
 import { describe, expect, test } from 'vitest'
-import { isRequest, isResponse, messageFrom, versionOf, withTraceContext } from './json-rpc.ts'
+import { isRequest, isResponse, messageFrom, versionOf } from './json-rpc.ts'
 
 describe('json rpc', () => {
   describe('messageFrom', () => {

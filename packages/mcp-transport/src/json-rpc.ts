@@ -167,33 +167,3 @@ export function listChangesFor(changes: ListChanges): readonly JsonRpcNotificati
     method: `notifications/${list}/list_changed`,
   }))
 }
-
-/** Position of the caller in a distributed trace (W3C Trace Context). */
-export interface TraceContext {
-  readonly traceparent: string
-  readonly tracestate?: string | undefined
-}
-
-/**
- * Adds a trace to `_meta` of a request or notification. An existing trace is kept.
- *
- * @example
- * ```ts
- * import { withTraceContext } from '@x/mcp-transport'
- *
- * const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
- * withTraceContext({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, { traceparent })
- * ```
- */
-export function withTraceContext<Message extends object>(
-  message: Message,
-  trace: TraceContext | undefined,
-): Message {
-  if (trace === undefined || !('method' in message)) return message
-  const params = 'params' in message && isRecord(message.params) ? message.params : {}
-  const meta = isRecord(params['_meta']) ? params['_meta'] : {}
-  if (meta['traceparent'] !== undefined) return message
-  const { traceparent, tracestate } = trace
-  const added = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
-  return { ...message, params: { ...params, _meta: { ...meta, ...added } } }
-}

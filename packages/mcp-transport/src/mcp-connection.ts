@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
-import { FailureStreak, untilAborted } from '@x/internal'
+import { FailureStreak, shortSessionId, untilAborted, withTraceContext } from '@x/internal'
 import { Call } from './calls/call.ts'
 import type { CallOptions, MessageHandlers } from './calls/call.ts'
 import { OpenCalls } from './calls/open-calls.ts'
@@ -9,14 +9,7 @@ import type { ConnectionParts } from './calls/connection-parts.ts'
 import { negotiate } from './era/negotiation.ts'
 import type { Negotiated, Opening } from './era/negotiation.ts'
 import { HttpClient } from './http/http-client.ts'
-import { withTraceContext } from './json-rpc.ts'
-import type {
-  Answer,
-  InputRequest,
-  JsonRpcNotification,
-  JsonRpcRequest,
-  JsonRpcResponse,
-} from './json-rpc.ts'
+import type { Answer, InputRequest, JsonRpcNotification, JsonRpcRequest } from './json-rpc.ts'
 import { LegacyAttempt } from './legacy/legacy-attempt.ts'
 import { LegacyServer } from './legacy/legacy-server.ts'
 import { ModernAttempt } from './modern/modern-attempt.ts'
@@ -26,7 +19,7 @@ import { parseServerUrl } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import type { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
-import { shortSessionId, toInitializeResult } from './session-record.ts'
+import { toInitializeResult } from './session-record.ts'
 import type { Era } from './session-record.ts'
 import { refusedSessionError, TransportError } from './transport-error.ts'
 import { resolveLimits, resolveReconnect, resolveTimeouts } from './transport-options.ts'

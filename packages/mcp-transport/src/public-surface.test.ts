@@ -6,23 +6,15 @@ test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'Call',
     'FileSessionInfo',
-    'LEFT_OUT_META_KEY',
     'McpConnection',
     'SessionInfo',
     'StreamableHttpTransport',
-    'TASKS_EXTENSION',
     'ToolListRecord',
     'TransportError',
     'createDispatcher',
-    'isNewerRecord',
-    'isRecordOfEndpoint',
-    'isSessionId',
     'reserveAuthProvider',
     'sessionRecordFrom',
-    'shortSessionId',
     'transportOptionChecks',
-    'withTraceContext',
-    'worstOutcome',
   ])
 })
 

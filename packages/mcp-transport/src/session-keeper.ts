@@ -1,6 +1,6 @@
-import { within } from '@x/internal'
+import { isSessionId, within } from '@x/internal'
 import type { SessionInfo } from './session-info.ts'
-import { sessionRecordFrom, isSessionId } from './session-record.ts'
+import { sessionRecordFrom } from './session-record.ts'
 import type { Era, SessionRecord, StoredTools } from './session-record.ts'
 import { TransportError } from './transport-error.ts'
 

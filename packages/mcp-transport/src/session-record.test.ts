@@ -1,15 +1,12 @@
+import { isNewerRecord, isSessionId, shortSessionId } from '@x/internal'
 import { discoverResult } from '@x/mcp-testing'
 import { expect, test, describe } from 'vitest'
 import {
-  isNewerRecord,
-  isRecordOfEndpoint,
   sessionRecordFrom,
   toInitializeResult,
   isDiscoverResult,
   commonVersion,
   hasLegacyVersion,
-  isSessionId,
-  shortSessionId,
 } from './session-record.ts'
 import type { SessionRecord, DiscoverResult } from './session-record.ts'
 
@@ -42,16 +39,6 @@ describe('session record', () => {
     createdAt: '2026-11-20T10:00:00.000Z',
     updatedAt: '2026-11-20T10:00:00.000Z',
   } as const satisfies Required<SessionRecord>
-
-  test.each([
-    ['https://shop.example/mcp', true],
-    ['https://shop.example/mcp?tenant=b', true],
-    ['https://shop.example/mcp/admin', false],
-    ['https://other.example/mcp', false],
-    ['shop', false],
-  ])('belongs to the endpoint %s: %s', (url, expected) => {
-    expect(isRecordOfEndpoint(full as SessionRecord, url)).toBe(expected)
-  })
 
   test('of a newer format is recognized, and is no record of this format', () => {
     expect([full, { ...full, v: 2 }, { v: '2' }, 'v2'].map(isNewerRecord)).toEqual([

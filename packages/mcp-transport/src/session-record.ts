@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isRecord, isSessionId, isVisibleAscii } from '@x/internal'
 import { TransportError } from './transport-error.ts'
 import type { OpeningError } from './transport-error.ts'
 
@@ -97,38 +97,6 @@ export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
   if (value.tools === undefined || isStoredTools(value.tools)) return value
   const { tools: _damaged, ...rest } = value
   return rest
-}
-
-/**
- * Returns whether a value from a store is a record of a newer format, which must not be overwritten.
- *
- * @example
- * ```ts
- * import { isNewerRecord } from '@x/mcp-transport'
- *
- * isNewerRecord({ v: 2 }) // true: a later version of this package wrote it
- * ```
- */
-export function isNewerRecord(value: unknown): boolean {
-  return isRecord(value) && typeof value['v'] === 'number' && value['v'] > 1
-}
-
-/**
- * Returns whether a record belongs to an endpoint. Ignores the query: a record holds a digest of it, which the
- * transport compares before it uses the record.
- *
- * @example
- * ```ts
- * import { FileSessionInfo, isRecordOfEndpoint } from '@x/mcp-transport'
- *
- * const record = await new FileSessionInfo('.mcp/shop.json').getRecord()
- * const isOfShop = record && isRecordOfEndpoint(record, 'https://shop.example/mcp')
- * ```
- */
-export function isRecordOfEndpoint(record: SessionRecord, serverUrl: string): boolean {
-  const [own, other] = [URL.parse(record.serverUrl), URL.parse(serverUrl)]
-  if (own === null || other === null) return false
-  return own.origin === other.origin && own.pathname === other.pathname
 }
 
 function isSessionRecord(value: unknown): value is SessionRecord {
@@ -295,41 +263,4 @@ export function modernEvidence(error: OpeningError): readonly string[] | undefin
   if (!isModern) return undefined
   const supported = isRecord(said) ? said['supported'] : undefined
   return Array.isArray(supported) ? supported.filter(isString) : ['2026-07-28 or newer']
-}
-
-const MAX_LENGTH = 1024
-const VISIBLE_ASCII = /^[\x21-\x7E]+$/
-
-/**
- * Returns whether a value is a valid `Mcp-Session-Id`: visible ASCII (specification), at most 1 KiB (own
- * limit).
- *
- * @example
- * ```ts
- * import { isSessionId } from '@x/mcp-transport'
- *
- * isSessionId('3f2a9c') // true
- * isSessionId('with a space') // false
- * ```
- */
-export function isSessionId(value: unknown): value is string {
-  return isVisibleAscii(value) && value.length <= MAX_LENGTH
-}
-
-function isVisibleAscii(value: unknown): value is string {
-  return isString(value) && VISIBLE_ASCII.test(value)
-}
-
-/**
- * Shortens a session id for logs, errors and events: `ab12…(36)`.
- *
- * @example
- * ```ts
- * import { shortSessionId } from '@x/mcp-transport'
- *
- * shortSessionId('3f2a9c51e0') // '3f2a…(10)'
- * ```
- */
-export function shortSessionId(id: string): string {
-  return `${id.slice(0, 4)}…(${id.length})`
 }

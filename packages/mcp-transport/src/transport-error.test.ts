@@ -1,8 +1,7 @@
 import { withErrorLink } from '@x/internal'
 import { inspect } from 'node:util'
-import { describe, expect, test } from 'vitest'
-import { TransportError, worstOutcome } from './transport-error.ts'
-import type { RequestOutcome } from './transport-error.ts'
+import { expect, test } from 'vitest'
+import { TransportError } from './transport-error.ts'
 
 test('has no fields for missing options', () => {
   const error = new TransportError('REJECTED', 'no', { status: 400, url: undefined })
@@ -39,30 +38,12 @@ test('is() accepts only errors of this package, also of another copy', () => {
   expect(TransportError.is('CLOSED')).toBe(false)
 })
 
-describe('the outcome', () => {
+test('has an outcome that follows from the code, unless it is given', () => {
   const not = 'not-executed'
-  const unknown = 'unknown'
-
-  test.each<readonly [RequestOutcome, readonly (RequestOutcome | undefined)[]]>([
-    [not, []],
-    [not, [not]],
-    [not, [not, not, not]],
-    [unknown, [unknown]],
-    [unknown, [unknown, not]],
-    [unknown, [not, unknown]],
-    [unknown, [not, unknown, not]],
-    [unknown, [not, undefined]],
-    [unknown, [undefined]],
-  ])('is %s after the attempts %j', (expected, attempts) => {
-    expect(worstOutcome(...attempts)).toBe(expected)
-  })
-
-  test('follows from the code, unless it is given', () => {
-    expect(new TransportError('UNREACHABLE', 'x').outcome).toBe(not)
-    expect(new TransportError('REJECTED', 'x').outcome).toBe(unknown)
-    expect(new TransportError('SESSION_LOST', 'x').outcome).toBe(unknown)
-    expect(new TransportError('SESSION_LOST', 'x', { certain: true }).outcome).toBe(not)
-    expect(new TransportError('UNREACHABLE', 'x', { outcome: unknown }).outcome).toBe(unknown)
-    expect(new TransportError('REJECTED', 'x', { outcome: not }).outcome).toBe(not)
-  })
+  expect(new TransportError('UNREACHABLE', 'x').outcome).toBe(not)
+  expect(new TransportError('REJECTED', 'x').outcome).toBe('unknown')
+  expect(new TransportError('SESSION_LOST', 'x').outcome).toBe('unknown')
+  expect(new TransportError('SESSION_LOST', 'x', { certain: true }).outcome).toBe(not)
+  expect(new TransportError('UNREACHABLE', 'x', { outcome: 'unknown' }).outcome).toBe('unknown')
+  expect(new TransportError('REJECTED', 'x', { outcome: not }).outcome).toBe(not)
 })

@@ -38,21 +38,6 @@ const OUTCOMES: Readonly<Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, Req
   TOOL_LEFT_OUT: 'not-executed',
 }
 
-/**
- * Combines the outcomes of several attempts or requests: `not-executed` only if all are. A later attempt never
- * improves an earlier one.
- *
- * @example
- * ```ts
- * import { worstOutcome } from '@x/mcp-transport'
- *
- * worstOutcome('not-executed', 'unknown') // 'unknown'
- * ```
- */
-export function worstOutcome(...outcomes: readonly (RequestOutcome | undefined)[]): RequestOutcome {
-  return outcomes.every((outcome) => outcome === 'not-executed') ? 'not-executed' : 'unknown'
-}
-
 /** The JSON-RPC error that came with an HTTP error status, as the server wrote it. */
 export type ServerError = JsonRpcError['error']
 

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from '../src/index.ts'
-import type { HeadersFunction } from '../src/index.ts'
+import type { HeadersOption } from '../src/index.ts'
 import { connectRaw, failureIn, openedBefore, rawClient } from './raw-client.ts'
 import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
@@ -311,7 +311,7 @@ describe('terminateSession()', () => {
 
   test('ends within its limit while it waits for the headers of its request', async () => {
     const server = scriptedServer()
-    const headers: HeadersFunction = ({ httpMethod }) =>
+    const headers: HeadersOption = ({ httpMethod }) =>
       httpMethod === 'DELETE' ? new Promise(() => {}) : {}
     await using client = await connectRaw(server, { headers, listen: false })
     await expect(client.transport.terminateSession()).rejects.toMatchObject({ code: 'TIMEOUT' })

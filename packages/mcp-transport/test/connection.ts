@@ -1,7 +1,6 @@
 import { McpConnection, SessionInfo } from '../src/index.ts'
 import type {
   Answer,
-  ConnectionCallOptions,
   ConnectionOwner,
   InputRequest,
   StreamableHttpTransportOptions,
@@ -32,7 +31,7 @@ export async function connectionTo(
 export function outcomeOf(
   connection: McpConnection,
   request: InputRequest,
-  options: ConnectionCallOptions = {},
+  options: Parameters<McpConnection['createCall']>[1] = {},
 ): Promise<Answer | TransportError> {
   return new Promise((resolve) => {
     void connection.send(connection.createCall(request, options, resolve))

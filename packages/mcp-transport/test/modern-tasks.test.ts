@@ -1,8 +1,8 @@
+import { TASKS_EXTENSION } from '@x/internal'
 // The extension for tasks of 2026-07-28, under clients that declare it and clients that do not.
 import { ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { startScriptedServer, startTaskServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { TASKS_EXTENSION } from '../src/index.ts'
 import { rawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
 

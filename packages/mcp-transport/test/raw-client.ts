@@ -1,4 +1,5 @@
-import type { JsonRpcMessage, JsonRpcResponse, SendOptions } from '../src/index.ts'
+import type { JsonRpcMessage, JsonRpcResponse } from '../src/index.ts'
+import type { SendOptions } from '../src/transport-options.ts'
 import { SessionInfo, StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 import { URL_OF_SERVER } from './scripted-server.ts'

@@ -1,10 +1,11 @@
 import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { fulfilledWithin, isRecord } from '@x/internal'
+import { fulfilledWithin, isRecord, withTraceContext } from '@x/internal'
+import type { TraceContext } from '@x/internal'
 import { repairResult } from '@x/internal/mcp-answers'
 import type { ChildProcess } from 'node:child_process'
 import { stat } from 'node:fs/promises'
-import { Call, TransportError, withTraceContext } from '@x/mcp-transport'
+import { Call, TransportError } from '@x/mcp-transport'
 import type {
   Answer,
   ConnectionOwner,
@@ -13,9 +14,8 @@ import type {
   JsonRpcNotification,
   JsonRpcRequest,
   JsonRpcResponse,
-  LimitOptions,
   RequestId,
-  TraceContext,
+  StreamableHttpTransportOptions,
 } from '@x/mcp-transport'
 import { StdioError } from '../errors.ts'
 import type { ServerConnection } from '../requests.ts'
@@ -29,7 +29,7 @@ import { endGroup, endWithProcess, startInGroup } from './process-group.ts'
 export interface StdioSettings {
   readonly server: ServerCommand
   /** `eventBytes` limits one line. @default 16 MiB */
-  readonly limits: LimitOptions | undefined
+  readonly limits: StreamableHttpTransportOptions['limits']
   readonly traceContext: () => TraceContext | undefined
   readonly log: (level: 'info' | 'warning', message: string) => void
   /** Called when a child and all processes that it started have exited. */

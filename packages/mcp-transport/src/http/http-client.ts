@@ -1,4 +1,4 @@
-import { within } from '@x/internal'
+import { shortSessionId, within } from '@x/internal'
 import type { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
 import type { AuthProvider } from '../auth/auth-provider.ts'
@@ -8,7 +8,6 @@ import { userHeaderList, withHeaders } from '../headers.ts'
 import type { HeadersOption } from '../headers.ts'
 import { parseServerUrl } from '../server-url.ts'
 import type { ServerUrl } from '../server-url.ts'
-import { shortSessionId } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import type {
   RequestOutcome,

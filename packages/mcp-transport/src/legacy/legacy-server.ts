@@ -1,4 +1,4 @@
-import { untilAborted } from '@x/internal'
+import { shortSessionId, untilAborted } from '@x/internal'
 import type { Attempt, Call } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
@@ -10,7 +10,7 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import { modernEvidence, shortSessionId } from '../session-record.ts'
+import { modernEvidence } from '../session-record.ts'
 import { refusedSessionError, toTransportError, TransportError } from '../transport-error.ts'
 import { asksForMessages, listen, mayBeAsked, mayHearUnasked } from './event-stream.ts'
 import { provesSession } from './handshake.ts'
@@ -354,7 +354,7 @@ export class LegacyServer {
     const { session } = outcome
     const current = this.#session
     const isCurrent = session.id !== undefined && session.id === current?.id
-    if (isCurrent && current?.isLive === true) return { ...outcome, session: current }
+    if (isCurrent && current?.isLive) return { ...outcome, session: current }
     session.isDoubtful = isReplacement || isFresh === true
     if (session.state.kind === 'half-open') {
       try {

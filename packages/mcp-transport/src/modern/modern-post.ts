@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isRecord, TASKS_EXTENSION } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
@@ -205,9 +205,6 @@ export interface ClientIdentity {
   /** The same as `_meta`, with the minimum level of `notifications/message` if the client has set one. */
   readonly meta: Readonly<Record<string, unknown>>
 }
-
-/** Extension whose tasks outlive the request that created them. Named in the capabilities of both sides. */
-export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 /** Returns whether the client declares the extension for tasks, in every request. */
 export function declaresTasks({ capabilities: { extensions } }: ClientIdentity): boolean {

@@ -1,13 +1,10 @@
-import { isRecord, mapSubschemas } from '@x/internal'
+import { isRecord, LEFT_OUT_META_KEY, mapSubschemas } from '@x/internal'
 import { TOKEN } from '../headers.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
 import type { ModernServer } from './modern-server.ts'
 
 const MAX_PAGES = 64
-
-/** Key in the `_meta` of a list of tools, with `{ name, reason }` of the tools that the transport left out. */
-export const LEFT_OUT_META_KEY = 'mcp-transport/left-out-tools'
 
 /** Knows which tool arguments are sent as headers, and converts tool lists and results for SDK v1. */
 export class ToolCatalog {
