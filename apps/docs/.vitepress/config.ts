@@ -15,7 +15,7 @@ import {
   titleOf,
 } from '../src/pages.ts'
 import type { Entry, Group } from '../src/pages.ts'
-import { apiSidebar } from '../src/reference.ts'
+import { apiSidebars } from '../src/reference.ts'
 
 const HOME = join(ROOT, 'apps/docs')
 const pages = new Set(sitePages())
@@ -64,7 +64,7 @@ export default defineConfig({
       { text: 'Contents', link: siteAddress(INDEX) },
       { text: 'API', link: '/api/' },
     ],
-    sidebar: { '/': sidebar, '/api/': apiSidebar() },
+    sidebar: { '/': sidebar, ...apiSidebars() },
     outline: { level: [2, 3] },
     editLink: { pattern: `${REPOSITORY}/blob/main/:path`, text: 'Source of this page' },
     socialLinks: [],

@@ -2,6 +2,7 @@
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import type { DefaultTheme } from 'vitepress'
+import { anchorOf } from './markdown.ts'
 import { API, ROOT } from './pages.ts'
 
 const SIDEBAR = join(ROOT, API, 'typedoc-sidebar.json')
@@ -84,9 +85,34 @@ export async function writeReference(repository: string): Promise<readonly strin
     .map((each) => `${each.getFullName()} has no @example in its doc comment`)
 }
 
-/** Entries of the sidebar for the pages, once these are written. */
-export function apiSidebar(): DefaultTheme.SidebarItem[] {
-  return hasReference() ? JSON.parse(readFileSync(SIDEBAR, 'utf8')) : []
+/**
+ * Sidebars for the pages, once these are written: each package has its own entries, and a link to each other one. All
+ * entries of all packages would be most of the size of each page, and of the time of a build.
+ */
+export function apiSidebars(): DefaultTheme.SidebarMulti {
+  if (!hasReference()) return { '/api/': [] }
+  const modules: DefaultTheme.SidebarItem[] = JSON.parse(readFileSync(SIDEBAR, 'utf8'))
+  const links = modules.map(({ text, link }) => ({ text, link }))
+  const own = modules.map((module) => [
+    module.link,
+    modules.map((each, index) =>
+      each === module ? { ...withLinks(each), collapsed: false } : links[index],
+    ),
+  ])
+  return { '/api/': links, ...Object.fromEntries(own) }
+}
+
+/**
+ * Gives each group of a module, such as "Classes", the link of its heading. VitePress makes a button of an entry
+ * without a link, and puts a second button into it that opens the group, which no screen reader can tell apart.
+ */
+function withLinks(
+  item: DefaultTheme.SidebarItem,
+  module: string = item.link ?? '',
+): DefaultTheme.SidebarItem {
+  const { text = '', link = `${module}#${anchorOf(text)}`, items } = item
+  if (items === undefined) return item
+  return { ...item, link, items: items.map((each) => withLinks(each, link)) }
 }
 
 /** Returns whether the pages were written before. */

@@ -1,6 +1,5 @@
 // Tasks that outlive the processes that execute them: BullMQ on a real Redis, and processes that are killed.
 import { spawn } from 'node:child_process'
-import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -48,7 +47,7 @@ const PATIENT: Clock = {
   after: (ms, act) => (ms === 2000 ? () => {} : systemClock.after(ms, act)),
 }
 const TOKEN = 'token-of-the-test-0123456789'
-const EXAMPLE = new URL('../examples/workers/', import.meta.url)
+const EXAMPLE = new URL('../../../examples/gateway-cluster/', import.meta.url)
 const COMMAND = fileURLToPath(new URL('../../mcp-gateway/src/cli/main.ts', import.meta.url))
 const EXTENSION = 'io.modelcontextprotocol/tasks'
 const KEY = { 'io.github.x-mcp/idempotency-key': 'call-1' }
@@ -113,7 +112,8 @@ async function newWorld(
       LOG_LEVEL: 'error',
       REDIS_URL: redisUrl,
       GATEWAY_STATE_KEY: 'a key that all processes of this test share',
-      GATEWAY_TOKEN_HASH: hash('sha256', TOKEN),
+      MCP_TOKEN: TOKEN,
+      PUBLIC_URL: 'http://127.0.0.1', // without nginx
     })
     return resources.use({ ...started, url: started.line })
   }
@@ -140,11 +140,11 @@ async function newWorld(
     async example() {
       const compose = await readFile(new URL('compose.yaml', EXAMPLE), 'utf8')
       const commands = [
-        ...compose.matchAll(/command: node \S+mcp-gateway (\w+) gateway.yaml([^#\n]*)/g),
+        ...compose.matchAll(/command: \[(serve|work), gateway\.yaml(?:, ([^\]]+))?\]/g),
       ]
       const started = await Promise.all(
         commands.flatMap(([, name = '', flags = '']) => {
-          return [1, 2].map(() => command(name, ...flags.split(' ').filter(Boolean)))
+          return [1, 2].map(() => command(name, ...flags.split(', ').filter(Boolean)))
         }),
       )
       const [first, second, ...workers] = started
