@@ -42,7 +42,10 @@ describe.each(['http', 'stdio'] as const)('server-everything over %s', (transpor
   const open = (): McpTools =>
     createMcpTools({
       servers: {
-        everything: everything === undefined ? everythingStdioCommand() : { url: everything.url },
+        everything:
+          everything === undefined
+            ? { ...everythingStdioCommand(), handshakeMs: 300_000 } // the start of its process
+            : { url: everything.url },
       },
     })
   const named = (tools: readonly McpTool[], name: string): McpTool => {

@@ -67,13 +67,6 @@ export interface InterruptibleCall {
 /** Who answers questions to a person: an interrupt of the graph, the client, or none (the call then fails). */
 export type Answering = 'interrupt' | 'client' | 'none'
 
-/** The graph that makes a call, and the place of the call in it. */
-export interface CallInGraph {
-  readonly graph: LangGraphRuntime
-  readonly place: GraphPlace
-  readonly answering: Answering
-}
-
 /** The part of an `ElicitationToInterrupt` that its calls share. */
 export interface SharedByCalls {
   readonly handlers: ClientHandlers
@@ -86,6 +79,14 @@ export interface SharedByCalls {
   readonly warnOfUnknown: (what: string) => void
 }
 
+/** A call in a task of a graph. */
+export interface CallInGraph extends InterruptibleCall {
+  readonly graph: LangGraphRuntime
+  readonly place: GraphPlace
+  readonly answering: Answering
+  readonly shared: SharedByCalls
+}
+
 /** Limit of rounds of questions in one call. */
 const MAX_ROUNDS = 32
 
@@ -93,24 +94,14 @@ const MAX_ROUNDS = 32
 interface Round {
   /** 0 for the first round. */
   readonly number: number
-  /** The questions of an earlier round, and the answers to them. */
-  readonly asked: AskedOutcome | undefined
-  readonly answers: Readonly<Record<string, ElicitationAnswer>>
+  /** The input that continues the call. A round that continues a task may be executed again. */
+  readonly resume: InputResume | undefined
+  /** Answers for a request that is still open in this process. */
+  readonly held: Readonly<Record<string, ElicitationAnswer>> | undefined
   /** The callback of the authorization server. */
   readonly callback: string | undefined
-  /** The task that is continued. Such a round may be executed again. */
-  readonly task: TaskReference | undefined
   /** Time that the server has used in the rounds before, in milliseconds. */
   readonly usedMs: number
-}
-
-const FIRST_ROUND: Round = {
-  number: 0,
-  asked: undefined,
-  answers: {},
-  callback: undefined,
-  task: undefined,
-  usedMs: 0,
 }
 
 /** Limit of a call whose client has none. */
@@ -123,11 +114,7 @@ const NO_LIMIT_MS: number = 2 ** 31 - 1
  * process, and its outcome is stored. Between rounds a person may be asked.
  */
 export class CallRounds {
-  readonly #shared: SharedByCalls
-  readonly #call: InterruptibleCall
-  readonly #graph: LangGraphRuntime
-  readonly #place: GraphPlace
-  readonly #answering: Answering
+  readonly #call: CallInGraph
   /** Created with the first question. */
   #answers: AnswerLog | undefined
   /** Error of the client, because a checkpoint keeps only plain data of the failure. */
@@ -135,30 +122,20 @@ export class CallRounds {
   /** Time that the server has used for the call, in milliseconds. Time that a person takes does not count. */
   #usedMs = 0
 
-  constructor(
-    shared: SharedByCalls,
-    call: InterruptibleCall,
-    { graph, place, answering }: CallInGraph,
-  ) {
-    this.#shared = shared
+  constructor(call: CallInGraph) {
     this.#call = call
-    this.#graph = graph
-    this.#place = place
-    this.#answering = answering
   }
 
   /** Calls the tool. @throws McpToolError if the call fails; LangGraph's `GraphInterrupt` for a question */
   async run(): Promise<ToolResult> {
-    const { origin } = this.#call
-    const step = stepIn(
-      { graph: this.#graph, place: this.#place },
-      {
-        name: `mcp:${this.#place.toolCallId}`,
-        run: (given: Round) => this.#executeOnce(given),
-        isNeeded: (outcome) => !isEnd(outcome),
-      },
-    )
-    let round = FIRST_ROUND
+    const { origin, place } = this.#call
+    const step = stepIn(this.#call, {
+      name: `mcp:${place.toolCallId}`,
+      run: (given: Round) => this.#executeOnce(given),
+      isNeeded: (outcome) => !isEnd(outcome),
+    })
+    const none = { resume: undefined, held: undefined, callback: undefined }
+    let round: Round = { number: 0, usedMs: 0, ...none }
     for (;;) {
       const outcome = callOutcomeFrom(await step(round))
       if (outcome.kind === 'result') return outcome.result
@@ -179,9 +156,9 @@ export class CallRounds {
     if (this.#interruptsForTasks) {
       const about = this.#aboutQuestion('task')
       const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
-      this.#graph.interrupt(value)
+      this.#call.graph.interrupt(value)
     }
-    return { asked: undefined, answers: {}, task: reference }
+    return { resume: { task: reference }, held: undefined }
   }
 
   /** Interrupts the graph for a person. Returns the next round, with the answers. */
@@ -190,7 +167,7 @@ export class CallRounds {
     number: number,
   ): Promise<Partial<Round>> {
     if (number > MAX_ROUNDS) throw this.#giveUp()
-    const { origin } = this.#call
+    const { origin, graph } = this.#call
     const about = this.#aboutQuestion(number)
     const answers = this.#answerLog
     if (outcome.kind === 'asked') {
@@ -203,9 +180,10 @@ export class CallRounds {
         requests: Object.fromEntries(params),
       }
       const read = (answer: unknown) => answersFrom(answer, inputRequests)
-      const given = await askPerson(this.#graph, { origin, question, answers, read })
-      const { task } = outcome
-      return { number, asked: outcome, answers: given.answers, callback: undefined, task }
+      const given = await askPerson(graph, { origin, question, answers, read })
+      const resume = resumeFrom(outcome, given.answers)
+      const held = outcome.isHeld ? given.answers : undefined
+      return { number, resume, held, callback: undefined }
     }
     const { url, problem } = outcome
     const question: McpAuthorizationInterrupt = {
@@ -215,19 +193,19 @@ export class CallRounds {
       ...(problem !== undefined && { problem }),
     }
     const asking = { origin, question, answers, read: callbackFrom }
-    const { callback } = await askPerson(this.#graph, asking)
+    const { callback } = await askPerson(graph, asking)
     return { number, callback }
   }
 
   get #answerLog(): AnswerLog {
-    return (this.#answers ??= new AnswerLog(this.#place, this.#shared.warnOfUnknown))
+    return (this.#answers ??= new AnswerLog(this.#call.place, this.#call.shared.warnOfUnknown))
   }
 
   #aboutQuestion(
     question: number | 'task',
   ): Pick<McpTaskInterrupt, 'key' | 'server' | 'tool' | 'call' | 'history'> {
     const { server, toolName: tool } = this.#call.origin
-    const key = questionKey(this.#place, question)
+    const key = questionKey(this.#call.place, question)
     return { key, server: serverTitle(server), tool, ...this.#answerLog.about }
   }
 
@@ -239,9 +217,9 @@ export class CallRounds {
       return { ...outcome, usedMs: this.#usedMs }
     }
     // Only this process can answer an open request, and only once, so no record is needed.
-    if (round.asked?.isHeld === true || round.task !== undefined) return execute()
-    const sending = { origin: this.#call.origin, place: this.#place, number: round.number }
-    const outcome = await this.#shared.journal.once(sending, execute)
+    if (round.held !== undefined || round.resume?.task !== undefined) return execute()
+    const { origin, place, shared } = this.#call
+    const outcome = await shared.journal.once({ origin, place, number: round.number }, execute)
     // The run was aborted while the reference was stored. `callTool()` then cancels the task.
     const isAborted = this.#call.options.config.signal?.aborted === true
     return outcome.kind === 'task' && isAborted ? this.#send({ task: outcome.reference }) : outcome
@@ -255,30 +233,28 @@ export class CallRounds {
    * run's signal
    */
   async #execute(
-    { asked, answers, callback, task }: Round,
+    { resume, held, callback }: Round,
     sentAt: number | undefined,
   ): Promise<CallOutcome> {
-    const { origin, secrets, options } = this.#call
-    const { authorization } = this.#shared
+    const { origin, secrets, options, shared } = this.#call
+    const { authorization } = shared
     let problem: string | undefined
     try {
-      if (asked?.isHeld === true) return await this.#goOn(answers)
+      if (held !== undefined) return await this.#goOn(held)
       // If this gives no tokens, the server answers 401 again, and the person is asked again.
       if (callback !== undefined) problem = await finishError(authorization, callback)
-      const given = asked === undefined ? task && { task } : resumeFrom(asked, answers)
-      if (given?.task === undefined || !this.#interruptsForTasks) {
-        return await this.#send(given, sentAt)
-      }
-      return await this.#continueTask(given)
+      return resume?.task !== undefined && this.#interruptsForTasks
+        ? await this.#continueTask(resume)
+        : await this.#send(resume, sentAt)
     } catch (error) {
       if (options.config.signal?.aborted === true) throw error
       const failure = toolErrorFrom(error, origin)
       // After the sign-in the call is sent again, so it must not have been executed. The request that needs access may
       // also be a later one, which continues the response of the call or answers a question. A task is only polled again.
       const isUnsent = failure === undefined || failure.outcome === 'not-executed'
-      const mayRepeat = task !== undefined || (isUnsent && asked?.isHeld !== true)
+      const mayRepeat = resume?.task !== undefined || (isUnsent && held === undefined)
       const url =
-        mayRepeat && this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
+        mayRepeat && this.#call.answering === 'interrupt' ? authorization?.urlIn(error) : undefined
       if (url !== undefined) return { kind: 'authorization', url, problem }
       const fatal = fatalFrom(error, origin, secrets)
       if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
@@ -304,7 +280,7 @@ export class CallRounds {
       const own = { resume, sentAt: resume === given ? sentAt : undefined }
       // In sequence, because each request answers the questions of the previous one.
       const outcome =
-        keepsTask && this.#answering === 'interrupt'
+        keepsTask && this.#call.answering === 'interrupt'
           ? await this.#sendLive(own)
           : await this.#outcomeOf(await this.#timed(() => this.#request(own, keepsTask)))
       if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
@@ -325,7 +301,7 @@ export class CallRounds {
 
   /** Each request gets what is left of the limit of the call. */
   #optionsWith(own: ToolCallOptions): ToolCallOptions {
-    const inputRequired = this.#answering === 'client' ? 'answer' : 'surface'
+    const inputRequired = this.#call.answering === 'client' ? 'answer' : 'surface'
     const { options } = this.#call
     const { timeoutMs: limitMs } = options
     const extension = this.#extension
@@ -355,7 +331,7 @@ export class CallRounds {
   }
 
   get #interruptsForTasks(): boolean {
-    return this.#call.interruptsForTasks && this.#place.isAlone
+    return this.#call.interruptsForTasks && this.#call.place.isAlone
   }
 
   /** Answers the questions of a task. Returns its result or next questions, or at once if it still works. */
@@ -382,7 +358,7 @@ export class CallRounds {
   async #sendLive(own: ToolCallOptions): Promise<CallOutcome> {
     const { source, options } = this.#call
     const { caller, timeoutMs = source.timeoutMs ?? WORK_MS, onProgress } = options
-    const humanMs = this.#shared.humanTimeoutMs
+    const humanMs = this.#call.shared.humanTimeoutMs
     const maxMs = this.#extension?.maxMs
     const limits = { workMs: timeoutMs, maxMs, usedMs: this.#usedMs, humanMs }
     const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
@@ -397,9 +373,9 @@ export class CallRounds {
   }
 
   /** Continues an open request with the answers of a person. */
-  async #goOn(answers: Round['answers']): Promise<CallOutcome> {
+  async #goOn(answers: NonNullable<Round['held']>): Promise<CallOutcome> {
     const { origin, options } = this.#call
-    const live = this.#shared.held.take(this.#place)
+    const live = this.#call.shared.held.take(this.#call.place)
     if (live === undefined) return unknownOutcome(origin)
     const hasEnded = !live.isOpen
     live.onProgress = options.onProgress
@@ -418,7 +394,7 @@ export class CallRounds {
     try {
       const next = await live.next(this.#call.options.config.signal)
       if (!('requests' in next)) return await this.#outcomeOf(next)
-      this.#shared.held.hold(this.#place, live)
+      this.#call.shared.held.hold(this.#call.place, live)
       const none = { answered: {}, requestState: undefined, task: undefined }
       return { kind: 'asked', ...next, ...none, isHeld: true }
     } finally {
@@ -447,13 +423,13 @@ export class CallRounds {
     const answered: Record<string, unknown> = {}
     for (const [key, question] of Object.entries(inputRequests)) {
       const isForPerson = question.method === 'elicitation/create'
-      if (isForPerson && this.#answering === 'interrupt') {
+      if (isForPerson && this.#call.answering === 'interrupt') {
         requests[key] = question
         continue
       }
       if (isForPerson) throw siblingsError(origin)
       // In sequence, because most servers ask one question.
-      const asked = ownAnswer(question, this.#shared.handlers, context)
+      const asked = ownAnswer(question, this.#call.shared.handlers, context)
       const answer = await asked.catch((cause: unknown) => {
         signal.throwIfAborted()
         throw noAnswerError(origin, question.method, { cause })
@@ -467,7 +443,7 @@ export class CallRounds {
   /** Ends a call whose server keeps asking, with its open request. */
   #giveUp(): McpToolError {
     const error = tooManyRoundsError(this.#call.origin, MAX_ROUNDS)
-    this.#shared.held.take(this.#place)?.abort(error)
+    this.#call.shared.held.take(this.#call.place)?.abort(error)
     return error
   }
 }
@@ -498,7 +474,7 @@ function isInputRequired(value: ToolResult): value is ToolResult & InputRequired
 /** Returns the input that continues a call: answers of handlers and of a person. */
 function resumeFrom(
   { requestState, answered, task }: AskedOutcome,
-  answers: Round['answers'] = {},
+  answers: Round['held'] = {},
 ): InputResume {
   return {
     ...(task !== undefined && { task }),

@@ -99,7 +99,7 @@ export class ElicitationToInterrupt {
       : place.isAlone
         ? 'interrupt'
         : this.#amongSiblings
-    return new CallRounds(this.#shared, call, { graph, place, answering }).run()
+    return new CallRounds({ ...call, graph, place, answering, shared: this.#shared }).run()
   }
 
   /** Returns true if a call was sent before the graph was resumed. */

@@ -120,7 +120,11 @@ export class ToolCall {
     const { elicitation } = toolOptions
     const config = this.#config
     const caller = this.#caller
-    const notifications = runNotificationsFor(config, source, caller)
+    const { callbacks, toolCall } = config
+    const isWatched = callbacks !== undefined || 'writer' in config
+    const notifications = isWatched ? runNotificationsFor(config, source, caller) : undefined
+    // Only a call that a model made has a key, and a place in a graph.
+    const isOfModel = toolCall?.id !== undefined
     const options = {
       signal: config.signal,
       timeoutMs,
@@ -129,9 +133,9 @@ export class ToolCall {
       headers,
       meta,
       onProgress: notifications?.onProgress,
-      idempotencyKey: idempotencyKeyOf(config),
+      idempotencyKey: isOfModel ? idempotencyKeyOf(config) : undefined,
     }
-    const place = graphPlaceOf(config)
+    const place = isOfModel ? graphPlaceOf(config) : undefined
     try {
       if (place === undefined) return await source.callTool(origin.toolName, args, options)
       const secrets = this.#secrets
