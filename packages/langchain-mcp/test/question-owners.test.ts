@@ -270,22 +270,6 @@ describe('questions on the listening stream', () => {
   })
 })
 
-test('asks each of two threads for calls at the same time on a stateless server', async () => {
-  await using server = await startModernServer()
-  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, log: () => {} })
-  const tools = await mcp.listTools()
-  const graphs = ['a', 'b'].map((thread) =>
-    askingGraph({
-      kind: 'createAgent',
-      tools,
-      calls: [{ name: 'confirm', args: { question: `of ${thread}` } }],
-      thread,
-    }),
-  )
-  const turns = await Promise.all(graphs.map((graph) => graph.start()))
-  expect(turns.map(questionsOf)).toEqual([['of a'], ['of b']])
-})
-
 describe('a log message of the server', () => {
   interface Logged {
     readonly logs: unknown[]

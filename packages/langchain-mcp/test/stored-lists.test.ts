@@ -178,31 +178,6 @@ describe('a stored list', () => {
     expect(next.mcp.status()).toMatchObject([{ quarantined: before?.quarantined }])
   })
 
-  test('is dropped when a server with sessions reports a change', async () => {
-    await using server = await startLegacyServer({ tools: [look] })
-    const world = await startAgentWorld(server.url)
-    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
-    expect(age(world, 0)).toBe(1)
-    server.tools = [look, toolWith('pay', 'amount')]
-    await expect.poll(() => server.notify('notifications/tools/list_changed')).toBe(1)
-    await expect.poll(() => age(world, 0)).toBe(0)
-    const next = await world.start(keptIn(world))
-    expect(namesOf(await next.mcp.listTools())).toContain('pay')
-  })
-
-  test('is dropped when a server without sessions reports a change', async () => {
-    await using server = await startModernServer({ tools: [look], listTtlMs: 60 * MINUTE })
-    const world = await startAgentWorld(server.url)
-    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
-    expect(age(world, 0)).toBe(1)
-    // The session that read the list has closed its stream, so the open one is that of the thread.
-    await expect.poll(() => server.listeners.length).toBe(1)
-    server.toolsChanged()
-    await expect.poll(() => age(world, 0)).toBe(0)
-    const next = await world.start(keptIn(world))
-    expect(namesOf(await next.mcp.listTools())).toEqual(['look', 'added_1'])
-  })
-
   test('is dropped when the session is replaced, and stored again after the call', async () => {
     await using server = await startLegacyServer({ tools: [look] })
     const world = await startAgentWorld(server.url)

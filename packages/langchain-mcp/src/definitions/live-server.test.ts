@@ -17,20 +17,6 @@ test('reports a replaced session once to a thread that used it', () => {
   expect(startCall(replacements, 's', 'ada')()).toBeUndefined()
 })
 
-test('reports a replaced session to each thread that shared it', () => {
-  const replacements = new SessionReplacements(10)
-  for (const thread of ['ada', 'bob']) startCall(replacements, 's', thread)()
-  replacements.add('s', lost(2))
-  expect(startCall(replacements, 's', 'ada')()).toEqual(lost(2))
-  expect(startCall(replacements, 's', 'bob')()).toEqual(lost(2))
-})
-
-test('reports nothing to a thread that starts after the replacement', () => {
-  const replacements = new SessionReplacements(10)
-  replacements.add('s', lost(2))
-  expect(startCall(replacements, 's', 'ada')()).toBeUndefined()
-})
-
 test('reports a replacement during the first call of a process, whose session another process opened', () => {
   const replacements = new SessionReplacements(10)
   const end = startCall(replacements, 's', 'ada')

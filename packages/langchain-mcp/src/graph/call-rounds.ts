@@ -6,7 +6,6 @@ import type {
   InputRequired,
   InputResume,
   Progress,
-  TaskReference,
   TimeoutExtension,
 } from '@x/mcp-client'
 import { withoutErrorLink } from '@x/internal'
