@@ -294,6 +294,12 @@ describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
     const asking = handled.tools.find((one) => one.name === name)
     expect(await asking?.invoke(args ?? {})).toContain('Grace')
     void pay
+    if (era === 'legacy') return // its server decides what follows from an error
+    await using failing = await setting(era, {
+      elicitation: () => Promise.reject(new Error('no one is there')),
+    })
+    const failed = failing.tools.find((one) => one.name === name)
+    expect(await failed?.invoke(args ?? {})).toMatch(/no handler can give it.*no one is there/)
   })
 })
 

@@ -16,6 +16,9 @@ import { ScriptedModel } from './scripted-model.ts'
 
 const require = createRequire(import.meta.url)
 
+/** Limit of the start of a process, on a machine with much load. */
+const START_MS = 300_000
+
 /** Command that starts a server from npm on stdio. */
 function program(manifest: string, ...args: string[]): { command: string; args: string[] } {
   return { command: process.execPath, args: [join(dirname(manifest), 'dist', 'index.js'), ...args] }
@@ -44,7 +47,7 @@ describe.each(['http', 'stdio'] as const)('server-everything over %s', (transpor
       servers: {
         everything:
           everything === undefined
-            ? { ...everythingStdioCommand(), handshakeMs: 300_000 } // the start of its process
+            ? { ...everythingStdioCommand(), handshakeMs: START_MS }
             : { url: everything.url },
       },
     })
@@ -128,7 +131,9 @@ test('server-memory keeps data over stdio', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, 'memory.jsonl')
   await using mcp = createMcpTools({
-    servers: { memory: { ...program(memory), env: { MEMORY_FILE_PATH: file } } },
+    servers: {
+      memory: { ...program(memory), env: { MEMORY_FILE_PATH: file }, handshakeMs: START_MS },
+    },
   })
   const entity = { name: 'Ada', entityType: 'person', observations: ['likes pears'] }
   await ask(mcp, `call create_entities ${JSON.stringify({ entities: [entity] })}`)
@@ -141,7 +146,7 @@ test('server-filesystem reads and writes in its folder', async () => {
   await using folder = await temporaryFolder()
   await writeFile(join(folder.path, 'notes.md'), '# Notes')
   await using mcp = createMcpTools({
-    servers: { files: program(filesystem, folder.path) },
+    servers: { files: { ...program(filesystem, folder.path), handshakeMs: START_MS } },
     allow: ({ origin }) => origin.toolName !== 'move_file',
   })
   const names = (await mcp.listTools()).map(({ name }) => name)

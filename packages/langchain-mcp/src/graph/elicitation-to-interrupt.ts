@@ -8,6 +8,7 @@ import type { ToolResult } from '../tool-source.ts'
 import type { GraphStore } from './call-context.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
+import { noAnswerError } from './call-outcome.ts'
 import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
 import { graphPlaceOf, type GraphPlace } from './graph-place.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
@@ -73,10 +74,18 @@ export class ElicitationToInterrupt {
     this.#shared = { handlers, authorization, humanTimeoutMs, journal, held, warnOfUnknown }
     this.handlers = {
       ...handlers,
-      elicitation: (params, context) => {
-        const caller = context.origin?.call?.caller
-        const live = caller instanceof ToolCaller ? caller.live : undefined
-        return live?.ask(params, context.signal) ?? elicitation(params, context)
+      elicitation: async (params, context) => {
+        const asking = context.origin?.call?.caller
+        const caller = asking instanceof ToolCaller ? asking : undefined
+        if (caller?.live !== undefined) return caller.live.ask(params, context.signal)
+        try {
+          return await elicitation(params, context)
+        } catch (cause) {
+          if (caller) {
+            caller.unanswered = noAnswerError(caller.origin, 'elicitation/create', { cause })
+          }
+          throw cause
+        }
       },
     }
   }

@@ -1,6 +1,7 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { McpClientError, type Caller, type ClientHandlers, type Progress } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
+import type { McpToolError } from '../errors.ts'
 import { executionOf } from './langgraph.ts'
 import {
   originKey,
@@ -28,6 +29,8 @@ export class ToolCaller implements Caller {
   live: LiveCall | undefined
   /** Set if the server lost the session during the call. */
   replaced: SessionReplaced | undefined
+  /** Set if a handler could not answer a question of the call. */
+  unanswered: McpToolError | undefined
 
   constructor(origin: McpToolOrigin, config: ToolRunnableConfig) {
     const { configurable, toolCall } = config

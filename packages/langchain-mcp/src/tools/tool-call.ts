@@ -143,6 +143,9 @@ export class ToolCall {
       const call = { origin, source, args, options, secrets, interruptsForTasks }
       return await (elicitation || answeredByClient).callTool(call, place)
     } catch (error) {
+      if (caller.unanswered !== undefined && config.signal?.aborted !== true) {
+        throw caller.unanswered
+      }
       const failure = toolErrorFrom(error, origin)
       const result = failure && executedResult(failure)
       // The artifact of the thrown error has the result.
