@@ -1,7 +1,6 @@
 // A question of a server reaches the thread of its call, and no other thread.
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { runInSessionScope } from '@x/mcp-client'
-import { startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
