@@ -79,15 +79,18 @@ const TYPES: Readonly<Record<string, string>> = {
 /** Settings without defaults, which `auth.mode: facade` needs. */
 const IDENTITY = { preset: 'solace', url: 'https://identity.example', provider: 'azure' }
 
+/** Uses all packages beside the gateway, so that its schema has the settings of all of them. */
+export const USES_ALL_PACKAGES: object = {
+  sources: [{ type: 'a2a', cards: [] }],
+  auth: { mode: 'facade', facade: { identity: IDENTITY } },
+  store: { type: 'redis', url: 'redis://localhost' },
+}
+
 /** Returns the text of the page. */
 export async function settingsReference(): Promise<string> {
   const docs = await readDocs()
   const plain = (await readConfig('')).config
-  const { config, schema, sections } = await readConfig({
-    sources: [{ type: 'a2a', cards: [] }],
-    auth: { mode: 'facade', facade: { identity: IDENTITY } },
-    store: { type: 'redis', url: 'redis://localhost' },
-  })
+  const { config, schema, sections } = await readConfig(USES_ALL_PACKAGES)
   const defaults = {
     ...plain,
     store: { ...config.store, ...plain.store, url: undefined },

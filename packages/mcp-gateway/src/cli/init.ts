@@ -185,7 +185,7 @@ function dependenciesOf(own: Readonly<Record<string, unknown>>): Record<string, 
   return { ...Object.fromEntries(ofGraphs), [NAME]: `^${String(own['version'])}` }
 }
 
-/** Comments in the template that begin with a small letter are settings to switch on. */
+/** Comments in the template that begin with a key are settings to switch on. The first one is for editors. */
 async function configFile(sources: readonly string[]): Promise<NewFile> {
   const text = await template('gateway.yaml')
   const lines = sources.map((line) => `  ${line}`).join('\n')
