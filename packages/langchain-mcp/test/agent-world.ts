@@ -13,7 +13,7 @@ import {
 import { ScriptedModel } from './scripted-model.ts'
 
 /** Keeps sessions and lists of tools for the next process. It answers at once: a slow disk must not decide a test. */
-export class KeptSessions extends SessionInfoFactory {
+class KeptSessions extends SessionInfoFactory {
   /** Records as JSON text. */
   readonly items: Map<string, string> = new Map()
 

@@ -64,7 +64,7 @@ export interface InterruptibleCall {
 }
 
 /** Who answers questions to a person: an interrupt of the graph, the client, or none (the call then fails). */
-export type Answering = 'interrupt' | 'client' | 'none'
+type Answering = 'interrupt' | 'client' | 'none'
 
 /** The part of an `ElicitationToInterrupt` that its calls share. */
 export interface SharedByCalls {
