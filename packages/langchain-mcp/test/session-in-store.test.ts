@@ -1,6 +1,7 @@
 import { InMemoryStore } from '@langchain/langgraph'
 import type { SessionRecord } from '@x/mcp-transport'
 import { McpClient } from '@x/mcp-client'
+import { describeSessionInfo } from '@x/internal/testing/session-info'
 import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import {
@@ -56,32 +57,23 @@ function setting(): Setting {
   }
 }
 
-test('finds in one object what another one stored', async () => {
-  const { info, stored, errors } = setting()
-  expect(await info().getRecord()).toBeUndefined()
-  await info().setRecord(shopRecord())
-  expect(await stored()).toEqual(shopRecord())
-  const next = info()
-  expect(next.durable).toBe(true)
-  expect(await next.getSessionId()).toBe('session-1')
-  expect(await next.getRecord()).toEqual(shopRecord())
-  await next.setSessionId(undefined)
-  expect(await stored()).toBeUndefined()
-  expect(await info().getSessionId()).toBeUndefined()
-  expect(errors).toEqual([])
-})
+describeSessionInfo(
+  'SessionInfoLangGraphStore',
+  () => {
+    const factory = new SessionInfoLangGraphStoreFactory({ store: new InMemoryStore() })
+    const server = { slug: 'shop', mcpUrl: SERVER_URL }
+    return { open: () => factory.createSession(server, { thread: 't1' }) }
+  },
+  { isDurable: true },
+)
 
-test('reads once for concurrent callers, and again after refresh()', async () => {
+test('reads once for concurrent callers', async () => {
   const { store, info } = setting()
   const get = vi.spyOn(store, 'get')
   const one = info()
   await Promise.all(Array.from({ length: 10 }, () => one.getSessionId()))
   await one.getRecord()
   expect(get).toHaveBeenCalledTimes(1)
-  await info().setRecord(shopRecord())
-  expect(await one.getSessionId()).toBeUndefined()
-  await one.refresh()
-  expect(await one.getSessionId()).toBe('session-1')
 })
 
 test('keeps an id without a record in memory, because its owner is unknown', async () => {

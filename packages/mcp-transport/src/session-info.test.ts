@@ -1,6 +1,7 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { temporaryFolder, type TemporaryFolder } from '@x/internal/testing'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { temporaryFolder } from '@x/internal/testing'
+import { describeSessionInfo } from '@x/internal/testing/session-info'
+import { describe, expect, test } from 'vitest'
 import { SessionInfo, FileSessionInfo } from './session-info.ts'
 import type { SessionRecord } from './session-record.ts'
 
@@ -29,80 +30,28 @@ describe('session info', () => {
     }
   }
 
-  let folder: TemporaryFolder | undefined
-
-  describe.each([
-    ['SessionInfo', () => new SessionInfo()],
-    [
-      'a subclass that overrides only the ids',
-      () => {
-        IdOnly.stored = undefined
-        return new IdOnly()
-      },
-    ],
-    ['FileSessionInfo', () => new FileSessionInfo(folder?.file('shop.json') ?? '')],
-  ])('%s', (_name, create) => {
-    beforeEach(async () => {
-      folder = await temporaryFolder()
-    })
-    afterEach(() => folder?.[Symbol.asyncDispose]())
-
-    test('is empty at first', async () => {
-      const info = create()
-      await expect(info.getSessionId()).resolves.toBeUndefined()
-      await expect(info.getRecord()).resolves.toBeUndefined()
-    })
-
-    test('stores a record with its id', async () => {
-      const info = create()
-      await info.setRecord(record)
-      await expect(info.getSessionId()).resolves.toBe('a-session')
-      await expect(info.getRecord()).resolves.toEqual(record)
-    })
-
-    test('removes the record when another id is set', async () => {
-      const info = create()
-      await info.setRecord(record)
-      await info.setSessionId('another')
-      await expect(info.getSessionId()).resolves.toBe('another')
-      await expect(info.getRecord()).resolves.toBeUndefined()
-    })
-
-    test('keeps the record when the same id is set', async () => {
-      const info = create()
-      await info.setRecord(record)
-      await info.setSessionId('a-session')
-      await expect(info.getRecord()).resolves.toEqual(record)
-    })
-
-    test('removes id and record when either is cleared', async () => {
-      const info = create()
-      await info.setRecord(record)
-      await info.setSessionId(undefined)
-      await expect(info.getRecord()).resolves.toBeUndefined()
-
-      await info.setRecord(record)
-      await info.setRecord(undefined)
-      await expect(info.getSessionId()).resolves.toBeUndefined()
-      await expect(info.getRecord()).resolves.toBeUndefined()
-    })
-
-    test('stores a record without a session', async () => {
-      const info = create()
-      await info.setRecord(record)
-      const { sessionId: _sessionId, ...rest } = record
-      await info.setRecord(rest)
-      await expect(info.getSessionId()).resolves.toBeUndefined()
-      await expect(info.getRecord()).resolves.toEqual(rest)
-    })
-
-    test('has refresh and flush, and is durable only with a file', async () => {
-      const info = create()
-      await expect(info.refresh()).resolves.toBeUndefined()
-      await expect(info.flush()).resolves.toBeUndefined()
-      expect(info.durable).toBe(info instanceof FileSessionInfo)
-    })
+  describeSessionInfo('SessionInfo', () => ({ open: () => new SessionInfo() }), {
+    isDurable: false,
   })
+  describeSessionInfo(
+    'a subclass that overrides only the ids',
+    () => {
+      IdOnly.stored = undefined
+      return { open: () => new IdOnly() }
+    },
+    { isDurable: false },
+  )
+  describeSessionInfo(
+    'FileSessionInfo',
+    async () => {
+      const folder = await temporaryFolder()
+      return {
+        open: () => new FileSessionInfo(folder.file('deep/shop.json')),
+        remove: () => folder[Symbol.asyncDispose](),
+      }
+    },
+    { isDurable: true },
+  )
 
   test('accepts an id in the constructor', async () => {
     const info = new SessionInfo('a-known-session')
@@ -120,15 +69,6 @@ describe('session info', () => {
 })
 
 describe('file session info', () => {
-  test('reads what another process has written', async () => {
-    await using folder = await temporaryFolder()
-    const path = folder.file('deep/shop.json')
-    await new FileSessionInfo(path).setRecord(record)
-    const next = new FileSessionInfo(path)
-    expect(await next.getRecord()).toEqual(record)
-    expect(await next.getSessionId()).toBe('a-session')
-  })
-
   test('writes a file that only its owner can read, and leaves no temporary file', async () => {
     await using folder = await temporaryFolder()
     const info = new FileSessionInfo(folder.file('shop.json'))
@@ -167,19 +107,6 @@ describe('file session info', () => {
     const aside = (await readdir(folder.path)).find((name) => name.includes('unreadable'))
     expect(await readFile(folder.file(aside ?? ''), 'utf8')).toBe(text)
     expect(await new FileSessionInfo(path).getRecord()).toEqual(record)
-  })
-
-  test('reads with refresh() what another process has written', async () => {
-    await using folder = await temporaryFolder()
-    const one = new FileSessionInfo(folder.file('shop.json'))
-    await one.setRecord(record)
-    await new FileSessionInfo(folder.file('shop.json')).setRecord({
-      ...record,
-      sessionId: 'theirs',
-    })
-    expect(await one.getSessionId()).toBe('a-session')
-    await one.refresh()
-    expect(await one.getSessionId()).toBe('theirs')
   })
 
   test('rejects if the file system fails, and the next write succeeds', async () => {
