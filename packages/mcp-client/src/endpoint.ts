@@ -26,7 +26,7 @@ import {
 } from './server-config.ts'
 import type { ScopedHeaders, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
-import type { Session, SessionSetup } from './session.ts'
+import type { ClientSetup, ScopeSlot } from './scope-slot.ts'
 import { ChildConnection } from './stdio/child-connection.ts'
 import type { ChildOwner, StdioSettings } from './stdio/child-connection.ts'
 
@@ -43,11 +43,11 @@ export interface Endpoint extends AsyncDisposable {
   connect(handlers: ChildOwner): ServerConnection
 }
 
-export interface EndpointOptions extends Pick<SessionSetup, 'config' | 'options'> {
+export interface EndpointOptions extends Pick<ClientSetup, 'config' | 'options'> {
   readonly era: StreamableHttpTransportOptions['era']
   /** The store of a session to continue. Undefined: the factory creates one. */
   readonly kept: SessionInfo | undefined
-  readonly owner: Session
+  readonly owner: ScopeSlot
 }
 
 /** Limit for one access to the session store, in milliseconds. */
@@ -212,9 +212,9 @@ async function endpointAtUrl(
  * A class, because an object literal with a getter needs 1 KiB more in V8.
  */
 class ObservedOptions implements StreamableHttpTransportOptions {
-  readonly #owner: Session
+  readonly #owner: ScopeSlot
 
-  constructor(options: StreamableHttpTransportOptions, owner: Session) {
+  constructor(options: StreamableHttpTransportOptions, owner: ScopeSlot) {
     Object.assign(this, options)
     this.#owner = owner
   }

@@ -4,7 +4,7 @@ import type { Check } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
-import type { KeyedCall } from './keyed-call.ts'
+import type { KeyedCall } from './idempotency.ts'
 import type { TaskReference } from './input-required.ts'
 import { FieldError } from './server-fields.ts'
 
@@ -300,7 +300,9 @@ function toOwnError(error: McpClientError, { tool, outcome }: OperationContext):
   const { code, message, server, retryAfterMs, stderr } = error
   const cause = outcome === 'not-executed' ? error.cause : error
   const options = { server, tool, outcome, retryAfterMs, stderr, cause }
-  return new McpClientError(code, message + describeDoubt(error, outcome), options)
+  const own = new McpClientError(code, message + describeDoubt(error, outcome), options)
+  Error.captureStackTrace(own, toOperationError) // V8 keeps 10 frames: room for those of the caller
+  return own
 }
 
 /** Copies an error that several callers share, so that each one gets the stack of its own call. */

@@ -29,7 +29,7 @@ import type { ResultSchema } from './requests.ts'
 import { inContextOf, whyUnknown } from './session-calls.ts'
 import type { MessageOrigin, TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { Session } from './session.ts'
+import type { ScopeSlot } from './scope-slot.ts'
 
 export interface HandlerContext {
   /** Aborts when the server no longer waits for the answer. */
@@ -91,14 +91,14 @@ export function toCapabilities(
 }
 
 /** Handlers of what the server sends, for the messages on the response stream of `call`; without it, for all others. */
-export function messageHandlers(session: Session, call?: TrackedCall): CallHandlers {
+export function messageHandlers(slot: ScopeSlot, call?: TrackedCall): CallHandlers {
   return {
-    onServerRequest: (request) => void answer(request, session, call),
+    onServerRequest: (request) => void answer(request, slot, call),
     onNotification: (notification) => {
       try {
-        forward(notification, session, call)
+        forward(notification, slot, call)
       } catch (error) {
-        session.log('warning', `${notification.method} of the server is ignored`, error)
+        slot.log('warning', `${notification.method} of the server is ignored`, error)
       }
     },
   }
@@ -106,12 +106,12 @@ export function messageHandlers(session: Session, call?: TrackedCall): CallHandl
 
 async function answer(
   request: ServerRequest,
-  session: Session,
+  slot: ScopeSlot,
   call: TrackedCall | undefined,
 ): Promise<void> {
   let response: Answer
   try {
-    response = { result: await resultOf(request, session, call) }
+    response = { result: await resultOf(request, slot, call) }
   } catch (error) {
     response = { error: toServerError(error) }
   }
@@ -119,7 +119,7 @@ async function answer(
   await request
     .respond(response)
     .catch((error: unknown) =>
-      session.log('warning', `the answer to ${request.method} was not sent`, error),
+      slot.log('warning', `the answer to ${request.method} was not sent`, error),
     )
 }
 
@@ -130,17 +130,17 @@ async function answer(
  */
 async function resultOf(
   { method, params, signal }: ServerRequest,
-  session: Session,
+  slot: ScopeSlot,
   call: TrackedCall | undefined,
 ): Promise<Record<string, unknown>> {
-  const { server, scope, handlers, capabilities } = session
+  const { server, scope, handlers, capabilities } = slot
   const { elicitation, sampling, roots } = handlers
   const ask = <T>(handle: (context: HandlerContext) => T): T => {
-    const origin = session.calls?.originOf(call, session.generation)
+    const origin = slot.calls?.originOf(call, slot.session)
     const context = { signal, scope, server, origin }
     if (origin === undefined) return handle(context)
     if (origin.call === undefined && method !== 'roots/list') {
-      throw session.decline(method, whyUnknown(origin))
+      throw slot.decline(method, whyUnknown(origin))
     }
     return inContextOf(origin, () => handle(context))
   }
@@ -224,14 +224,14 @@ function toServerError(error: unknown): Extract<Answer, { error: unknown }>['err
 /** @throws ZodError for a notification with parameters that do not fit its method */
 function forward(
   notification: JsonRpcNotification,
-  session: Session,
+  slot: ScopeSlot,
   call: TrackedCall | undefined,
 ): void {
-  const { server, events, calls } = session
+  const { server, events, calls } = slot
   switch (notification.method) {
     case 'notifications/tools/list_changed':
       ToolListChangedNotificationSchema.parse(notification)
-      session.invalidateTools()
+      slot.invalidateTools()
       return events.emit('toolListChanged', { server })
     case 'notifications/prompts/list_changed':
       PromptListChangedNotificationSchema.parse(notification)
@@ -245,7 +245,7 @@ function forward(
     }
     case 'notifications/message': {
       const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
-      const origin = calls?.originOf(call, session.generation)
+      const origin = calls?.originOf(call, slot.session)
       return events.emit('serverLog', { level, logger, data, origin })
     }
   }

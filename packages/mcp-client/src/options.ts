@@ -11,7 +11,7 @@ import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { OpenTelemetry } from './telemetry.ts'
-import type { IdleScopeOptions } from './session-manager.ts'
+import type { IdleScopeOptions } from './scope-slots.ts'
 
 /** Default of `timeoutMs`, in milliseconds. */
 export const DEFAULT_TIMEOUT_MS = 600_000

@@ -11,7 +11,6 @@ import type {
   McpClientErrorCode,
   McpClientEvents,
   McpServerDirectory,
-  OperationOutcome,
   McpClientStatus,
   OpenTelemetry,
 } from './index.ts'
@@ -97,7 +96,9 @@ test('listeners are typed by the name of their event', () => {
 test('errors have a closed set of codes, and a known outcome', () => {
   expectTypeOf<TransportErrorCode>().toExtend<McpClientErrorCode>()
   expectTypeOf<McpClientError['code']>().toEqualTypeOf<McpClientErrorCode>()
-  expectTypeOf<McpClientError['outcome']>().toEqualTypeOf<OperationOutcome | undefined>()
+  expectTypeOf<McpClientError['outcome']>().toEqualTypeOf<
+    'not-executed' | 'unknown' | 'executed' | undefined
+  >()
   expectTypeOf<McpClient>().toExtend<AsyncDisposable>()
 })
 

@@ -44,10 +44,6 @@ export interface RetryRules {
   readonly hasKey: boolean
 }
 
-/** Names in `_meta` and in the capabilities of a server, for idempotency keys. */
-export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
-export const IDEMPOTENCY_KEY = 'io.github.x-mcp/idempotency-key'
-
 /** A server that honours keys resolves these failures when it gets the request again. */
 const RESOLVED_BY_KEY: ReadonlySet<McpClientErrorCode> = new Set([
   'OUTCOME_UNKNOWN',

@@ -1,21 +1,22 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
-import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
+import { McpSession } from './mcp-session.ts'
+import type { ServerConnection } from './requests.ts'
 import { SessionCalls } from './session-calls.ts'
 import type { Caller, TrackedCall } from './session-calls.ts'
 
 const ada: Caller = { owner: 'ada' }
 const bob: Caller = { owner: 'bob' }
 
-function sessionOf(): Generation {
-  return { number: 1, sessionId: 'one', isResumed: false, isUnproven: false, inFlight: 0 }
+function sessionOf(): McpSession {
+  return new McpSession({ epoch: 1, sessionId: 'one', isResumed: false } as ServerConnection)
 }
 
 const given = () => ({ calls: new SessionCalls(), session: sessionOf() })
 
 /** Starts a call, and sends it in a session. */
-function sent(calls: SessionCalls, session: Generation, caller: Caller = ada): TrackedCall {
+function sent(calls: SessionCalls, session: McpSession, caller: Caller = ada): TrackedCall {
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller })
   calls.sent(call, session)
   return call

@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { BoundedMap, removeFrom } from '@x/internal'
-import type { Generation } from './generation.ts'
+import type { McpSession } from './mcp-session.ts'
 import { McpClientError } from './errors.ts'
 import type { OperationName } from './errors.ts'
 
@@ -35,8 +35,8 @@ export class TrackedCall implements OpenCall {
   readonly caller: Caller | undefined
   /** Async context of the caller, for handlers that answer requests of the server for this call. */
   readonly context: AsyncResource = new AsyncResource('McpClientCall')
-  /** The generation in which the call was last sent. */
-  generation: Generation | undefined
+  /** The session in which the call was last sent. */
+  session: McpSession | undefined
 
   constructor({ method, tool, caller }: OpenCall) {
     this.method = method
@@ -51,9 +51,9 @@ const MAX_UNANSWERED = 1000
 /** Attributes messages of the server to the calls of one scope. */
 export class SessionCalls {
   readonly #open: TrackedCall[] = []
-  /** The generation that was used last. */
-  #generation: Generation | undefined
-  /** By owner, calls of that generation that ended without a response, and may still run on the server. */
+  /** The session that was used last. */
+  #session: McpSession | undefined
+  /** By owner, calls of that session that ended without a response, and may still run on the server. */
   readonly #unanswered = new BoundedMap<string, OpenCall>(MAX_UNANSWERED)
 
   start(call: OpenCall): TrackedCall {
@@ -62,16 +62,16 @@ export class SessionCalls {
     return tracked
   }
 
-  sent(call: TrackedCall, generation: Generation): void {
-    call.generation = generation
-    if (generation === this.#generation) return
-    this.#generation = generation
+  sent(call: TrackedCall, session: McpSession): void {
+    call.session = session
+    if (session === this.#session) return
+    this.#session = session
     this.#unanswered.clear()
   }
 
   /** Records that a call has failed: the server may still run it. */
-  failed({ generation, method, tool, caller }: TrackedCall, error: unknown): void {
-    if (generation === undefined || generation !== this.#generation || !mayStillRun(error)) return
+  failed({ session, method, tool, caller }: TrackedCall, error: unknown): void {
+    if (session === undefined || session !== this.#session || !mayStillRun(error)) return
     this.#unanswered.set(ownerOf(caller), { method, tool, caller })
   }
 
@@ -83,9 +83,9 @@ export class SessionCalls {
    * Returns the origin of a message that the client received now.
    *
    * @param related The call whose response stream delivered the message. Undefined for one of a listening stream
-   * @param generation The current generation. A message outside of response streams comes from its session.
+   * @param session The current session. A message outside of response streams comes from its session.
    */
-  originOf(related: TrackedCall | undefined, generation: Generation | undefined): MessageOrigin {
+  originOf(related: TrackedCall | undefined, session: McpSession | undefined): MessageOrigin {
     const owners = new Set(this.#open.map(({ caller }) => ownerOf(caller)))
     const stopped = [...this.#unanswered.values()].filter(
       ({ caller }) => !owners.has(ownerOf(caller)),
@@ -93,7 +93,7 @@ export class SessionCalls {
     const openCalls = [...this.#open, ...stopped]
     if (related !== undefined) return { call: related, openCalls }
     const [only] = this.#open
-    const isSent = generation !== undefined && only?.generation === generation
+    const isSent = session !== undefined && only?.session === session
     return { call: isSent && openCalls.length === 1 ? only : undefined, openCalls }
   }
 }

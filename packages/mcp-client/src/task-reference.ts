@@ -2,7 +2,7 @@ import { assertOptions, check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { McpClientError } from './errors.ts'
 import type { TaskReference } from './input-required.ts'
-import type { Session } from './session.ts'
+import type { ScopeSlot } from './scope-slot.ts'
 import type { Task } from './task-state.ts'
 
 /** Returns the reference of a task that the server has just created. */
@@ -10,11 +10,11 @@ export function createReference(
   { taskId, ttlMs }: Task,
   tool: string,
   {
-    session,
+    slot,
     idempotencyKey,
-  }: { readonly session: Session; readonly idempotencyKey: string | undefined },
+  }: { readonly slot: ScopeSlot; readonly idempotencyKey: string | undefined },
 ): TaskReference {
-  const { connection, scope } = session
+  const { connection, scope } = slot
   const createdAt = new Date().toISOString()
   return {
     v: 1,

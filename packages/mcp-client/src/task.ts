@@ -6,9 +6,11 @@ import { Deadline, LONGEST_MS } from './deadline.ts'
 import { getFailure, getTransportError, isTimeout, McpClientError } from './errors.ts'
 import type { McpClientErrorCode } from './errors.ts'
 import type { InputRequired, InputResume, TaskReference } from './input-required.ts'
+import { sendUntilSettled } from './operation.ts'
+import type { Attempt } from './operation.ts'
 import type { CallOptions, CallToolOptions } from './options.ts'
 import type { RetryTiming } from './retry.ts'
-import type { Session } from './session.ts'
+import type { ScopeSlot } from './scope-slot.ts'
 import type { TrackedCall } from './session-calls.ts'
 import { messageHandlers } from './handlers.ts'
 import { expiryOf } from './task-reference.ts'
@@ -48,19 +50,15 @@ export interface TaskOwner {
   use<T>(
     reference: TaskReference,
     options: TaskResultOptions,
-    run: (
-      session: Session,
-      options: TaskResultOptions,
-      call: TrackedCall | undefined,
-    ) => Promise<T>,
+    run: (slot: ScopeSlot, options: TaskResultOptions, call: TrackedCall | undefined) => Promise<T>,
   ): Promise<T>
   /** Checks structured output. */
-  checkedResult(result: CallToolResult, tool: string, session: Session): CallToolResult
+  checkedResult(result: CallToolResult, tool: string, slot: ScopeSlot): CallToolResult
 }
 
 /** The operation of a caller that sends requests about a task. */
 interface Asker {
-  readonly session: Session
+  readonly slot: ScopeSlot
   /** Who is asked the questions of the task. Undefined for an operation that asks none. */
   readonly call?: TrackedCall | undefined
   readonly headers: CallOptions['headers']
@@ -161,8 +159,8 @@ export class McpTask {
   ): Promise<CallToolResult>
   result(options: TaskResultOptions): Promise<CallToolResult | InputRequired>
   result(options: TaskResultOptions = {}): Promise<CallToolResult | InputRequired> {
-    return this.#owner.use(this.#reference, options, (session, given, call) =>
-      this.finish(session, given, call),
+    return this.#owner.use(this.#reference, options, (slot, given, call) =>
+      this.finish(slot, given, call),
     )
   }
 
@@ -179,21 +177,21 @@ export class McpTask {
     await this.#within(options, (asker, signal) => this.#send(asker, 'cancel', { signal }))
   }
 
-  /** `result()` in a known session. @internal */
+  /** `result()` in a known slot of a scope. @internal */
   async finish(
-    session: Session,
+    slot: ScopeSlot,
     options: TaskResultOptions,
     call: TrackedCall | undefined,
   ): Promise<CallToolResult | InputRequired> {
     const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses, headers } = options
-    const asker = { session, call, headers }
+    const asker = { slot, call, headers }
     const isExtended = timeout?.resetOnProgress === true
     using deadline = new Deadline(timeoutMs, options.signal, isExtended ? timeout.maxMs : undefined)
-    const { closing } = session
+    const { closing } = slot
     const signal = AbortSignal.any([deadline.signal, closing])
     const ended = new AbortController()
     const asked = AbortSignal.any([signal, ended.signal])
-    const stopCounting = session.countTask()
+    slot.waitingTasks++
     let progress = 0
     let reported: string | undefined
     const report = ({ statusMessage: message }: TaskStatus): void => {
@@ -215,7 +213,7 @@ export class McpTask {
           known === undefined || (isDue && !isFinal(known))
             ? await this.#poll(asker, signal)
             : known
-        if (isFinal(task)) return this.#resultOf(task, session)
+        if (isFinal(task)) return this.#resultOf(task, slot)
         const open = this.#openRequests(task)
         if (inputRequired === 'surface' && open !== undefined) {
           const asking = { inputRequests: open, requestState: undefined, task: this.#reference }
@@ -224,11 +222,11 @@ export class McpTask {
         if (this.#inputFailure !== undefined) {
           // The task may have ended meanwhile: that says more than the failure.
           const last = await this.#poll(asker, signal)
-          if (isFinal(last)) return this.#resultOf(last, session)
+          if (isFinal(last)) return this.#resultOf(last, slot)
           throw this.#noInput(this.#inputFailure)
         }
         if (open !== undefined) this.#ask(asker, open, asked)
-        isDue = await this.#pause(this.#intervalMs(session), signal)
+        isDue = await this.#pause(this.#intervalMs(slot), signal)
       }
     } catch (error) {
       if (isAbort(signal)) {
@@ -240,7 +238,7 @@ export class McpTask {
     } finally {
       ended.abort()
       stopReporting()
-      stopCounting()
+      slot.waitingTasks--
     }
   }
 
@@ -260,12 +258,12 @@ export class McpTask {
     options: CallOptions,
     run: (asker: Asker, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    return this.#owner.use(this.#reference, options, async (session, given) => {
+    return this.#owner.use(this.#reference, options, async (slot, given) => {
       const { signal, timeoutMs, headers } = given
       using deadline = new Deadline(timeoutMs ?? this.#owner.timeoutMs, signal)
-      const either = AbortSignal.any([deadline.signal, session.closing])
+      const either = AbortSignal.any([deadline.signal, slot.closing])
       try {
-        return await run({ session, headers }, either)
+        return await run({ slot, headers }, either)
       } catch (error) {
         throw this.#toError(error, either)
       }
@@ -300,47 +298,41 @@ export class McpTask {
    * request has no further effect.
    */
   async #send(
-    { session, headers }: Asker,
+    { slot, headers }: Asker,
     what: 'get' | 'update' | 'cancel',
     { signal, ...added }: { readonly signal: AbortSignal; readonly inputResponses?: unknown },
   ): Promise<unknown> {
     const { taskId } = this.#reference
     const params = { taskId, ...added }
     const operation = { method: `tasks/${what}`, params, schema: UNCHECKED, isSafe: true }
-    const { lifetime } = session
-    let failure: unknown
-    let delayMs = 0
-    for (let failures = 1; ; failures++) {
-      try {
-        if (delayMs > 0) await this.#pause(delayMs, signal)
-        return await session.request(operation, {
-          lifetime,
-          signal,
-          timeout: Math.min(this.#owner.timeoutMs, REQUEST_MS),
-          mayRunTwice: true,
-          headers,
-          call: undefined,
-          resume: undefined,
-          assertSendable: () => this.#assertServer(session),
-          isSent: false,
-        })
-      } catch (error) {
-        // An aborted attempt says nothing about the server. The last failure does.
-        if (signal.aborted) throw failure ?? abortReason(signal)
-        if (!isTemporary(error)) throw error
-        if (this.#isExpired) throw this.#expired(error)
-        session.log('debug', `tasks/${what} is sent again`, error)
-        const intervalMs = this.#intervalMs(session)
-        const mostMs = SLOW_POLL_MS * (1 + this.#owner.timing.random() * JITTER)
-        const grownMs = Math.min(intervalMs * 2 ** failures, mostMs)
-        delayMs = Math.max(intervalMs, grownMs, retryAfterOf(error))
-        failure = error
-      }
+    const attempt: Attempt = {
+      signal,
+      timeout: Math.min(this.#owner.timeoutMs, REQUEST_MS),
+      mayRunTwice: true,
+      headers,
+      assertSendable: () => this.#assertServer(slot),
     }
+    let failure: unknown
+    let failures = 0
+    return sendUntilSettled(slot, { operation, attempt }, async (failed) => {
+      // An aborted attempt says nothing about the server. The last failure does.
+      if (signal.aborted) throw failure ?? abortReason(signal)
+      if (!isTemporary(failed)) throw failed
+      if (this.#isExpired) throw this.#expired(failed)
+      slot.log('debug', `tasks/${what} is sent again`, failed)
+      failure = failed
+      const intervalMs = this.#intervalMs(slot)
+      const mostMs = SLOW_POLL_MS * (1 + this.#owner.timing.random() * JITTER)
+      const grownMs = Math.min(intervalMs * 2 ** ++failures, mostMs)
+      const delayMs = Math.max(intervalMs, grownMs, retryAfterOf(failed))
+      await this.#pause(delayMs, signal).catch(() => {
+        throw failed
+      })
+    })
   }
 
   /** @throws McpClientError before a request about this task reaches another server, or one without tasks */
-  #assertServer({ connection }: Session): void {
+  #assertServer({ connection }: ScopeSlot): void {
     if (connection?.endpoint !== this.#reference.server) {
       throw this.#error(
         'TASK_REFERENCE',
@@ -389,7 +381,7 @@ export class McpTask {
   }
 
   /** Time until the next poll. Grows while the task does not change, so that the result comes at most a fifth later. */
-  #intervalMs({ waitingTasks }: Session): number {
+  #intervalMs({ waitingTasks }: ScopeSlot): number {
     const { pollIntervalMs = DEFAULT_POLL_MS } = this.#task ?? {}
     const leastMs = Math.max(MIN_POLL_MS, waitingTasks * POLL_SHARE_MS)
     const askedMs = Math.min(Math.max(pollIntervalMs, leastMs), MAX_POLL_MS)
@@ -463,10 +455,10 @@ export class McpTask {
     request: Readonly<Record<string, InputRequest>>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { session, call } = asker
-    const { connection } = session
+    const { slot, call } = asker
+    const { connection } = slot
     if (connection?.answersTo === undefined) throw new Error('The connection was closed')
-    const { onServerRequest } = messageHandlers(session, call)
+    const { onServerRequest } = messageHandlers(slot, call)
     const answers = await connection.answersTo(request, { signal, onServerRequest })
     await this.#answer(asker, answers, signal)
   }
@@ -485,7 +477,7 @@ export class McpTask {
 
   // The end.
 
-  #resultOf(task: Task, session: Session): CallToolResult {
+  #resultOf(task: Task, slot: ScopeSlot): CallToolResult {
     const { tool } = this.#reference
     if (task.status === 'cancelled') {
       const { statusMessage } = task
@@ -502,10 +494,10 @@ export class McpTask {
       throw this.#error('TASK_FAILED', `failed: ${cause.message}. ${CHECK}`, cause)
     }
     const { resultType = 'complete', ...given } = isRecord(task.result) ? task.result : {}
-    const result = session.connection?.toToolResult?.(tool, given) ?? given
+    const result = slot.connection?.toToolResult?.(tool, given) ?? given
     const parsed = CallToolResultSchema.safeParse(result)
     if (resultType === 'complete' && parsed.success && isRecord(task.result)) {
-      return this.#owner.checkedResult(parsed.data, tool, session)
+      return this.#owner.checkedResult(parsed.data, tool, slot)
     }
     const message = 'has completed, with an invalid result: report it to the authors of the server'
     const { server } = this.#owner
@@ -524,7 +516,7 @@ export class McpTask {
     try {
       await untilAborted(this.#send(asker, 'cancel', { signal }), signal)
     } catch (error) {
-      asker.session.log('warning', `the task of ${this.#what} could not be cancelled`, error)
+      asker.slot.log('warning', `the task of ${this.#what} could not be cancelled`, error)
     }
   }
 

@@ -1,9 +1,11 @@
-import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
-import { SchemaCheck } from '@x/internal/schema-check'
-import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
-import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
+import type { Tool } from '@modelcontextprotocol/sdk/types.js'
+import { BoundedMap, within } from '@x/internal'
+import { ToolListRecord } from '@x/mcp-transport'
+import type { Era, StoredTools } from '@x/mcp-transport'
+import type { McpServer } from './directory/server-directory.ts'
 import type { ClientEvents, McpClientEvents } from './events.ts'
-import { McpClientError } from './errors.ts'
+import { parseToolPage } from './lists.ts'
+import type { SessionInfoSource } from './session-info-factory.ts'
 import { SingleFlight } from './single-flight.ts'
 
 /** A tool of a server that cannot be used. The other tools of the list can. */
@@ -139,7 +141,7 @@ interface Fetch {
 }
 
 /** Several callers share the list, so none may change it. */
-export function frozen<T>(value: T): T {
+function frozen<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
     for (const part of Object.values(value)) frozen(part)
@@ -160,119 +162,150 @@ function changesBetween(
   return { added, removed, changed: changed.map(([name]) => name) }
 }
 
-/** One page of a list. */
-export interface Page<Item> {
-  readonly items: readonly Item[]
-  readonly nextCursor: string | undefined
-}
-
-/** The limit that the SDK's client has as well. */
-const MAX_PAGES = 64
-
-/**
- * Reads all pages of a list, in order.
- *
- * @throws McpClientError `INVALID_LIST` if a cursor is repeated or there are more than 64 pages
- */
-export async function allPages<Item>(
-  { server, method }: { readonly server: string; readonly method: string },
-  readPage: (cursor: string | undefined) => Promise<Page<Item>>,
-): Promise<readonly Item[]> {
-  const all: Item[] = []
-  const cursors = new Set<string>()
-  let cursor: string | undefined
-  do {
-    const { items, nextCursor } = await readPage(cursor)
-    all.push(...items)
-    cursor = nextCursor
-    if (cursor === undefined) return all
-    if (cursors.has(cursor)) throw endless(server, `returned the same cursor of ${method} twice`)
-    cursors.add(cursor)
-  } while (cursors.size < MAX_PAGES)
-  throw endless(server, `returned more than ${MAX_PAGES} pages of ${method}`)
-}
-
-function endless(server: string, what: string): McpClientError {
-  return new McpClientError('INVALID_LIST', `MCP server "${server}" ${what}`, { server })
-}
-
-/** The usable tools of a page, and why the others cannot be used. */
-export interface ToolPage extends Page<Tool> {
+/** A list of tools that an earlier process, or this one, has stored. */
+export interface StoredToolList {
+  /** Frozen. */
+  readonly tools: readonly Tool[]
   readonly leftOut: readonly LeftOutTool[]
-  /** Time that the server declares the page current, in milliseconds (2026-07-28, server/utilities/caching). */
-  readonly ttlMs: number | undefined
+  /** Time in which the list still counts as current, in milliseconds. 0 or less if that time is over. */
+  readonly currentMs: number
 }
+
+/** Whose list it is: one server and one principal. */
+export interface ToolListOwner {
+  readonly server: McpServer
+  readonly principal: string | undefined
+}
+
+/** Age at which a stored list counts as none, in milliseconds. */
+const MAX_AGE_MS = 86_400_000
+/** Limit for `createSession()`, in milliseconds. */
+const STORE_MS = 2000
+/** Number of principals whose lists are kept in memory. */
+const MAX_PLACES = 1000
+
+/** Where the list of one principal is stored. */
+interface Place {
+  readonly record: ToolListRecord
+  /** Undefined before the store was read. */
+  list: Promise<KeptList | undefined> | undefined
+  /** The last of the writes, which run one after another. */
+  writing: Promise<void>
+}
+
+type KeptList = Omit<StoredToolList, 'currentMs'> & Pick<StoredTools, 'readAt' | 'ttlMs'>
 
 /**
- * Checks a result of `tools/list` tool by tool, so that one invalid definition does not make the others unusable.
- * Leaves out an output schema whose type is not `object`, which revision 2026-07-28 allows.
- *
- * @returns undefined for a result that is not a list of tools
+ * Keeps lists of tools in the stores of the session factory, one for each principal: a list is the same in all threads
+ * and runs. A list is stored when it was read, and removed when it may have changed. No method rejects: without a
+ * durable store, nothing is kept.
  */
-export function parseToolPage(result: Readonly<Record<string, unknown>>): ToolPage | undefined {
-  const { tools, nextCursor, _meta: meta, ttlMs: ttl } = result
-  if (!Array.isArray(tools)) return undefined
-  if (nextCursor !== undefined && typeof nextCursor !== 'string') return undefined
-  const items: Tool[] = []
-  const leftOut: LeftOutTool[] = leftOutBefore(meta)
-  for (const [index, value] of tools.entries()) {
-    const tool = parseTool(value)
-    if (typeof tool !== 'string') items.push(tool)
-    else leftOut.push({ name: nameOf(value) ?? `tool ${index + 1}`, reason: tool })
+export class StoredToolLists {
+  readonly #source: SessionInfoSource | undefined
+  readonly #events: ClientEvents
+  /** By principal. Undefined without a durable store. */
+  readonly #places: BoundedMap<string | undefined, Place | undefined> = new BoundedMap(MAX_PLACES)
+
+  /** `source` is undefined if sessions are kept in memory. */
+  constructor(source: SessionInfoSource | undefined, events: ClientEvents) {
+    this.#source = source
+    this.#events = events
   }
-  const ttlMs = typeof ttl === 'number' && ttl >= 0 ? ttl : undefined
-  return { items, nextCursor, leftOut, ttlMs }
-}
 
-/** Returns the tools that the transport has left out. */
-function leftOutBefore(meta: unknown): LeftOutTool[] {
-  const given: unknown = isRecord(meta) ? meta[LEFT_OUT_META_KEY] : undefined
-  if (!Array.isArray(given)) return []
-  return given.flatMap((value: unknown) => {
-    const name = nameOf(value)
-    return name === undefined || !isRecord(value) ? [] : [{ name, reason: String(value['reason']) }]
-  })
-}
-
-function nameOf(value: unknown): string | undefined {
-  const name = isRecord(value) ? value['name'] : undefined
-  return typeof name === 'string' && name !== '' ? name : undefined
-}
-
-/** Returns the tool, or the reason why it is invalid. */
-function parseTool(value: unknown): Tool | string {
-  const parsed = ToolSchema.safeParse(value)
-  if (parsed.success) return parsed.data
-  const { issues } = parsed.error
-  if (typeof value === 'object' && issues.every(({ path }) => path[0] === 'outputSchema')) {
-    const rest = ToolSchema.safeParse({ ...value, outputSchema: undefined })
-    if (rest.success) return rest.data
+  /** False if no list is ever stored. */
+  get isUsed(): boolean {
+    return this.#source !== undefined
   }
-  const [issue] = issues
-  return `${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is invalid'}`.trim()
-}
 
-const checks = new WeakMap<object, SchemaCheck>()
-
-/** Returns true if a tool declares structured content, and a result has none, without being a failure of the tool. */
-export function lacksStructure(tool: Tool, result: CallToolResult): boolean {
-  const { isError, structuredContent } = result
-  return tool.outputSchema !== undefined && isError !== true && structuredContent === undefined
-}
-
-/**
- * Checks structured content against the output schema of its tool (2025-06-18, server/tools, "Output Schema"). Returns
- * the problem, or undefined. Results with `isError` and tools with an unusable schema are not checked.
- */
-export function outputProblem(tool: Tool, result: CallToolResult): string | undefined {
-  const { outputSchema } = tool
-  if (outputSchema === undefined || result.isError === true) return undefined
-  if (result.structuredContent === undefined) return undefined
-  let check = checks.get(outputSchema)
-  if (check === undefined) {
-    check = new SchemaCheck(outputSchema, { ignoreFormats: true })
-    checks.set(outputSchema, check)
+  /** Returns the stored list, unless it is older than a day. */
+  async read(owner: ToolListOwner): Promise<StoredToolList | undefined> {
+    const place = await this.#placeOf(owner)
+    if (place === undefined) return undefined
+    place.list ??= place.record.read().then(keptList)
+    const kept = await place.list
+    if (kept === undefined) return undefined
+    const { tools, leftOut, readAt, ttlMs } = kept
+    // After a clock was set back, the age is not known. Then it counts as the time by which it was set back.
+    const ageMs = Math.abs(Date.now() - Date.parse(readAt))
+    return ageMs > MAX_AGE_MS ? undefined : { tools, leftOut, currentMs: ttlMs - ageMs }
   }
-  const errors = check.errors(result.structuredContent)
-  return errors.length === 0 ? undefined : `does not fit its schema: ${errors.join('; ')}`
+
+  /** Stores a list that was just read. Returns at once for the list that was stored last. */
+  async write(owner: ToolListOwner, read: ToolsRead, era: Era): Promise<void> {
+    const place = await this.#placeOf(owner)
+    if (place === undefined || (await place.list)?.tools === read.tools) return
+    const kept = { ...read, readAt: new Date().toISOString() }
+    place.list = Promise.resolve(kept)
+    await this.#store(place, kept, era)
+  }
+
+  /** Removes the list of a principal, because it may have changed. Asks no store that was not used before. */
+  remove(principal: string | undefined, era: Era): void {
+    const place = this.#places.get(principal)
+    if (place === undefined) return
+    place.list = Promise.resolve(undefined)
+    void this.#store(place, undefined, era)
+  }
+
+  /** Resolves when all writes are done or have failed. */
+  async settled(): Promise<void> {
+    await Promise.all(Array.from(this.#places.values(), async (place) => place?.writing))
+  }
+
+  #store(place: Place, list: KeptList | undefined, era: Era): Promise<void> {
+    const before = place.writing
+    const store = async (): Promise<void> => {
+      await before
+      try {
+        const isStored = await place.record.write(list, era)
+        if (!isStored) this.#log('The list of tools is too long to be stored')
+      } catch (error) {
+        this.#log('The list of tools could not be stored', error)
+      }
+    }
+    place.writing = store()
+    return place.writing
+  }
+
+  async #placeOf(owner: ToolListOwner): Promise<Place | undefined> {
+    const { principal } = owner
+    if (this.#places.has(principal)) return this.#places.get(principal)
+    const record = await this.#createRecord(owner)
+    // Another caller may have been faster.
+    if (this.#places.has(principal)) return this.#places.get(principal)
+    const place = record && { record, list: undefined, writing: Promise.resolve() }
+    this.#places.set(principal, place)
+    return place
+  }
+
+  /** Returns undefined without a durable store, and for a factory that fails or does not answer. */
+  async #createRecord({ server, principal }: ToolListOwner): Promise<ToolListRecord | undefined> {
+    const { mcpUrl: url } = server
+    if (this.#source === undefined || !url) return undefined
+    const report = (error: Error): void =>
+      this.#log('The stored list of tools cannot be used', error)
+    try {
+      const scope = principal === undefined ? {} : { principal }
+      const created = Promise.resolve(this.#source.createSession(server, scope, 'tools'))
+      const info = await within(created, STORE_MS, () => undefined)
+      return info?.durable === true
+        ? new ToolListRecord({ info, url, principal, report })
+        : undefined
+    } catch (error) {
+      this.#log('The list of tools cannot be stored', error)
+      return undefined
+    }
+  }
+
+  #log(message: string, cause?: unknown): void {
+    this.#events.log('debug', message, cause)
+  }
+}
+
+/** The store may have been changed by others, so each definition is checked like one of a server. */
+function keptList(stored: StoredTools | undefined): KeptList | undefined {
+  if (stored === undefined) return undefined
+  const { readAt, ttlMs } = stored
+  const { items = [], leftOut = [] } = parseToolPage({ tools: stored.tools }) ?? {}
+  return { tools: frozen(items), leftOut: [...stored.leftOut, ...leftOut], readAt, ttlMs }
 }

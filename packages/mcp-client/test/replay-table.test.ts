@@ -4,10 +4,11 @@ import { freePort, lossForms } from '@x/mcp-testing'
 import type { InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClientError } from '../src/index.ts'
-import type { McpClient, ReplayPolicy } from '../src/index.ts'
+import type { McpClient, McpClientOptions } from '../src/index.ts'
 import { is, misled, startSetting, stopClock } from './setting.ts'
 import type { Setting } from './setting.ts'
 
+type ReplayPolicy = NonNullable<McpClientOptions['replay']>
 const policies: readonly ReplayPolicy[] = ['session-loss', 'idempotent', 'never']
 
 /** The kinds of requests, and how the server counts them. */

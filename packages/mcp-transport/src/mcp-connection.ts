@@ -116,6 +116,8 @@ export class McpConnection implements AsyncDisposable {
         }
       },
       nextId: () => this.#nextId++,
+      createCall: (request, callOptions, onSettled) =>
+        new Call({ id: this.#nextId++, request, options: callOptions, onSettled }),
     }
     http.owner = new AsyncResource('McpConnection')
     this.#legacy = new LegacyServer(this.#parts, (signal) => this.#changeEra(undefined, signal))
@@ -248,12 +250,7 @@ export class McpConnection implements AsyncDisposable {
 
   /** Creates a call, which is not sent yet. */
   createCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
-    const call = new Call({
-      id: this.#nextId++,
-      request: this.#traced(request),
-      options,
-      onSettled,
-    })
+    const call = this.#parts.createCall(this.#traced(request), options, onSettled)
     this.#parts.calls.add(call)
     return call
   }

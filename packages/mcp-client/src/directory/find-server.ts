@@ -18,10 +18,7 @@ import type { McpServer, McpServerDirectory, McpServerQuery } from './server-dir
  * Replaces parts of what is known about a server. Fields that are not set stay as they are. With `slug` or `name`, that
  * server is looked up instead; give one of them. `headers` replace all headers from the directory.
  */
-export interface ServerOverride extends Pick<
-  McpServer,
-  'slug' | 'name' | 'folderPath' | 'headers'
-> {
+interface ServerOverride extends Pick<McpServer, 'slug' | 'name' | 'folderPath' | 'headers'> {
   /** Endpoint. The directory is not asked, and its headers are not sent to this endpoint. */
   readonly url?: string | undefined
 }

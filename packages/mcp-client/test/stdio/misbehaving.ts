@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import type { CommandConfig } from '../../src/index.ts'
+import type { CommandConfig } from '../../src/server-config.ts'
 
 const SCRIPT = fileURLToPath(new URL('misbehaving-server.mjs', import.meta.url))
 

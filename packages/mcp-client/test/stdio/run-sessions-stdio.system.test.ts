@@ -4,7 +4,7 @@ import { everythingStdioCommand } from '@x/internal/testing'
 import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError, runInSessionScope } from '../../src/index.ts'
-import type { CommandConfig } from '../../src/index.ts'
+import type { CommandConfig } from '../../src/server-config.ts'
 import { rejectionOf, textOf } from '../setting.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
 

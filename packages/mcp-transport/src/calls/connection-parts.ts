@@ -1,6 +1,7 @@
-import type { MessageHandlers } from './call.ts'
+import type { Call, CallOptions, MessageHandlers } from './call.ts'
 import type { OpenCalls } from './open-calls.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import type { InputRequest } from '../json-rpc.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import type { TransportError } from '../transport-error.ts'
 import type { Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
@@ -22,4 +23,9 @@ export interface ConnectionParts extends MessageHandlers {
   readonly guard: (callback: () => void) => void
   /** Number of the next request. */
   readonly nextId: () => number
+  readonly createCall: (
+    request: InputRequest,
+    options: CallOptions,
+    onSettled: Call['onSettled'],
+  ) => Call
 }

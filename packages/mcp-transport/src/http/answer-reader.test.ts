@@ -74,13 +74,6 @@ describe('sse reader', () => {
     expect(read([Buffer.from('\uFEFFdata: a\n\n')]).events).toEqual([['data', 'a']])
   })
 
-  test('keeps a byte order mark and an incomplete character where they stand in a later chunk', () => {
-    const mark = [Buffer.from('data: '), Buffer.from('\uFEFFa\n\n')]
-    expect(read(mark).events).toEqual([['data', '\uFEFFa']])
-    const incomplete = [Buffer.from('data: a'), Buffer.of(0xe2), Buffer.from('b\n\n')]
-    expect(read(incomplete).events).toEqual([['data', 'a\uFFFDb']])
-  })
-
   test('reports an event id only after its event is complete', () => {
     // Resuming after an incomplete event would lose that event.
     expect(read([Buffer.from('id: e1\ndata: a\n\nid: e2\ndata: b\n')]).events).toEqual([

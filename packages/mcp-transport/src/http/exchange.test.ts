@@ -1,9 +1,8 @@
-import { setImmediate } from 'node:timers/promises'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { Dispatcher } from 'undici'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { parseServerUrl } from '../server-url.ts'
-import { TransportError } from '../transport-error.ts'
+import type { TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
 import type { AnswerHandlers } from './answer-reader.ts'
 import { SENDER } from './dispatcher.ts'
@@ -17,15 +16,6 @@ const post: HttpRequest = {
   body: '{}',
   headersMs: 0,
   idleMs: 0,
-}
-
-const settings = {
-  url: parseServerUrl('http://server.test/mcp'),
-  connectMs: 1000,
-  headers: {},
-  limits: resolveLimits(),
-  authProvider: undefined,
-  observer: {},
 }
 
 /** Redirects once, then fails to connect. */
@@ -57,7 +47,15 @@ function failureWith(
   dispatcher: Dispatcher,
   handlers: Partial<AnswerHandlers> = { head: unexpected },
 ): Promise<TransportError> {
-  const client = new HttpClient({ ...settings, dispatcher })
+  const client = new HttpClient({
+    url: parseServerUrl('http://server.test/mcp'),
+    dispatcher,
+    connectMs: 1000,
+    headers: {},
+    limits: resolveLimits(),
+    authProvider: undefined,
+    observer: {},
+  })
   return new Promise((resolve, reject) => {
     const all: AnswerHandlers = {
       message: unexpected,
@@ -117,32 +115,3 @@ test.each([
     expect(failure).toMatchObject({ code: 'UNEXPECTED_RESPONSE', cause })
   },
 )
-
-test('asks for no other credentials when it is aborted after the head of a refusal', async () => {
-  const controller = new AbortController()
-  class Stalls extends Dispatcher {
-    override dispatch(
-      _options: Dispatcher.DispatchOptions,
-      handler: Dispatcher.DispatchHandler,
-    ): boolean {
-      const undici = { abort: () => {} } as unknown as Dispatcher.DispatchController
-      handler.onRequestStart?.(undici, {})
-      handler.onResponseStart?.(undici, 401, {}, '')
-      controller.abort(new TransportError('TIMEOUT', 'No answer in time'))
-      return true
-    }
-  }
-  const onUnauthorized = vi.fn<() => void>()
-  const client = new HttpClient({
-    ...settings,
-    dispatcher: new Stalls(),
-    authProvider: { token: () => 'refused', onUnauthorized },
-  })
-  const outcome = await new Promise((resolve) => {
-    const request = { ...post, signal: controller.signal }
-    client.send(request, { message: unexpected, outcome: resolve })
-  })
-  await setImmediate()
-  expect(outcome).toMatchObject({ kind: 'refused', refusal: { status: 401, cause: undefined } })
-  expect(onUnauthorized).not.toHaveBeenCalled()
-})

@@ -134,8 +134,8 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     const client = this.#client
     client.open.push(this)
     if (signal !== undefined) {
-      if (signal.aborted) return this.handleEvent()
-      signal.addEventListener('abort', this, { once: true })
+      if (signal.aborted) return this.#onAbort()
+      signal.addEventListener('abort', this.#onAbort, { once: true })
     }
     try {
       this.#body = typeof body === 'object' ? JSON.stringify(body) : body
@@ -328,7 +328,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
   /** Gives the outcome to the sender. A late exchange has given it. */
   #settle(outcome?: AnswerOutcome): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer)
-    this.#request.signal?.removeEventListener('abort', this)
+    this.#request.signal?.removeEventListener('abort', this.#onAbort)
     removeFrom(this.#client.open, this)
     if (outcome === undefined) this.#onLateEnd?.()
     else this.#handlers.outcome(outcome)
@@ -358,8 +358,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     this.#startedAt = undefined
   }
 
-  /** The signal of the request aborts. */
-  handleEvent(): void {
+  readonly #onAbort = (): void => {
     const reason: unknown = this.#request.signal?.reason
     if (TransportError.is(reason)) return this.#endEarly(reason)
     const { url } = this.#client

@@ -1,6 +1,5 @@
 import { shortSessionId, untilAborted } from '@x/internal'
-import { Call } from '../calls/call.ts'
-import type { Attempt } from '../calls/call.ts'
+import type { Attempt, Call } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
@@ -334,8 +333,7 @@ export class LegacyServer {
     const settings = [...(this.#settings?.values() ?? [])]
     await Promise.all(
       settings.map((request) => {
-        const id = this.parts.nextId()
-        const call = new Call({ id, request, options: {}, onSettled: () => {} }) // its answer is dropped
+        const call = this.parts.createCall(request, {}, () => {}) // its answer is dropped
         const attempt = new LegacyAttempt(this, call, session)
         call.attempt = attempt
         return Promise.resolve(attempt.start())

@@ -1,0 +1,225 @@
+import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
+import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { Tool } from '@modelcontextprotocol/sdk/types.js'
+import { Deadline, LONGEST_MS } from './deadline.ts'
+import { copyForCaller, McpClientError, toOperationError } from './errors.ts'
+import type { Lease, Operation, Operations, RequestPage } from './operation.ts'
+import type { CallOptions } from './options.ts'
+import type { ScopeSlot } from './scope-slot.ts'
+import type { LeftOutTool, ToolsRead } from './tool-list.ts'
+
+/** Time in which a list of a server with sessions counts as current in the next process, in milliseconds. */
+const LIST_MS = 300_000
+
+interface ListRequest<Item> {
+  readonly method: string
+  readonly parsePage: (result: unknown) => Page<Item>
+}
+
+/** Reads all pages of a list of any kind, with one time limit. */
+export function readList<Item>(
+  operations: Operations,
+  { method, parsePage }: ListRequest<Item>,
+  options: CallOptions,
+): Promise<readonly Item[]> {
+  const list = { server: operations.server, method }
+  const operation: Operation<readonly Item[]> = {
+    method,
+    isSafe: true,
+    readList: (requestPage) =>
+      allPages(list, async (cursor) => parsePage(await requestPage(cursor))),
+  }
+  return operations.request(operation, options)
+}
+
+/** Options of `listTools()`. */
+export interface ListToolsOptions extends Omit<CallOptions, 'headers'> {
+  /**
+   * Also accepts the list that an earlier process has stored with its session, while that counts as current: for the
+   * `ttlMs` of the server, or 5 minutes on a server with sessions. @default false
+   */
+  readonly acceptStored?: boolean | undefined
+  /** Requests the list also if it is cached. @default false */
+  readonly forceRefresh?: boolean | undefined
+  /** Receives each tool that cannot be used. @default they are warnings in the event `log` */
+  readonly onLeftOut?: ((tool: LeftOutTool) => void) | undefined
+}
+
+/** Lists whose unusable tools are in the log. */
+const reported = new WeakSet<readonly Tool[]>()
+
+/** Returns the tools of a slot: those in the cache, those of an earlier process, or those of the server. */
+export async function toolsOf(
+  operations: Operations,
+  lease: Lease,
+  { acceptStored = false, forceRefresh = false, onLeftOut }: ListToolsOptions,
+): Promise<readonly Tool[]> {
+  const { slot } = lease
+  const { current } = slot.tools
+  if (acceptStored && !forceRefresh && current === undefined) {
+    const stored = await slot.readStoredTools(lease.options.signal)
+    if (stored !== undefined && stored.currentMs > 0) {
+      if (onLeftOut !== undefined) stored.leftOut.forEach(onLeftOut)
+      return stored.tools
+    }
+  }
+  // A tool of an agent definition compares its list before each call.
+  const tools =
+    forceRefresh || current === undefined
+      ? await requestTools(operations, lease, forceRefresh)
+      : current
+  const isNew = !reported.has(tools)
+  if (onLeftOut === undefined && isNew) reported.add(tools)
+  for (const tool of slot.tools.leftOutOf(tools)) {
+    const { name, reason } = tool
+    if (onLeftOut !== undefined) onLeftOut(tool)
+    else if (isNew) slot.log('warning', `tool "${name}" is left out: ${reason}`)
+  }
+  return tools
+}
+
+async function requestTools(
+  operations: Operations,
+  { slot, options }: Lease,
+  forceRefresh: boolean,
+): Promise<readonly Tool[]> {
+  const { server, timeoutMs } = operations
+  const method = 'tools/list'
+  using deadline = new Deadline(options.timeoutMs ?? timeoutMs, options.signal)
+  const { signal } = deadline
+  // Each caller that waits for the list has its own limit. The shared signal aborts when the last one has left.
+  const read = (onRequested: () => void, shared: AbortSignal): Promise<ToolsRead> => {
+    const operation: Operation<ToolsRead> = {
+      method,
+      isSafe: true,
+      readList: (requestPage) => {
+        onRequested()
+        return readTools(requestPage, slot, server)
+      },
+    }
+    const lease = { slot, call: undefined, options: { signal: shared, timeoutMs: LONGEST_MS } }
+    return operations.run(operation, lease)
+  }
+  try {
+    const tools = await slot.tools.get(read, { forceRefresh, signal })
+    await slot.storeTools()
+    return tools
+  } catch (error) {
+    if (!signal.aborted) throw McpClientError.is(error) ? copyForCaller(error) : error
+    throw toOperationError(error, { method, server, signal, outcome: 'unknown' })
+  }
+}
+
+async function readTools(
+  requestPage: RequestPage,
+  slot: ScopeSlot,
+  server: string,
+): Promise<ToolsRead> {
+  const leftOut: LeftOutTool[] = []
+  // A server with sessions does not say how long its list is valid, but can report changes.
+  const defaultMs = slot.connection?.era === 'modern' ? 0 : LIST_MS
+  let ttlMs = Infinity
+  const tools = await allPages({ server, method: 'tools/list' }, async (cursor) => {
+    const page = parseToolPage(await requestPage(cursor))
+    if (page === undefined) {
+      const message = `MCP server "${server}" answered tools/list without a list of tools`
+      throw new McpClientError('UNEXPECTED_RESPONSE', message, { server })
+    }
+    leftOut.push(...page.leftOut)
+    ttlMs = Math.min(ttlMs, page.ttlMs ?? defaultMs)
+    return page
+  })
+  return { tools, leftOut, ttlMs }
+}
+
+/** One page of a list. */
+export interface Page<Item> {
+  readonly items: readonly Item[]
+  readonly nextCursor: string | undefined
+}
+
+/** The limit that the SDK's client has as well. */
+const MAX_PAGES = 64
+
+/**
+ * Reads all pages of a list, in order.
+ *
+ * @throws McpClientError `INVALID_LIST` if a cursor is repeated or there are more than 64 pages
+ */
+export async function allPages<Item>(
+  { server, method }: { readonly server: string; readonly method: string },
+  readPage: (cursor: string | undefined) => Promise<Page<Item>>,
+): Promise<readonly Item[]> {
+  const all: Item[] = []
+  const cursors = new Set<string>()
+  let cursor: string | undefined
+  do {
+    const { items, nextCursor } = await readPage(cursor)
+    all.push(...items)
+    cursor = nextCursor
+    if (cursor === undefined) return all
+    if (cursors.has(cursor)) throw endless(server, `returned the same cursor of ${method} twice`)
+    cursors.add(cursor)
+  } while (cursors.size < MAX_PAGES)
+  throw endless(server, `returned more than ${MAX_PAGES} pages of ${method}`)
+}
+
+function endless(server: string, what: string): McpClientError {
+  return new McpClientError('INVALID_LIST', `MCP server "${server}" ${what}`, { server })
+}
+
+/** The usable tools of a page, and why the others cannot be used. */
+export interface ToolPage extends Page<Tool> {
+  readonly leftOut: readonly LeftOutTool[]
+  /** Time that the server declares the page current, in milliseconds (2026-07-28, server/utilities/caching). */
+  readonly ttlMs: number | undefined
+}
+
+/**
+ * Checks a result of `tools/list` tool by tool, so that one invalid definition does not make the others unusable.
+ * Leaves out an output schema whose type is not `object`, which revision 2026-07-28 allows.
+ *
+ * @returns undefined for a result that is not a list of tools
+ */
+export function parseToolPage(result: Readonly<Record<string, unknown>>): ToolPage | undefined {
+  const { tools, nextCursor, _meta: meta, ttlMs: ttl } = result
+  if (!Array.isArray(tools)) return undefined
+  if (nextCursor !== undefined && typeof nextCursor !== 'string') return undefined
+  const items: Tool[] = []
+  const leftOut: LeftOutTool[] = leftOutBefore(meta)
+  for (const [index, value] of tools.entries()) {
+    const tool = parseTool(value)
+    if (typeof tool !== 'string') items.push(tool)
+    else leftOut.push({ name: nameOf(value) ?? `tool ${index + 1}`, reason: tool })
+  }
+  const ttlMs = typeof ttl === 'number' && ttl >= 0 ? ttl : undefined
+  return { items, nextCursor, leftOut, ttlMs }
+}
+
+/** Returns the tools that the transport has left out. */
+function leftOutBefore(meta: unknown): LeftOutTool[] {
+  const given: unknown = isRecord(meta) ? meta[LEFT_OUT_META_KEY] : undefined
+  if (!Array.isArray(given)) return []
+  return given.flatMap((value: unknown) => {
+    const name = nameOf(value)
+    return name === undefined || !isRecord(value) ? [] : [{ name, reason: String(value['reason']) }]
+  })
+}
+
+function nameOf(value: unknown): string | undefined {
+  const name = isRecord(value) ? value['name'] : undefined
+  return typeof name === 'string' && name !== '' ? name : undefined
+}
+
+/** Returns the tool, or the reason why it is invalid. */
+function parseTool(value: unknown): Tool | string {
+  const parsed = ToolSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const { issues } = parsed.error
+  if (typeof value === 'object' && issues.every(({ path }) => path[0] === 'outputSchema')) {
+    const rest = ToolSchema.safeParse({ ...value, outputSchema: undefined })
+    if (rest.success) return rest.data
+  }
+  const [issue] = issues
+  return `${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is invalid'}`.trim()
+}
