@@ -6,7 +6,7 @@ export interface RequestContext {
 }
 
 /** Returns headers. Called before every request, so that a rotated token is used immediately. */
-export type HeadersFunction = (
+type HeadersFunction = (
   request: RequestContext,
 ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>
 

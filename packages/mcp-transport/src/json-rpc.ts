@@ -19,7 +19,7 @@ export interface JsonRpcNotification extends InputRequest {
   readonly jsonrpc: '2.0'
 }
 
-export interface JsonRpcResult {
+interface JsonRpcResult {
   readonly jsonrpc: '2.0'
   readonly id: RequestId
   readonly result: Readonly<Record<string, unknown>>
