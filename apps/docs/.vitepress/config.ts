@@ -56,6 +56,7 @@ export default defineConfig({
     build: { chunkSizeWarningLimit: 4_000 },
   },
   themeConfig: {
+    siteTitle: 'mcp-sessions',
     search: {
       provider: 'local',
       options: { translations: { button: { buttonText: 'Search', buttonAriaLabel: 'Search' } } },

@@ -68,5 +68,7 @@ export function anchorOf(heading: string): string {
 /** The picture of a Mermaid diagram, in the colours of the theme. It loads no font. */
 function diagram(code: string): string {
   const svg = renderMermaidSVG(code, { bg: 'var(--vp-c-bg)', fg: 'var(--vp-c-text-1)' })
-  return `<div class="diagram" v-pre>${svg.replaceAll(/@import url\([^)]*\);/g, '')}</div>\n`
+  const html = JSON.stringify(svg.replaceAll(/@import url\([^)]*\);/g, ''))
+  // Vue compiles no picture: as a part of a template, its last node was missing in the browser.
+  return `<div class="diagram" v-html="${html.replaceAll('&', '&amp;').replaceAll('"', '&quot;')}"></div>\n`
 }

@@ -143,7 +143,15 @@ function emptyDiagrams(page: Page): Promise<string[]> {
   return page.evaluate(() =>
     [...document.querySelectorAll('.diagram')].flatMap((diagram, index) => {
       const { width = 0, height = 0 } = diagram.querySelector('svg')?.getBoundingClientRect() ?? {}
-      return width > 50 && height > 50 ? [] : [`diagram ${index + 1} is ${width} × ${height} px`]
+      const small = width > 50 && height > 50 ? [] : [`is ${width} × ${height} px`]
+      const ends = [...diagram.querySelectorAll<SVGElement>('.edge')].flatMap(({ dataset }) => [
+        dataset['from'] ?? '',
+        dataset['to'] ?? '',
+      ])
+      const missing = [...new Set(ends)]
+        .filter((id) => diagram.querySelector(`.node[data-id="${id}"]`) === null)
+        .map((id) => `has no node ${id}`)
+      return [...small, ...missing].map((problem) => `diagram ${index + 1} ${problem}`)
     }),
   )
 }
