@@ -78,6 +78,7 @@ interface JobData {
 }
 
 class Engine implements BullmqEngine {
+  readonly isLocal = false
   readonly #prefix: string
   readonly #url: string
   readonly #concurrency: number

@@ -318,7 +318,7 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     expect(await send(web.url, 'tools/call', again)).toMatchObject({ taskId })
     expect(await until(web.url, fragile, 'failed')).toMatchObject({
       status: 'failed',
-      error: { message: expect.stringContaining('process that executed this task died') },
+      error: { message: expect.stringContaining('process that executed this call died') },
     })
     const nodes = await world.nodes()
     const nodesOf = (message: string) => nodes.filter((line) => line.endsWith(message))
@@ -579,10 +579,11 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     const untilAttempt = (attempt: number, ...taskIds: readonly string[]): Promise<unknown> =>
       vi.waitUntil(
         async () => {
-          const tasks = (await store.records.list('task:')).map(({ value }) => value as Json)
+          const calls = (await store.records.list('call:')).map(({ value }) => value as Json)
           const isDone = (id: string): boolean =>
-            tasks.some((task) => {
-              return task['taskId'] === id && task['attempt'] === attempt && 'remote' in task
+            calls.some(({ attempt: count, runId, state }) => {
+              const isNamed = id.startsWith(String(runId).replace('run', 'task'))
+              return isNamed && count === attempt && 'remote' in (state as Json)
             })
           return taskIds.every(isDone)
         },

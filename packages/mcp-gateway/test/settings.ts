@@ -3,6 +3,7 @@ import { READ_MAX_BYTES, type ArtifactsOptions } from '../src/files/artifacts.ts
 import { gatewayFiles } from '../src/files/run-files.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import type { GatewaySettings, Given, StreamingSettings, ToolSettings } from '../src/options.ts'
+import { LocalEngine } from '../src/runs/engine.ts'
 import { STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { DEBOUNCE_MS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
@@ -25,7 +26,15 @@ export function runsOptions(given: GivenRuns): RunsOptions {
       artifacts: undefined,
       inline: DEFAULTS.inline,
     }),
+    engine: new LocalEngine(),
+    logs: undefined,
+    outlive: true,
+    taskTtlMs: DEFAULTS.tasks.ttlMs,
+    prepare: () => {
+      throw new Error('There are no tasks')
+    },
     onEvent: () => undefined,
+    onError: () => undefined,
     clock,
     lease: new ProcessLease(records, clock),
     ...given,

@@ -176,7 +176,7 @@ test.each(['tasks/get', 'tools/call'])(
 )
 
 test.each([
-  { isRepeated: false, lost: 'task:' },
+  { isRepeated: false, lost: 'call:' },
   { isRepeated: true, lost: 'process:' },
 ])('answers with the task if the store goes away behind it ($isRepeated)', async (row) => {
   const engine = new EngineAtHand()
@@ -300,8 +300,10 @@ test('cancels a task of an engine whose client leaves before it has its id', asy
   const message = request('tools/call', { name: 'echo', arguments: { message: 'Hi' } })
   await world.a(new Request(message, { signal: left.signal })).catch(() => {})
   await settled()
-  const records = await world.store.records.list('task:')
-  expect(records.map(({ value }) => isRecord(value) && value['status'])).toEqual(['cancelled'])
+  const records = await world.store.records.list('call:')
+  expect(records.map(({ value }) => isRecord(value) && value['state'])).toEqual([
+    { status: 'ended', end: { type: 'cancelled' } },
+  ])
 })
 
 test('lets an agent delete the thread of a task that is cancelled while it waits for an answer', async () => {
@@ -437,12 +439,15 @@ test('does not count calls with a key that ended before they were answered, and 
   for (const isAway of [false, true]) {
     // Then the repeat finds the key, but does not see the task at once.
     const away = vi.spyOn(records, 'get').mockImplementation(async (key) => {
-      if (!isAway || !key.startsWith('task:')) return read(key)
+      if (!isAway || !key.startsWith('call:')) return read(key)
       away.mockRestore()
       throw new GatewayError('UNAVAILABLE', 'Away')
     })
-    const again = await quick(world.b, 1)
-    expect(again.result).toMatchObject({ status: 'completed', _meta: REPLAYED })
+    const repeating = quick(world.b, 1)
+    await settled()
+    await world.clock.advance(250)
+    const again = await repeating
+    expect(again.result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
     away.mockRestore()
   }
   expect(world.agents.calls).toHaveLength(3)
@@ -465,4 +470,31 @@ test('answers with the tasks of an engine when its process stops', async () => {
   expect(result).toMatchObject({ resultType: 'task', status: 'working' })
   expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'working' })
   await closing
+})
+
+test('stores the question of a task when the store is back, and asks once', async () => {
+  await using world = await executing()
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  let writes = 0
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    const isQuestion = JSON.stringify(entry).includes('asking') && key.startsWith('call:')
+    const version = await put(key, ...entry)
+    // The write happens, but its answer is lost.
+    if (isQuestion && ++writes === 3) throw new GatewayError('UNAVAILABLE', 'Away')
+    return version
+  })
+  const attempt = world.engine.next()
+  await settled()
+  await world.clock.advance(1000)
+  expect(await attempt).toBe('ended')
+  away.mockRestore()
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'input_required' })
+  // An engine that gives the run to another process finds a question.
+  await world.assemblies[1].work()
+  const run = `${world.agents.calls[0]?.runId}/0`
+  const { signal } = new AbortController()
+  expect(await world.engine.execute?.(run, { signal })).toBe('ended')
+  expect(world.agents.calls).toHaveLength(1)
 })

@@ -45,8 +45,9 @@ import {
 import { toResponse, webExchange } from '../http/web-edge.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
+import { LocalEngine, type RunEngine } from '../runs/engine.ts'
 import { Runs, STOP_GRACE_MS } from '../runs/runs.ts'
-import { prepareTask } from '../mcp/task-methods.ts'
+import { prepareCall } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource } from '../agents/langgraph/source.ts'
 import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
@@ -121,6 +122,7 @@ export class Runtime implements AsyncDisposable {
   readonly #lease: ProcessLease
   readonly #changes: ChangeFeed
   readonly #artifacts: GatewayArtifacts | undefined
+  readonly #engine: RunEngine
   readonly #runs: Runs
   readonly #tasks: Tasks
   readonly #parts: HandlerParts
@@ -204,6 +206,7 @@ export class Runtime implements AsyncDisposable {
       if (tools) void this.#changes.publish({ type: 'tools', version: plan.toolsVersion })
       if (prompts) void this.#changes.publish({ type: 'prompts', version: plan.promptsVersion })
     })
+    this.#engine = options.engine ?? new LocalEngine()
     this.#runs = new Runs({
       ...options.runs,
       ...this.#limits,
@@ -216,18 +219,19 @@ export class Runtime implements AsyncDisposable {
         inline: options.inline,
       }),
       streaming: options.streaming,
+      engine: this.#engine,
+      logs: this.#store.isShared ? this.#store.logs : undefined,
+      outlive: this.#store.isShared || this.#store.isDurable,
+      taskTtlMs: options.tasks.ttlMs,
+      prepare: (call, attempt) => prepareCall(this.#parts, call, attempt),
       onEvent: this.#observer.runEvent,
+      onError: this.#onError,
       clock,
     })
     this.#tasks = new Tasks({
-      ...options.tasks,
-      records: this.#store.records,
-      logs: this.#store.isShared ? this.#store.logs : undefined,
-      lease: this.#lease,
-      engine: options.engine,
-      outlive: this.#store.isShared || this.#store.isDurable,
-      prepare: (task, over) => prepareTask(this.#parts, task, over),
-      needsInputTtlMs: options.runs.needsInputTtlMs,
+      calls: this.#runs.calls,
+      engine: this.#engine,
+      maxPerPrincipal: options.tasks.maxPerPrincipal,
       clock,
       onError: this.#onError,
     })
@@ -320,8 +324,11 @@ export class Runtime implements AsyncDisposable {
    */
   async work(): Promise<void> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    if (!this.#options.engine) {
+      throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
+    }
     await this.#start()
-    await this.#tasks.executions.work()
+    await this.#runs.calls.queue.work()
   }
 
   /**
@@ -351,13 +358,12 @@ export class Runtime implements AsyncDisposable {
     this.#isUnready = true
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
     // Queued tasks do not come through load balancers.
-    const handedOver = this.#tasks.executions.stopWorking()
+    const handedOver = this.#runs.calls.queue.stopWorking()
     if (this.#isReachable && drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
-    const tasksEnd = this.#tasks.close()
     await this.#runs.close(shutdownGraceMs)
-    await Promise.all([handedOver, tasksEnd])
+    await handedOver
     await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
       this.#modern.close(),
@@ -546,9 +552,8 @@ export class Runtime implements AsyncDisposable {
 
   /** Returns NaN if Redis is away: the other metrics are needed most then. */
   async #countQueued(): Promise<number> {
-    const { engine } = this.#options
-    if (!engine?.countQueued) return 0
-    const counted = engine.countQueued().catch(() => NaN)
+    const counting = this.#engine.countQueued?.() ?? Promise.resolve(0)
+    const counted = counting.catch(() => NaN)
     return inTime(counted, { clock: this.#clock, ms: COUNT_MS, late: () => NaN })
   }
 

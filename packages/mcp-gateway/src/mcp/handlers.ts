@@ -19,7 +19,7 @@ import { wholeCharacters } from '../internal/text.ts'
 import { IDEMPOTENCY } from '../runs/order.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
-import { TASKS_EXTENSION } from '../tasks/task.ts'
+import { TASKS_EXTENSION } from '../tasks/task-view.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
@@ -48,7 +48,7 @@ export interface McpHandlers {
 
 export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instructions'> {
   readonly registry: Pick<AgentRegistry, 'plan'>
-  readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'idempotent' | 'maxRunMs'>
+  readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'maxRunMs'>
   readonly tasks: Tasks
   /** Time for which the outcome of a call with an idempotency key is stored. */
   readonly retentionMs: number

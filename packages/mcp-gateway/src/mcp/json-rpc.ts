@@ -1,7 +1,7 @@
 import { ProtocolError, RELATED_TASK_META_KEY, type RequestId } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
-import { toTaskError, type TaskError } from '../tasks/task.ts'
+import { toCallError, type CallError } from '../runs/call-record.ts'
 
 export type Params = Readonly<Record<string, unknown>>
 
@@ -19,7 +19,7 @@ export interface RpcResponse {
   readonly jsonrpc: '2.0'
   readonly id: RequestId
   readonly result?: Params
-  readonly error?: TaskError
+  readonly error?: CallError
 }
 
 export type RpcMessage = RpcRequest | RpcNotification | RpcResponse
@@ -56,7 +56,7 @@ export function cancelledId(message: unknown): RequestId | undefined {
 
 /** Returns the error response for what a handler threw. Unexpected errors show no detail to the client. */
 export function toErrorResponse(id: RequestId, error: unknown): RpcResponse {
-  return { jsonrpc: '2.0', id, error: toTaskError(error) }
+  return { jsonrpc: '2.0', id, error: toCallError(error) }
 }
 
 export function invalidParams(message: string, data?: unknown): ProtocolError {

@@ -3,10 +3,9 @@ import { ProtocolError, ProtocolErrorCode, type Result } from '@modelcontextprot
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import { mayUse } from '../internal/principal.ts'
-import { roundAnswers, type Task } from '../tasks/task.ts'
-import type { RunOrder } from '../runs/order.ts'
-import type { PreparedTask } from '../tasks/task-executions.ts'
-import { taskOwnerOf, type TaskReference } from '../tasks/task-records.ts'
+import type { PreparedCall } from '../runs/call-queue.ts'
+import type { CallRecord } from '../runs/call-record.ts'
+import { taskOwnerOf, type TaskReference } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
@@ -26,11 +25,11 @@ export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMe
       if (!isRecord(inputResponses) || !Object.values(inputResponses).every(isRecord)) {
         throw invalidParams('"inputResponses" must be an object of answers, which are objects too')
       }
-      return tasks.update(reference, inputResponses, (task) => {
-        const tool = parts.registry.plan().byName(task.tool)
-        if (!tool || !mayUse(context.principal, tool)) throw agentGone(task.tool)
+      return tasks.update(reference, inputResponses, ({ order, tool: name }) => {
+        const tool = parts.registry.plan().byName(name)
         const { principal } = context
-        return prepareTask(parts, task, { principal, client: clientOf(context) })
+        if (!tool || !order || !mayUse(principal, tool)) throw agentGone(name)
+        return { tool, order: { ...order, principal, client: clientOf(context) } }
       })
     },
     'tasks/cancel': (reference) => tasks.cancel(reference),
@@ -60,40 +59,20 @@ export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMe
   )
 }
 
-/** Returns what executes a stored task. @throws ProtocolError if its agent is gone */
-export function prepareTask(
+/** Returns what executes a stored call. @throws ProtocolError if its agent is gone */
+export function prepareCall(
   parts: HandlerParts,
-  task: Task,
-  over: Partial<RunOrder> = {},
-): PreparedTask {
-  const tool = parts.registry.plan().byName(task.tool)
-  if (!tool || !task.order) throw notHere(task.tool)
-  const { round } = task
-  const stored = { ...task.order, ...over }
-  const resume = round > 0 ? { state: task.state, responses: roundAnswers(task) } : stored.resume
-  const { attempt, idempotencyKey } = stored
-  // The key of a task of an engine is claimed before the task is queued.
-  const key = attempt === undefined ? idempotencyKey : undefined
-  const order = { ...stored, resume, idempotencyKey: key }
-  let isRefused = false
+  { order: stored, tool: name }: CallRecord,
+  attempt: number | undefined,
+): PreparedCall {
+  const tool = parts.registry.plan().byName(name)
+  if (!tool || !stored) throw notHere(name)
+  const order = { ...stored, attempt }
   return {
-    execute: (sink) => {
-      isRefused = false
-      const onRefused = (): void => {
-        isRefused = true
-      }
-      return executeOrder(parts, { tool, order, sink, onRefused })
-    },
+    execute: (sink) => executeOrder(parts, { tool, order, sink }),
     maxRunMs: parts.runs.maxRunMs(tool),
     canContinue: parts.runs.canContinue(tool, order),
-    forget: (remote) => {
-      parts.runs.forget(tool, order, remote)
-      // An earlier round or process may have reached the agent.
-      if (!isRefused || round > 0 || attempt !== 1) return
-      parts.runs.idempotent.release({ tool, order: stored }).catch((cause: unknown) => {
-        parts.onError(new Error('A call that was refused cannot be made again now', { cause }))
-      })
-    },
+    forget: (remote) => parts.runs.forget(tool, order, remote),
   }
 }
 

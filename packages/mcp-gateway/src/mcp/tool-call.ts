@@ -28,12 +28,10 @@ import {
   type RunProgress,
   type RunResume,
   type RunSink,
+  type ToolOutcome,
 } from '../runs/order.ts'
-import type { Runs } from '../runs/runs.ts'
-import { isTerminal, TASKS_EXTENSION, toTaskFields, type Task } from '../tasks/task.ts'
-import type { CallOutcome } from '../tasks/task-executions.ts'
-import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
-import { resultOf, type BegunTask } from '../tasks/tasks.ts'
+import { TASKS_EXTENSION, toTaskFields } from '../tasks/task-view.ts'
+import { taskOwnerOf, type BegunTask } from '../tasks/tasks.ts'
 import { argumentsFrom } from '../tools/fitted-arguments.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
@@ -73,7 +71,7 @@ interface RoundOptions {
 }
 
 /** Begins an execution. @param trace that of the observer */
-type Begin = (trace?: TraceCarrier) => Promise<CallOutcome>
+type Begin = (trace?: TraceCarrier) => Promise<ToolOutcome>
 
 const KEY = `${IDEMPOTENCY}-key`
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
@@ -101,8 +99,8 @@ export async function callTool(
   // The record of the paused run counts the rounds.
   for (;;) {
     const outcome = await beginCall(call, resume)
-    if ('content' in outcome) return outcome
-    if (!('forms' in outcome)) {
+    if (outcome.type === 'result') return outcome.result
+    if (outcome.type === 'task') {
       const replayed = outcome.isReplayed && { _meta: REPLAYED }
       return { resultType: 'task', ...toTaskFields(outcome.task), ...replayed }
     }
@@ -151,47 +149,20 @@ export function reportRefusedCall(
 async function beginCall(
   call: ToolCall,
   resume: RunResume | undefined,
-): Promise<CallOutcome | BegunTask> {
+): Promise<ToolOutcome | BegunTask> {
   const { context, parts } = call
-  const { channel, clock, runs, tasks } = parts
-  const prepared = prepareTaskCall(call, resume)
+  const prepared = declaresTasks(context.client) ? prepareTaskCall(call, resume) : undefined
   if (!prepared) return run(call, { resume, prepared, sink: undefined })
-  const { tool } = prepared
-  const earlier = await earlierCall(runs, prepared)
-  const owner = taskOwnerOf(context.caller)
-  if (!declaresTasks(context.client)) {
-    const taskId = earlier?.taskId
-    const joining = taskId && tasks.join({ owner, taskId }, context.signal, runs.maxRunMs(tool))
-    // If the store is away, the run reports that.
-    const task = joining ? await joining.catch(() => undefined) : undefined
-    return task ? repeated(task) : run(call, { resume, prepared, sink: undefined })
-  }
-  const order = { ...prepared.order, taskId: earlier?.taskId ?? newTaskId(clock.now()) }
-  return tasks.begin({
-    isRepeated: earlier?.taskId !== undefined,
-    claimedId: async () => (await earlierCall(runs, prepared))?.taskId,
-    claim: () => runs.idempotent.claim({ tool, order }),
-    owner,
-    tool: tool.name,
+  const { order, tool } = prepared
+  return parts.tasks.begin({
+    owner: taskOwnerOf(context.caller),
+    tool,
     order,
     isAlways: tool.tasks !== 'auto',
-    maxRunMs: runs.maxRunMs(tool),
     signal: context.signal,
-    progress: progressOf(context, channel),
-    execute: (sink) => run(call, { resume, prepared: { ...prepared, order }, sink }),
+    progress: progressOf(context, parts.channel),
+    execute: (sink) => run(call, { resume, prepared, sink }),
   })
-}
-
-/** Returns the result of a task to a client that does not know tasks. @throws ProtocolError */
-function repeated(task: Task): CallToolResult {
-  if (task.status === 'cancelled') return toolError('cancelled', 'This call was cancelled.')
-  if (!isTerminal(task)) {
-    const text =
-      'The first call with this idempotency key still works, or waits for an answer to its question. Call again later.'
-    return toolError('busy', text)
-  }
-  const result = resultOf(task)
-  return { ...result, _meta: { ...metaOf(result), ...REPLAYED } }
 }
 
 /** @returns `undefined` for a call that cannot become a task, or fails before its run */
@@ -205,7 +176,7 @@ function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepare
 }
 
 /** Runs one round, and reports it. */
-function run(call: ToolCall, options: RoundOptions): Promise<CallOutcome> {
+function run(call: ToolCall, options: RoundOptions): Promise<ToolOutcome> {
   const { args, context, name, parts } = call
   const { caller, client, principal, trace } = context
   const { address } = caller
@@ -224,23 +195,22 @@ async function execute(
   call: ToolCall,
   { prepared, resume, sink }: RoundOptions,
   trace?: TraceCarrier,
-): Promise<CallOutcome> {
+): Promise<ToolOutcome> {
   const { context, parts } = call
   const { channel, results, runs } = parts
   const ready = prepared ?? prepare(call, resume)
-  if ('content' in ready) return ready
+  if ('content' in ready) return { type: 'result', result: ready }
   const { checked, order, tool } = ready
   const key = { tool, principal: context.principal, arguments: checked }
   const cached = await results.get(key)
-  if (cached) return cached
+  if (cached) return { type: 'result', result: cached }
   const outcome = await runs.call(
     tool,
     trace ? { ...order, trace } : order,
     sink ?? { signal: context.signal, progress: progressOf(context, channel) },
   )
-  if (outcome.type !== 'result') return outcome
-  await results.put(key, outcome.result)
-  return outcome.result
+  if (outcome.type === 'result') await results.put(key, outcome.result)
+  return outcome
 }
 
 /** @throws ProtocolError -32602, -32021 */
@@ -303,24 +273,14 @@ function reportLeftOut(call: ToolCall, leftOut: readonly string[]): void {
   )
 }
 
-interface StoredExecution extends Pick<Execution, 'order' | 'sink'> {
-  readonly tool: PlannedTool
-  /** Called if the agent does not get the call. */
-  readonly onRefused: () => void
-}
-
 /** Continues a call that was stored as data, and reports it. */
 export function executeOrder(
   parts: HandlerParts,
-  { onRefused, order, sink, tool }: StoredExecution,
-): Promise<CallOutcome> {
+  { order, sink, tool }: Pick<Execution, 'order' | 'sink' | 'tool'>,
+): Promise<ToolOutcome> {
   const { address, arguments: args = {}, principal, trace: stored } = order
-  const continued = async (trace = stored): Promise<CallOutcome> => {
-    const outcome = await parts.runs.call(tool, { ...order, trace }, sink)
-    if (outcome.type !== 'result') return outcome
-    if (outcome.isStarted === false) onRefused()
-    return outcome.result
-  }
+  const continued = (trace = stored): Promise<ToolOutcome> =>
+    parts.runs.call(tool, { ...order, trace }, sink)
   const { id, isAnonymous } = principal
   const known = { tool: tool.name, isKnown: true, era: 'modern', trace: stored } as const
   const observed = { ...known, principal: id, isAnonymous, address }
@@ -345,20 +305,6 @@ export function assertDeclared(client: ClientInfo): void {
 function failedQuestion(why: string): CallToolResult {
   const text = `The question of the agent got no answer: ${why}`
   return { content: [{ type: 'text', text }], isError: true }
-}
-
-/** @returns `undefined` for a first call, and where the store is away: the run reports that */
-async function earlierCall(
-  runs: HandlerParts['runs'],
-  { order, tool }: Prepared,
-): ReturnType<Runs['idempotent']['earlier']> {
-  if (order.idempotencyKey === undefined) return undefined
-  try {
-    return await runs.idempotent.earlier({ tool, order })
-  } catch (error) {
-    if (error instanceof ProtocolError) throw error
-    return undefined
-  }
 }
 
 /**
@@ -419,14 +365,14 @@ async function observe(
   { clock, observer }: Pick<HandlerParts, 'clock' | 'observer'>,
   observed: ObservedCall,
   { args, execute: begin }: { readonly args: Params; readonly execute: Begin },
-): Promise<CallOutcome> {
+): Promise<ToolOutcome> {
   if (!observer) return begin()
   const startedAt = clock.now()
   const trace = observer.callStarted(observed)
-  let result: CallOutcome | undefined
+  let result: ToolOutcome | undefined
   let outcome = 'internal'
   try {
-    let running: Promise<CallOutcome> | undefined
+    let running: Promise<ToolOutcome> | undefined
     observer.activate(observed, () => {
       running = begin(trace)
     })
@@ -448,27 +394,26 @@ async function observe(
   }
 }
 
-function metaOf(result: CallOutcome | undefined): Params {
-  if (!result || !('content' in result)) return {}
-  const { _meta: meta = {} } = result
+function metaOf(outcome: ToolOutcome | undefined): Params {
+  const { _meta: meta = {} } = outcome?.type === 'result' ? outcome.result : {}
   return meta
 }
 
-function runIdOf(result: CallOutcome | undefined): string | undefined {
-  if (result && !('content' in result)) return result.state.runId
-  const { runId } = metaOf(result)
+function runIdOf(outcome: ToolOutcome | undefined): string | undefined {
+  if (outcome?.type === 'input') return outcome.state.runId
+  const { runId } = metaOf(outcome)
   return typeof runId === 'string' ? runId : undefined
 }
 
-function outcomeOf(result: CallOutcome): string {
-  if (!('content' in result)) return 'asked'
-  if (result.isError !== true) return 'ok'
-  const { reason } = metaOf(result)
+function outcomeOf(outcome: ToolOutcome): string {
+  if (outcome.type === 'input') return 'asked'
+  if (outcome.result.isError !== true) return 'ok'
+  const { reason } = metaOf(outcome)
   return typeof reason === 'string' ? reason : 'failed'
 }
 
 /** Returns the bytes of texts and files, without the JSON around them: a result is not serialized to be counted. */
-function bytesOf(result: CallOutcome | undefined): number {
-  if (!result || !('content' in result)) return 0
-  return result.content.reduce((sum, block) => sum + sizeOfBlock(block), 0)
+function bytesOf(outcome: ToolOutcome | undefined): number {
+  if (outcome?.type !== 'result') return 0
+  return outcome.result.content.reduce((sum, block) => sum + sizeOfBlock(block), 0)
 }

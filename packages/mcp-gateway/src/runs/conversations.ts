@@ -2,7 +2,7 @@ import { hash, randomUUID } from 'node:crypto'
 
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import { busy, namespaceOf, type Execution, type RunStorage } from './order.ts'
+import { busy, scopeOf, type Execution, type RunStorage } from './order.ts'
 import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
@@ -37,7 +37,7 @@ const ONE_AT_A_TIME: SlotSettings = {
 }
 
 /**
- * Conversations: one thread for each caller, namespace and agent. The runs of a conversation follow each other, in all
+ * Conversations: one thread for each caller, scope and agent. The runs of a conversation follow each other, in all
  * processes that share the store.
  */
 export class Conversations {
@@ -118,8 +118,8 @@ export class Conversations {
 }
 
 function keyOf({ tool, order }: Execution): string | undefined {
-  const namespace = namespaceOf(order)
-  if (namespace === undefined) return undefined
-  const parts = JSON.stringify([order.principal.id, namespace ?? '', tool.agent.id])
+  const scope = scopeOf(order)
+  if (scope === undefined) return undefined
+  const parts = JSON.stringify([order.principal.id, scope ?? '', tool.agent.id])
   return hash('sha256', parts)
 }

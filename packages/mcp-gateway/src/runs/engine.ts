@@ -3,6 +3,8 @@
  * before it submits it: the engine gets its id only.
  */
 export interface RunEngine {
+  /** `true`: runs are executed by the process that submits them, at once. A run may begin before it is stored. @default false */
+  readonly isLocal?: boolean | undefined
   /**
    * Queues a stored run. Resolves when some process will execute it. Has no effect for a run that is queued or executed.
    *
@@ -32,4 +34,40 @@ export interface RunAttempt {
    * (`stopping`). Then the run is handed to another process, or ends here soon.
    */
   readonly signal: AbortSignal
+}
+
+/** Executes runs in this process. */
+export class LocalEngine implements RunEngine {
+  readonly isLocal = true
+  readonly #running = new Set<string>()
+  #execute: ExecuteRun | undefined
+  #isStopping = false
+
+  async submit(runId: string): Promise<void> {
+    if (this.#running.has(runId)) return
+    this.#running.add(runId)
+    void this.#run(runId)
+  }
+
+  async countQueued(): Promise<number> {
+    return 0
+  }
+
+  /** The gateway stops the runs of its own process. */
+  async cancel(): Promise<void> {}
+
+  async work(execute: ExecuteRun): Promise<() => Promise<void>> {
+    this.#execute = execute
+    return async () => {
+      this.#isStopping = true
+    }
+  }
+
+  async #run(runId: string): Promise<void> {
+    const { signal } = new AbortController()
+    let end: 'ended' | 'released' | undefined
+    do end = await this.#execute?.(runId, { signal })
+    while (end === 'released' && !this.#isStopping)
+    this.#running.delete(runId)
+  }
 }

@@ -21,6 +21,7 @@ import type { RunSettings } from '../options.ts'
 import type { Records } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import type { QuestionForm } from './forms.ts'
+import type { LiveCall } from './live-call.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -31,10 +32,10 @@ export interface RunStorage extends RunSettings {
   readonly agents: RunnableAgents
   /** Stores the files of runs, and opens files of callers. */
   readonly files: ResultFiles
-  /** Stores paused runs, conversations, and results of calls with an idempotency key. */
+  /** Stores calls and conversations. */
   readonly records: Records
   readonly clock: Clock
-  /** Shows other processes that this one is alive, while calls with an idempotency key run. */
+  /** Shows other processes that this one is alive, while it executes stored calls. */
   readonly lease: ProcessLease
   /** Returns the time after which a run of a tool has ended, in milliseconds. */
   readonly maxRunMs: (tool: RunTool) => number
@@ -68,8 +69,6 @@ export interface RunOrder {
    * gets its result. Has no effect if others can guess who the caller is: see `isKeyEffective()`.
    */
   readonly idempotencyKey: string | undefined
-  /** The call gets this id if it becomes a task. Calls with the same key become the same task. */
-  readonly taskId?: string | undefined
   readonly resume: RunResume | undefined
   readonly trace: Readonly<Record<string, string>> | undefined
   /** Number of the execution by an engine, as `AgentCall.attempt`. */
@@ -94,6 +93,8 @@ export interface RunSink {
   readonly progress: RunProgress | undefined
   /** As `AgentCall.remote`. */
   readonly remote?: RemoteRun | undefined
+  /** The execution, if it has begun. */
+  readonly live?: LiveCall | undefined
 }
 
 /**
@@ -201,7 +202,6 @@ export const StoredOrder: z.ZodType<RunOrder> = z.object({
     knowsChoices: z.boolean(),
   }),
   idempotencyKey: optional(z.string()),
-  taskId: optional(z.string()),
   resume: optional(z.object({ state: z.unknown(), responses: jsonObject })),
   trace: optional(z.record(z.string(), z.string())),
 })
@@ -222,11 +222,10 @@ export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
 const UNGUESSABLE_CHARS = 26
 
 /**
- * Returns the namespace of a caller, within its principal: the scope of its session. `null`: the principal has one
- * namespace. `undefined`: the caller has no name and no session. Then two of its calls cannot be distinguished from calls
- * of other callers.
+ * Returns the scope of a caller within its principal. `null`: a principal with a name has one scope. `undefined`: the
+ * caller has no name and no session. Then two of its calls cannot be distinguished from calls of other callers.
  */
-export function namespaceOf({
+export function scopeOf({
   principal,
   scope,
 }: Pick<RunOrder, 'principal' | 'scope'>): string | null | undefined {
@@ -234,8 +233,8 @@ export function namespaceOf({
 }
 
 /** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */
-export function isKeyEffective(order: Parameters<typeof namespaceOf>[0], key: string): boolean {
-  return namespaceOf(order) !== undefined || key.length >= UNGUESSABLE_CHARS
+export function isKeyEffective(order: Parameters<typeof scopeOf>[0], key: string): boolean {
+  return scopeOf(order) !== undefined || key.length >= UNGUESSABLE_CHARS
 }
 
 /** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */

@@ -7,24 +7,22 @@ import type { InputFile } from '../files/result-files.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
 import type { StreamingSettings } from '../options.ts'
+import { Calls, type CallsOptions } from './calls.ts'
 import { Conversations, type Turn } from './conversations.ts'
-import { IdempotentCalls } from './idempotency.ts'
-import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
-import { failedOutcome, failureResult, runAgent } from './result.ts'
+import { failureResult, runAgent } from './result.ts'
 import { ActiveRun, forgetState } from './run.ts'
 import {
-  namespaceOf,
+  scopeOf,
   type Execution,
   type RunEnding,
   type RunOrder,
   type RunSink,
-  type RunStorage,
   type ToolOutcome,
 } from './order.ts'
 import { RUN_QUEUE, RunSlots } from './slots.ts'
 
-export interface RunsOptions extends Omit<RunStorage, 'maxRunMs'> {
+export interface RunsOptions extends Omit<CallsOptions, 'execute' | 'maxRunMs'> {
   readonly streaming: StreamingSettings
   /** Must not throw. */
   readonly onEvent: (event: RunEvent) => void
@@ -39,10 +37,9 @@ export const STOP_GRACE_MS = 2000
 const LEAVE_MS = 1000
 
 export class Runs {
-  readonly idempotent: IdempotentCalls
+  readonly calls: Calls
   readonly #options: RunsOptions
   readonly #slots: RunSlots
-  readonly #paused: PausedRuns
   readonly #conversations: Conversations | undefined
   /** An array, because it changes with every run: see `removeFrom`. */
   readonly #active: ActiveRun[] = []
@@ -53,9 +50,8 @@ export class Runs {
     this.#options = options
     const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
     this.#slots = new RunSlots(options.clock, { ...options, ...RUN_QUEUE })
-    this.idempotent = new IdempotentCalls(storage)
     this.#conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
-    this.#paused = new PausedRuns(storage, this.#execute)
+    this.calls = new Calls({ ...storage, execute: this.#execute })
   }
 
   /** Number of runs that have not ended, with those that wait for a slot. */
@@ -69,16 +65,13 @@ export class Runs {
    * @throws ProtocolError -32603 with the `runId`, for an error of the gateway
    */
   call(tool: RunTool, order: RunOrder, sink: RunSink): Promise<ToolOutcome> {
-    const execution = { tool, order, sink, earlier: undefined }
-    if (order.resume !== undefined) return this.#paused.resume(execution, order.resume)
-    if (order.idempotencyKey === undefined) return this.#paused.begin(execution)
-    return this.#callOnce(execution)
+    return this.calls.call({ tool, order, sink, earlier: undefined })
   }
 
   /** Returns whether another process can continue a call after its process died. */
   canContinue({ agent }: RunTool, order: RunOrder): boolean {
     // The thread of a conversation does not show whether its last checkpoint belongs to this call or to the one before.
-    const isConversation = this.#conversations !== undefined && namespaceOf(order) !== undefined
+    const isConversation = this.#conversations !== undefined && scopeOf(order) !== undefined
     return agent.canContinue === true && !isConversation
   }
 
@@ -94,12 +87,16 @@ export class Runs {
     forgetting().catch(() => {}) // a source reports its own failures
   }
 
-  /** Stops all runs after `graceMs`, and sooner those that go on without this process. Paused runs stay in the store. */
+  /** Stops all runs after `graceMs`, and sooner those that go on without this process. Stored calls stay in the store. */
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true
-    this.#paused.close()
+    this.calls.stop()
     this.#conversations?.close()
-    if (this.#active.length === 0) return
+    if (this.#active.length > 0) await this.#stopRuns(graceMs)
+    await this.calls.close()
+  }
+
+  async #stopRuns(graceMs: number): Promise<void> {
     const { clock } = this.#options
     const idle = new Promise<void>((resolve) => {
       this.#onIdle = resolve
@@ -117,19 +114,6 @@ export class Runs {
     await idle
     undo?.()
     undoLeave()
-  }
-
-  async #callOnce(execution: Execution): Promise<ToolOutcome> {
-    const { order, sink } = execution
-    try {
-      return await this.idempotent.run(execution, (signal) =>
-        this.#paused.begin({ ...execution, sink: { ...sink, signal } }),
-      )
-    } catch (error) {
-      const text =
-        'It cannot be known now whether this call was made before. Call again in a moment.'
-      return failedOutcome(error, text, order.runId)
-    }
   }
 
   readonly #execute = async (execution: Execution): Promise<RunEnding> => {

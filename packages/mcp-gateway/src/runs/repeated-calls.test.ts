@@ -1,8 +1,7 @@
 import { runsOptions } from '../../test/settings.ts'
 import { reasonOf, replicas } from '../../test/runs-world.ts'
 import { deferred } from '@x/mcp-testing'
-import type { CallToolResult } from '@modelcontextprotocol/server'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
@@ -252,8 +251,8 @@ test('waits for the call of another process until the caller leaves or the proce
   await world.advance(60_000, { isAlive: true })
   caller.abort()
   await world.advance(5000, { isAlive: false })
+  expect(reasonOf(await left)).toBe('cancelled')
   expect(reasonOf(await waiting)).toBe('outcome_unknown')
-  expect(reasonOf(await left)).toBe('outcome_unknown')
   expect(world.source.calls).toHaveLength(1)
 })
 
@@ -273,11 +272,17 @@ test('returns the result of a call whose process was blocked for 8 s, and does n
   expect(world.source.calls).toHaveLength(1)
 })
 
-test('returns the result that an earlier version stored', async () => {
+test('writes nothing for a call that has no key, asks nothing and ends in time', async () => {
   await using world = replicas(done)
-  const result: CallToolResult = { content: [{ type: 'text', text: 'Ordered before' }] }
-  const key = 'idempotent-call:M8UwyAKmB5GYuGgOeyjpcw'
-  await world.store.records.put(key, { phase: 'ended', result }, { ttlMs: 60_000 })
-  expect(await callRuns(world.a, tool, order)).toEqual(replayed({ type: 'result', result }))
-  expect(world.source.calls).toEqual([])
+  const writes = vi.spyOn(world.store.records, 'put')
+  await callRuns(world.a, tool, { ...order, idempotencyKey: undefined })
+  expect(writes).not.toHaveBeenCalled()
+  await callRuns(world.a, tool, order)
+  // The lease of the process, the call, its key, and its end.
+  expect(writes.mock.calls.map(([key]) => key.split(':')[0])).toEqual([
+    'process',
+    'call',
+    'call-key',
+    'call',
+  ])
 })

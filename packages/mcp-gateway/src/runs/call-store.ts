@@ -1,0 +1,299 @@
+import { isRecord } from '@x/internal'
+import { z } from 'zod'
+import type { Clock } from '../internal/clock.ts'
+import { Sweeper } from '../internal/timers.ts'
+import {
+  listAll,
+  LogFollower,
+  whenBack,
+  type EventLogs,
+  type LogLimits,
+  type Records,
+} from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
+import { nextCall, parseCall, type CallEvent, type CallRecord } from './call-record.ts'
+
+export interface CallStoreOptions {
+  readonly records: Records
+  /** Tells other processes of changes. `undefined`: there are none. */
+  readonly logs: EventLogs | undefined
+  readonly lease: Pick<ProcessLease, 'id'>
+  readonly clock: Clock
+  readonly onError: (error: Error) => void
+  /** Cleans up after a call whose question was not answered in time, or that may have lost its process. */
+  readonly onLeft: (found: StoredCall) => Promise<void>
+}
+
+/** A call, with the version of its record for the next change of it. */
+export interface StoredCall {
+  readonly call: CallRecord
+  readonly version: string
+}
+
+/** The first call with an idempotency key. */
+export type KeyEntry = Pick<CallRecord, 'args' | 'runId'>
+
+/** @param isForeign another process has changed the call, or may have done so */
+type Watcher = (isForeign: boolean) => void
+
+const PREFIX = 'call:'
+/** Entry for each idempotency key. It outlives the call that it names, which is never made again. */
+const KEYS = 'call-key:'
+/** Entry for each task of a caller: the store counts them. */
+const TASKS = 'call-task:'
+/** Entry for each call that has asked and not ended: all processes clean up after them. */
+const ASKED = 'call-asked:'
+/** Log of all processes: ids of runs whose calls have changed. */
+const CHANGES = 'calls'
+const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
+/** Calls that have asked are kept this long after they expire, so that a process can clean up. */
+const SWEEP_GRACE_MS = 600_000
+const SWEEP_MS = 60_000
+/** Time between two looks at a call of another process. */
+const LOOK_MS = 500
+
+const StoredKey: z.ZodType<KeyEntry> = z.object({ args: z.string(), runId: z.string() })
+
+/** The records of calls. Each change is a compare-and-set. */
+export class CallStore {
+  readonly #options: CallStoreOptions
+  readonly #watchers = new Map<string, Set<Watcher>>()
+  readonly #changes: LogFollower | undefined
+  readonly #sweeper: Sweeper
+  #isEnding = false
+
+  constructor(options: CallStoreOptions) {
+    this.#options = options
+    const { clock, lease, logs } = options
+    this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep: () => this.#sweep() })
+    if (!logs) return
+    this.#changes = new LogFollower(logs, CHANGES, {
+      onEvent: ({ event }) => {
+        if (!isRecord(event) || event['by'] === lease.id) return
+        const { runId } = event
+        if (typeof runId === 'string') this.#notify(runId, true)
+      },
+      onGap: () => {
+        for (const runId of this.#watchers.keys()) this.#notify(runId, true)
+      },
+    })
+  }
+
+  /** Resolves when changes by other processes are noticed. @throws GatewayError `UNAVAILABLE` */
+  async start(): Promise<void> {
+    await this.#changes?.start()
+  }
+
+  /** Ends all waits of `settled()`, because this process stops. */
+  endWaits(): void {
+    this.#isEnding = true
+    for (const runId of this.#watchers.keys()) this.#notify(runId, false)
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#sweeper.close(), this.#changes?.stop()])
+  }
+
+  /** Calls a function after each change of a call, until the returned function is called. */
+  watch(runId: string, watcher: Watcher): () => void {
+    const watchers = this.#watchers.get(runId) ?? new Set()
+    this.#watchers.set(runId, watchers.add(watcher))
+    return () => {
+      watchers.delete(watcher)
+      if (watchers.size === 0) this.#watchers.delete(runId)
+    }
+  }
+
+  /** @throws GatewayError `UNAVAILABLE` */
+  async read(runId: string): Promise<StoredCall | undefined> {
+    const { clock, records } = this.#options
+    const found = await records.get(PREFIX + runId)
+    const call = parseCall(found?.value)
+    if (!found || !call || call.expiresAt <= clock.now()) return undefined
+    return { call, version: found.version }
+  }
+
+  /**
+   * Stores a new call.
+   *
+   * @returns the stored one if an earlier write whose answer was lost has stored it
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async create(call: CallRecord): Promise<StoredCall | undefined> {
+    return (await this.#put(call, undefined)) ?? this.read(call.runId)
+  }
+
+  /**
+   * Replaces the version of a call that was read.
+   *
+   * @returns `undefined` if another process changed it in the meantime
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  replace(before: StoredCall, call: CallRecord): Promise<StoredCall | undefined> {
+    return this.#put(call, before)
+  }
+
+  /**
+   * Applies an event to the newest version of a call.
+   *
+   * @returns the call after it, which is the same if the event came too late; `undefined` if it has expired
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async apply(found: StoredCall, event: CallEvent): Promise<StoredCall | undefined> {
+    let latest: StoredCall | undefined = found
+    while (latest) {
+      const { call } = latest
+      const next = nextCall(call, event, this.#options.clock.now())
+      if (next === call) return latest
+      const stored = await this.#put(next, latest)
+      if (stored) return stored
+      latest = await this.read(call.runId)
+    }
+    return undefined
+  }
+
+  /** @returns `false` if another process changed or deleted it in the meantime. @throws GatewayError `UNAVAILABLE` */
+  async delete({ call, version }: StoredCall): Promise<boolean> {
+    if (!(await this.#options.records.delete(PREFIX + call.runId, version))) return false
+    if (call.task) await this.#setEntry(TASKS, call, undefined)
+    if (call.asked) await this.#setEntry(ASKED, call, undefined)
+    return true
+  }
+
+  /** Returns the number of tasks of a caller. @throws GatewayError `UNAVAILABLE` */
+  countTasks(owner: string): Promise<number> {
+    return this.#options.records.count(`${TASKS}${owner}:`)
+  }
+
+  /** Returns the entry of the first call with a key, which may be this one. @throws GatewayError `UNAVAILABLE` */
+  async claimKey(key: string, entry: KeyEntry, ttlMs: number): Promise<KeyEntry> {
+    const claimed = await this.#options.records.put(KEYS + key, entry, { ttlMs, ifVersion: null })
+    return claimed === undefined ? ((await this.keyEntry(key)) ?? entry) : entry
+  }
+
+  /** @throws GatewayError `UNAVAILABLE` */
+  async keyEntry(key: string): Promise<KeyEntry | undefined> {
+    const found = await this.#options.records.get(KEYS + key)
+    return StoredKey.safeParse(found?.value).data
+  }
+
+  /** Lets a call with the key of another one be made, because the agent did not get that one. @throws GatewayError `UNAVAILABLE` */
+  async releaseKey({ key, runId }: CallRecord): Promise<void> {
+    const { records } = this.#options
+    const found = key === undefined ? undefined : await records.get(KEYS + key)
+    const isOwn = StoredKey.safeParse(found?.value).data?.runId === runId
+    if (found && isOwn) await records.delete(KEYS + key, found.version)
+  }
+
+  /**
+   * Waits until a call does not run any more, for `ms` or until the signal aborts. Returns the call then.
+   *
+   * @param look is called from time to time while the call runs, and returns its newest version
+   */
+  async settled(
+    found: StoredCall,
+    {
+      look,
+      ms,
+      signal,
+    }: {
+      readonly look: (latest: StoredCall) => Promise<StoredCall>
+      readonly ms: number
+      readonly signal: AbortSignal
+    },
+  ): Promise<StoredCall> {
+    const { clock } = this.#options
+    const { runId } = found.call
+    let latest = found
+    let wake: (() => void) | undefined
+    const changed = (): void => wake?.()
+    const unwatch = this.watch(runId, changed)
+    let isLate = false
+    const undo = clock.after(ms, () => {
+      isLate = true
+      changed()
+    })
+    signal.addEventListener('abort', changed)
+    try {
+      for (;;) {
+        const waiting = new Promise<void>((resolve) => {
+          wake = resolve
+        })
+        // While the store is away, the call counts as running: the client asks again.
+        latest = (await this.read(runId).catch(() => undefined)) ?? latest
+        if (latest.call.state.status === 'running') {
+          latest = await look(latest).catch(() => latest)
+        }
+        const isOver = isLate || signal.aborted || this.#isEnding
+        if (latest.call.state.status !== 'running' || isOver) return latest
+        const undoLook = clock.after(LOOK_MS, changed)
+        await waiting
+        undoLook()
+      }
+    } finally {
+      unwatch()
+      undo()
+      signal.removeEventListener('abort', changed)
+    }
+  }
+
+  async #put(call: CallRecord, before: StoredCall | undefined): Promise<StoredCall | undefined> {
+    const { clock, lease, logs, records } = this.#options
+    const { runId } = call
+    const grace = call.asked ? SWEEP_GRACE_MS : 0
+    const ttlMs = Math.max(1, call.expiresAt - clock.now() + grace)
+    const change = { log: CHANGES, event: { runId, by: lease.id }, limits: CHANGES_LIMITS }
+    const ifVersion = before?.version ?? null
+    let version: string | undefined
+    try {
+      // The entries are first: without them, nothing would clean up, and nothing would count.
+      await this.#putEntries(call, before?.call)
+      version = await records.put(PREFIX + runId, call, { ttlMs, ifVersion, event: logs && change })
+    } catch (cause) {
+      // The record may have been written, and the next attempt finds nothing to change.
+      void whenBack(() => records.get(PREFIX + runId), { clock, ms: CHANGES_LIMITS.ttlMs }).then(
+        () => this.#notify(runId, true),
+        () => {}, // watchers ask again
+      )
+      throw cause
+    }
+    if (version === undefined) return undefined
+    this.#notify(runId, false)
+    return { call, version }
+  }
+
+  async #putEntries(call: CallRecord, before: CallRecord | undefined): Promise<void> {
+    const isExtended = call.expiresAt !== before?.expiresAt
+    if (call.task && (isExtended || !before?.task)) await this.#setEntry(TASKS, call, call)
+    else if (!call.task && before?.task) await this.#setEntry(TASKS, before, undefined)
+    if (call.asked && (isExtended || !before?.asked)) await this.#setEntry(ASKED, call, call)
+    else if (!call.asked && before?.asked) await this.#setEntry(ASKED, before, undefined)
+  }
+
+  async #setEntry(
+    prefix: typeof TASKS | typeof ASKED,
+    { runId, task }: CallRecord,
+    value: CallRecord | undefined,
+  ): Promise<void> {
+    const { clock, records } = this.#options
+    const key = prefix === TASKS ? `${TASKS}${task?.owner}:${runId}` : ASKED + runId
+    if (!value) return void (await records.delete(key))
+    const grace = prefix === TASKS ? 0 : SWEEP_GRACE_MS
+    await records.put(key, 1, { ttlMs: Math.max(1, value.expiresAt - clock.now() + grace) })
+  }
+
+  async #sweep(): Promise<void> {
+    const { onLeft, records } = this.#options
+    for await (const { key } of listAll(records, ASKED)) {
+      if (this.#sweeper.isClosed) return
+      const found = await records.get(PREFIX + key.slice(ASKED.length))
+      const call = parseCall(found?.value)
+      if (!found || !call?.asked) await records.delete(key)
+      else await onLeft({ call, version: found.version })
+    }
+  }
+
+  #notify(runId: string, isForeign: boolean): void {
+    for (const watcher of this.#watchers.get(runId) ?? []) watcher(isForeign)
+  }
+}

@@ -1,0 +1,95 @@
+import type { CallToolResult } from '@modelcontextprotocol/server'
+
+import type { RunTool } from '../agents/agent.ts'
+import type { CallRecord } from './call-record.ts'
+import { toForm, type AnswersReading, type QuestionForm } from './forms.ts'
+import type { RunClient, ToolOutcome } from './order.ts'
+
+type Asking = Pick<CallRecord, 'args' | 'asked' | 'files' | 'round' | 'runId' | 'secret' | 'tool'>
+
+/** Returns the forms of the open questions of a call, as its client can show them. */
+export function openForms(
+  { asked }: Pick<CallRecord, 'asked'>,
+  { canVisit, knowsChoices }: RunClient,
+  reading?: Extract<AnswersReading, { type: 'errors' }>,
+): readonly QuestionForm[] {
+  if (!asked) return []
+  const answers = reading?.answers ?? asked.answers
+  return asked.questions.flatMap((question, index) => {
+    if (Object.hasOwn(answers, question.id)) return []
+    const form = toForm(question, index, knowsChoices)
+    const error = reading?.errors.get(question.id)
+    const told = error === undefined ? form : { ...form, message: `${form.message}\n(${error})` }
+    return canVisit || form.url === undefined ? told : withoutPage(told)
+  })
+}
+
+/** Returns the open questions of a call: as forms for a client that can show them, else as text for its model. */
+export function questionsOutcome(
+  call: Asking,
+  client: RunClient,
+  tool: Pick<RunTool, 'outputSchema' | 'takesResume'>,
+  reading?: Extract<AnswersReading, { type: 'errors' }>,
+): ToolOutcome {
+  const { canAsk, canVisit } = client
+  const forms = openForms(call, client, reading)
+  if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
+    const { args, asked, round, runId } = call
+    const isBeforeTask = asked?.questions.every((question) => question.isBeforeTask === true)
+    return { type: 'input', forms, state: { runId, round, tool: call.tool, args }, isBeforeTask }
+  }
+  const result = tool.takesResume
+    ? needsInputResult(call, forms, tool.outputSchema !== undefined)
+    : cannotAnswerResult(call, forms)
+  return { type: 'result', result }
+}
+
+/** For a client that cannot send its user to a page. */
+function withoutPage({ message, url, ...form }: QuestionForm): QuestionForm {
+  return { ...form, message: `${message}\n${url}`, url: undefined }
+}
+
+/** Questions for a client without forms: the model reads them, and calls again with `resume`. */
+function needsInputResult(
+  { files, round, runId, secret }: Asking,
+  forms: readonly QuestionForm[],
+  hasOutputSchema: boolean,
+): CallToolResult {
+  const questions = forms.map(({ key, message, requestedSchema }) => ({
+    key,
+    message,
+    schema: requestedSchema,
+  }))
+  const run = `${runId}.${round}.${secret}`
+  const example = { run, answers: Object.fromEntries(forms.map(({ key }) => [key, {}])) }
+  const lines = [
+    'The agent has a question before it can go on:',
+    ...questions.map(({ key, message, schema }) => `${key}: ${message}\n${JSON.stringify(schema)}`),
+    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify(example)}, each answer filled in by its schema, or {"action":"decline"} where the user does not want to answer.`,
+  ]
+  return {
+    content: [{ type: 'text', text: lines.join('\n') }, ...(files?.blocks ?? [])],
+    // Structured content of another schema would break the output schema. An error needs none.
+    ...(hasOutputSchema
+      ? { isError: true }
+      : { structuredContent: { status: 'needs_input', run, questions } }),
+    _meta: { reason: 'needs_input', runId },
+  }
+}
+
+/** Questions that neither the client nor its model can answer. Its run ends when its time is over. */
+function cannotAnswerResult(
+  { files, runId }: Asking,
+  forms: readonly QuestionForm[],
+): CallToolResult {
+  const lines = [
+    'The agent has a question before it can go on:',
+    ...forms.map(({ message }) => message),
+    'It cannot be answered here: the client does not show questions (elicitation), and the tool has no parameter for answers. Ask the user, and call again with the answer in the arguments, or use a client that shows questions.',
+  ]
+  return {
+    content: [{ type: 'text', text: lines.join('\n') }, ...(files?.blocks ?? [])],
+    isError: true,
+    _meta: { reason: 'needs_input', runId },
+  }
+}
