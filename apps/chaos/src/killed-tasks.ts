@@ -63,7 +63,7 @@ const LONG_AWAY_MS = 12_000
 const DEADLINE_MS = 120_000
 /** Time in which the records of the last calls must end. */
 const RECORDS_MS = 10_000
-const TASKS = 'task:'
+const CALLS = 'call:'
 
 /** Runs the scenario with each seed, on the same processes. Yields nothing without a `redis-server`. */
 export async function* runKilledTasks(
@@ -461,10 +461,12 @@ class SeedRun {
   async #assertEnded(): Promise<void> {
     const { store } = this.#processes
     for (const begun = performance.now(); ;) {
-      const rows = await store.records.list(TASKS, { limit: 100_000 })
+      const rows = await store.records.list(CALLS, { limit: 100_000 })
       const open = rows.flatMap(({ value }) => {
-        const status = isRecord(value) ? value['status'] : 'unreadable'
-        return status === 'completed' ? [] : [String(status)]
+        const state = isRecord(value) ? value['state'] : undefined
+        const { end, status } = isRecord(state) ? state : {}
+        const type = isRecord(end) ? end['type'] : status
+        return type === 'result' ? [] : [String(type)]
       })
       if (open.length === 0) return
       if (performance.now() - begun > RECORDS_MS) assert.deepEqual(open, [], 'tasks have not ended')

@@ -48,8 +48,9 @@ const sent = ({ agent }: World): number =>
 async function taskOf({ store }: World, gateway: MortalGateway): Promise<unknown> {
   const taskId = await begunTask(gateway, TOOL)
   const isNamed = async (): Promise<boolean> => {
-    const [record] = await store.records.list('task:')
-    return isRecord(record?.value) && record.value['remote'] !== undefined
+    const [record] = await store.records.list('call:')
+    const state = isRecord(record?.value) ? record.value['state'] : undefined
+    return isRecord(state) && state['remote'] !== undefined
   }
   await vi.waitUntil(isNamed, { timeout: 300_000 })
   return taskId
@@ -83,7 +84,7 @@ describe.concurrent.each(KINDS)(
       const b = world.startGateway()
       const isJoined = async (): Promise<boolean> => {
         await get(b.fetch, taskId)
-        const [record] = await world.store.records.list('task:')
+        const [record] = await world.store.records.list('call:')
         return isRecord(record?.value) && record.value['attempt'] === 2
       }
       await vi.waitUntil(isJoined, { timeout: 300_000 })

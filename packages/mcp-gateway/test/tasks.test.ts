@@ -197,6 +197,16 @@ test('ends a task with an error if its agent stays away', async () => {
   })
 })
 
+test('ends a task whose questions are not answered in time', async () => {
+  await using world = twoReplicas()
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  await world.clock.advance(3_600_000)
+  expect((await get(world.b, taskId)).result).toMatchObject({
+    status: 'completed',
+    result: { isError: true, _meta: { reason: 'expired' } },
+  })
+})
+
 test('refuses answers that are no objects, and still waits for them', async () => {
   await using world = twoReplicas()
   const taskId = (await call(world.a, 'asking')).result?.['taskId']

@@ -225,7 +225,7 @@ const BAD_TASKS: readonly unknown[] = [
   '',
   ' ',
   '__proto__',
-  'task:*',
+  'call:*',
   '../x',
   7,
   null,

@@ -140,7 +140,7 @@ const FOREIGN_ANSWERS: Readonly<Record<string, (target: Target) => Promise<Answe
   'with the id of the run alone': async (target) =>
     resumeOf(target, (await handleOf(target)).split('.')[0] ?? ''),
   'with a handle that is a key of the store': async (target) =>
-    resumeOf(target, 'waiting-run:*.1.x'),
+    resumeOf(target, 'call:*.1.x'),
   'with __proto__ as a handle': async (target) => resumeOf(target, '__proto__.1.x'),
 }
 

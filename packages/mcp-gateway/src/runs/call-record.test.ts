@@ -100,6 +100,7 @@ test.each<[string, readonly CallEvent[], object]>([
   ['was a task', [kept, { type: 'returned' }], { task: undefined }],
   ['ends', [ended(1)], { expiresAt: 40_000, state: { status: 'ended', end: { type: 'result' } } }],
   ['ends after its process seemed dead', [died, ended(1)], { state: { end: { type: 'result' } } }],
+  ['is not answered', [asked(), kept, { type: 'unanswered' }], { state: { status: 'ended' } }],
   ['is cancelled while it asks', [asked(), cancelled], { state: { end: { type: 'cancelled' } } }],
   [
     'is refused an answer',
@@ -153,6 +154,6 @@ test('reads a call as it was stored, and nothing else', () => {
   for (const call of [after(kept), after(asked(), kept), after(ended(1)), after(died)]) {
     expect(parseCall(JSON.parse(JSON.stringify(call)))).toEqual(JSON.parse(JSON.stringify(call)))
   }
-  expect(parseCall({ ...after(), state: { status: 'done' } })).toBeUndefined()
+  expect(parseCall({ ...after(), format: 0 })).toBeUndefined()
   expect(parseCall(undefined)).toBeUndefined()
 })

@@ -1,5 +1,4 @@
 import {
-  isCallToolResult,
   ProtocolError,
   ProtocolErrorCode,
   type CallToolResult,
@@ -11,16 +10,21 @@ import { z } from 'zod'
 import { RunFailure, type Question } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import type { Answers, AnswersReading } from './forms.ts'
-import { isRunId, StoredOrder, type RunOrder } from './order.ts'
+import { isRunId, type RunOrder } from './order.ts'
 import { failureResult } from './result.ts'
 
 type Values = Readonly<Record<string, unknown>>
+
+/** Changes when a record of before could be misread. */
+const FORMAT = 1
 
 /**
  * A call that outlives its request, because it has an idempotency key, has asked, or is a task. JSON: any process can
  * continue it, answer for it and end it. Times are milliseconds since 1970.
  */
 export interface CallRecord {
+  /** Records of another format are unknown. */
+  readonly format: typeof FORMAT
   readonly runId: string
   /** Part of the id of the task and of the `resume` argument, and of nothing else: ids of runs are in logs. */
   readonly secret: string
@@ -141,6 +145,8 @@ export type CallEvent =
       /** @param isAsking the call waits for more answers */
       readonly expiresAt: (isAsking: boolean) => number
     }
+  /** Nobody answered the questions in time. */
+  | { readonly type: 'unanswered' }
   /** The agent did not get the answers, so they can be given again. */
   | { readonly type: 'unstarted'; readonly attempt: number; readonly expiresAt: number }
   /** The call becomes a task. */
@@ -198,7 +204,7 @@ export function newCall(call: NewCall, process: string, now: number): CallRecord
   const attempt = process === '' ? 0 : 1
   const state = { status: 'running', process, claims: attempt } as const
   const none = { round: 0, asks: 0, progress: 0 }
-  return { ...call, ...none, attempt, state, createdAt: now, updatedAt: now }
+  return { format: FORMAT, ...call, ...none, attempt, state, createdAt: now, updatedAt: now }
 }
 
 /**
@@ -222,6 +228,8 @@ function afterEvent(call: CallRecord, event: CallEvent): CallRecord {
       return { ...call, task: undefined }
     case 'cancelled':
       return state.status === 'ended' ? call : ended(call, { type: 'cancelled' })
+    case 'unanswered':
+      return state.status === 'asking' ? ended(call, unanswered(call)) : call
     case 'given':
       return withGiven(call, event)
     case 'answered':
@@ -316,7 +324,7 @@ function withAnswers(
     case 'refusal':
       return ended({ ...call, answered }, toEnd(refusedResult(call.runId, reading.action)))
     case 'timeout':
-      return ended({ ...call, answered }, toEnd(failed('expired', UNANSWERED, call)))
+      return ended({ ...call, answered }, unanswered(call))
     case 'answers':
       return {
         ...call,
@@ -364,6 +372,10 @@ function askedTooOften(call: Pick<CallRecord, 'files' | 'runId'>, why: string): 
   return toEnd(withEarlierFiles(failed('too_many_questions', why, call), call.files?.blocks ?? []))
 }
 
+function unanswered(call: CallRecord): CallEnd {
+  return toEnd(failed('expired', UNANSWERED, call))
+}
+
 function failed(
   reason: RunFailure['reason'],
   text: string,
@@ -390,84 +402,8 @@ export function withEarlierFiles(
   return { ...result, content: result.content.toSpliced(at, 0, ...blocks) }
 }
 
-const values = z.custom<Values>(isRecord)
-// Checked before it was stored.
-const result = z.custom<CallToolResult>((value) => isRecord(value) && 'content' in value)
-
-const StoredAnswer = z.union([
-  z.object({ action: z.literal('accept'), content: values }),
-  z.object({ action: z.enum(['decline', 'cancel']) }),
-])
-
-const StoredQuestion = z.object({
-  id: z.string(),
-  message: z.string(),
-  schema: values.optional(),
-  url: z.string().optional(),
-  takesRefusal: z.boolean().optional(),
-  isBeforeTask: z.boolean().optional(),
-})
-
-const StoredState: z.ZodType<CallState> = z.discriminatedUnion('status', [
-  z.object({
-    status: z.literal('running'),
-    process: z.string(),
-    claims: z.number(),
-    remote: z.unknown().optional(),
-    message: z.string().optional(),
-  }),
-  z.object({ status: z.literal('asking'), given: values }),
-  z.object({
-    status: z.literal('ended'),
-    end: z.discriminatedUnion('type', [
-      z.object({ type: z.literal('result'), result }),
-      z.object({
-        type: z.literal('error'),
-        error: z.object({ code: z.number(), message: z.string(), data: z.unknown().optional() }),
-      }),
-      z.object({ type: z.literal('cancelled') }),
-      z.object({ type: z.literal('unkept') }),
-    ]),
-  }),
-])
-
-const StoredCallRecord: z.ZodType<CallRecord> = z.object({
-  runId: z.custom<string>(isRunId),
-  secret: z.string(),
-  agentId: z.string(),
-  skillId: z.string(),
-  tool: z.string(),
-  principal: z.string(),
-  args: z.string(),
-  key: z.string().optional(),
-  attempt: z.number(),
-  isDurable: z.boolean(),
-  round: z.number(),
-  asks: z.number(),
-  asked: z
-    .object({
-      questions: z.array(StoredQuestion).readonly(),
-      answers: z.record(z.string(), StoredAnswer),
-      state: z.unknown().optional(),
-      beginsAnew: z.boolean(),
-      told: result.optional(),
-    })
-    .optional(),
-  answered: z.object({ round: z.number(), hash: z.string() }).optional(),
-  files: z
-    .object({
-      blocks: z.custom<EarlierFiles['blocks']>((content) => isCallToolResult({ content })),
-      shown: z.array(z.string()).readonly(),
-      scope: z.string().optional(),
-    })
-    .optional(),
-  progress: z.number(),
-  task: z.object({ owner: z.string(), began: z.number() }).optional(),
-  order: StoredOrder.optional(),
-  state: StoredState,
-  createdAt: z.number(),
-  updatedAt: z.number(),
-  expiresAt: z.number(),
+const StoredCallRecord = z.custom<CallRecord>((value) => {
+  return isRecord(value) && value['format'] === FORMAT && isRunId(value['runId'])
 })
 
 /** @returns `undefined` for a value of another version of this package */

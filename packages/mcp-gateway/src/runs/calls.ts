@@ -186,15 +186,24 @@ export class Calls {
   }
 
   /**
-   * Returns a call after the rule for the death of its process: a call that was queued before it began, or that its agent
-   * continues at a server, goes back to the engine; any other one ends as `outcome_unknown`.
+   * Returns a call as it is now. If its process died, a call that was queued before it began, or that its agent continues
+   * at a server, goes back to the engine; any other one ends with `outcome_unknown`. A task whose questions were not
+   * answered in time ends too.
    *
    * @throws GatewayError `UNAVAILABLE`
    */
   async current(found: StoredCall): Promise<StoredCall> {
+    const { clock, taskTtlMs } = this.#options
     const { call } = found
-    if (call.state.status !== 'running' || (await this.queue.isExecuted(call))) return found
-    return this.queue.takeOver(found)
+    const { asked, expiresAt, state, task } = call
+    if (state.status === 'running') {
+      return (await this.queue.isExecuted(call)) ? found : this.queue.takeOver(found)
+    }
+    const isOpen = state.status === 'asking' && task && !asked?.told
+    if (!isOpen || clock.now() < expiresAt - taskTtlMs) return found
+    const ended = await this.store.apply(found, { type: 'unanswered' })
+    this.executions.forget(call, asked?.state)
+    return ended ?? found
   }
 
   /**

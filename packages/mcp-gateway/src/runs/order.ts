@@ -2,8 +2,7 @@ import { hash } from 'node:crypto'
 
 import type { CallToolResult } from '@modelcontextprotocol/server'
 
-import { canonicalJson, isRecord } from '@x/internal'
-import { z } from 'zod'
+import { canonicalJson } from '@x/internal'
 import { RunFailure } from '../agents/agent.ts'
 import type {
   CheckedInput,
@@ -42,8 +41,8 @@ export interface RunStorage extends RunSettings {
 }
 
 /**
- * One call of a tool as data, after its caller was authorized and its arguments were checked. JSON: `StoredOrder` reads a
- * stored order, and any process can run it.
+ * One call of a tool as data, after its caller was authorized and its arguments were checked. JSON: any
+ * process can run a stored order.
  */
 export interface RunOrder {
   readonly runId: string
@@ -169,42 +168,6 @@ export type RunEnding =
       readonly beginsAnew: boolean
       readonly state: unknown
     } & Pick<EarlierExecution, 'files' | 'progress'>)
-
-const jsonObject = z.custom<JsonObject>(isRecord)
-
-/** A field that may be missing. */
-function optional<T>(type: z.ZodType<T>): z.ZodType<T | undefined> {
-  return type.optional()
-}
-
-export const StoredOrder: z.ZodType<RunOrder> = z.object({
-  runId: z.custom<string>(isRunId),
-  arguments: optional(jsonObject),
-  input: optional<CheckedInput>(
-    z.union([
-      z.object({ kind: z.literal('message'), text: z.string() }),
-      z.object({ kind: z.literal('arguments'), value: jsonObject }),
-    ]),
-  ),
-  context: optional(jsonObject),
-  files: z.array(z.string()),
-  principal: z.object({
-    id: z.string(),
-    scopes: z.array(z.string()),
-    isAnonymous: z.boolean(),
-    claims: jsonObject,
-  }),
-  scope: optional(z.string()),
-  address: optional(z.string()),
-  client: z.object({
-    canAsk: z.boolean(),
-    canVisit: z.boolean(),
-    knowsChoices: z.boolean(),
-  }),
-  idempotencyKey: optional(z.string()),
-  resume: optional(z.object({ state: z.unknown(), responses: jsonObject })),
-  trace: optional(z.record(z.string(), z.string())),
-})
 
 /** Names a run to clients, to agents and in logs: `run_` and 16 hexadecimal digits. */
 export function newRunId(): string {

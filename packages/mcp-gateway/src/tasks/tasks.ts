@@ -119,7 +119,7 @@ export class Tasks {
   ): Promise<void> {
     const { clock } = this.#options
     for (;;) {
-      const found = await this.#find(reference)
+      const found = await this.#calls.current(await this.#find(reference))
       const { call } = found
       const { state, task } = call
       const added = newAnswers(call, responses)
