@@ -186,7 +186,8 @@ export class CallStore {
   }
 
   /**
-   * Waits until a call does not run any more, for `ms` or until the signal aborts. Returns the call then.
+   * Waits until a call does not run any more, for `ms` or until the signal aborts. Returns the call then; `undefined` if
+   * it was deleted, because its agent did not get it.
    *
    * @param look is called from time to time while the call runs, and returns its newest version
    */
@@ -201,7 +202,7 @@ export class CallStore {
       readonly ms: number
       readonly signal: AbortSignal
     },
-  ): Promise<StoredCall> {
+  ): Promise<StoredCall | undefined> {
     const { clock } = this.#options
     const { runId } = found.call
     let latest = found
@@ -220,7 +221,9 @@ export class CallStore {
           wake = resolve
         })
         // While the store is away, the call counts as running: the client asks again.
-        latest = (await this.read(runId).catch(() => undefined)) ?? latest
+        const read = await this.read(runId).catch(() => latest)
+        if (!read) return undefined
+        latest = read
         if (latest.call.state.status === 'running') {
           latest = await look(latest).catch(() => latest)
         }

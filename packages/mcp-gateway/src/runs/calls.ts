@@ -151,7 +151,8 @@ export class Calls {
       const look = (latest: StoredCall): Promise<StoredCall> => this.current(latest)
       const ms = this.#options.maxRunMs(tool)
       await this.store.start().catch(() => {}) // then changes are noticed later
-      const { call } = await this.store.settled(found, { look, ms, signal })
+      const call = (await this.store.settled(found, { look, ms, signal }))?.call
+      if (!call) throw busy(BUSY)
       if (signal.aborted && call.state.status === 'running') {
         throw new RunFailure('cancelled', 'The call was cancelled.')
       }

@@ -345,19 +345,22 @@ export class Executions {
     const { task } = call
     const attempt = live.number
     try {
-      if (isStarted === false && !task) {
-        const expiresAt = this.expiryOf('asking', false)
-        if (call.asked) await this.#store.apply(found, { type: 'unstarted', attempt, expiresAt })
-        else await this.#store.delete(found)
-      } else {
-        const expiresAt = this.expiryOf('ended', task !== undefined)
-        live.stored = await this.store(found, { type: 'ended', attempt, end, expiresAt })
-      }
       const isFirst = call.round === 0 && claimsOf(call) === 1
       if (isStarted === false && isFirst) await this.#store.releaseKey(call)
+      if (isStarted === false && !task && (await this.#undo(found, attempt))) return
+      const expiresAt = this.expiryOf('ended', task !== undefined)
+      live.stored = await this.store(found, { type: 'ended', attempt, end, expiresAt })
     } catch {
       // A repeat of the call does not learn how it ended.
     }
+  }
+
+  /** Lets a call that its agent did not get be made, or answered, again. @returns `false` if it became a task */
+  async #undo(found: StoredCall, attempt: number): Promise<boolean> {
+    if (!found.call.asked) return this.#store.delete(found)
+    const expiresAt = this.expiryOf('asking', false)
+    await this.#store.apply(found, { type: 'unstarted', attempt, expiresAt })
+    return true
   }
 
   #storable({ isTask }: LiveCall, end: CallEnd): CallEnd {

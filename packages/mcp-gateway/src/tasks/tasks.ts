@@ -236,7 +236,10 @@ export class Tasks {
     const { queue, store } = this.#calls
     await queue.submit(begun)
     const look = async (latest: StoredCall): Promise<StoredCall> => latest
-    const found = isAlways ? begun : await store.settled(begun, { look, signal, ms: PATIENCE_MS })
+    const settled = isAlways
+      ? undefined
+      : await store.settled(begun, { look, signal, ms: PATIENCE_MS })
+    const found = settled ?? begun
     const hasKey = found.call.key !== undefined
     if (signal.aborted && !hasKey) {
       await this.#calls.cancel(found) // no client has its id
