@@ -63,7 +63,7 @@ export interface CallRecord {
   readonly expiresAt: number
 }
 
-export type CallState =
+type CallState =
   | {
       readonly status: 'running'
       /** Process that executes it. Empty: it is queued. */
@@ -95,7 +95,7 @@ export interface CallError {
   readonly data?: unknown
 }
 
-export interface AskedQuestions {
+interface AskedQuestions {
   readonly questions: readonly Question[]
   /** Answers that were accepted. */
   readonly answers: Answers

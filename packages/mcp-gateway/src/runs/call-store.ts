@@ -13,7 +13,7 @@ import {
 import type { ProcessLease } from '../store/lease.ts'
 import { nextCall, parseCall, type CallEvent, type CallRecord } from './call-record.ts'
 
-export interface CallStoreOptions {
+interface CallStoreOptions {
   readonly records: Records
   /** Tells other processes of changes. `undefined`: there are none. */
   readonly logs: EventLogs | undefined

@@ -45,7 +45,7 @@ export interface ExecutionsOptions extends RunStorage {
   readonly execute: (execution: Execution) => Promise<RunEnding>
 }
 
-export interface KeptCall {
+interface KeptCall {
   /** Hash of the caller that may use the task. */
   readonly owner: string
   readonly tool: RunTool

@@ -1,7 +1,7 @@
 import type { RunProgress, ToolOutcome } from './order.ts'
 import type { StoredCall } from './call-store.ts'
 
-export interface LiveCallOptions {
+interface LiveCallOptions {
   readonly runId: string
   /** Its record. `undefined`: the call has none, unless it asks or becomes a task. */
   readonly stored?: StoredCall | undefined
@@ -11,7 +11,7 @@ export interface LiveCallOptions {
   readonly attempt?: LiveAttempt | undefined
 }
 
-export interface LiveAttempt {
+interface LiveAttempt {
   /** As `RunAttempt.signal`. */
   readonly leaving: AbortSignal
   /** Another process can continue the call after this one. */

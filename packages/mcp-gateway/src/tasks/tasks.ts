@@ -23,7 +23,7 @@ import {
   type TaskCallRecord,
 } from './task-view.ts'
 
-export interface TasksOptions {
+interface TasksOptions {
   readonly calls: Calls
   readonly engine: RunEngine
   readonly maxPerPrincipal: number
@@ -32,7 +32,7 @@ export interface TasksOptions {
 }
 
 /** A call that may become a task. */
-export interface TaskCall extends Pick<RunSink, 'progress'> {
+interface TaskCall extends Pick<RunSink, 'progress'> {
   /** Hash of the caller that may use the task. */
   readonly owner: string
   readonly tool: RunTool
