@@ -355,7 +355,7 @@ const runs: Shape<RunSettings> = {
   repeatTtlMs: ttl.default(86_400_000),
 }
 
-export interface TaskSettings {
+interface TaskSettings {
   /** Time for which a task is kept after its end. */
   readonly ttlMs: number
   /** Number of tasks of one caller, ended ones included. Further calls become no tasks. */

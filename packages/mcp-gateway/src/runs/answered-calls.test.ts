@@ -13,11 +13,9 @@ import {
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate, JsonSchema, Question } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
-import type { MemoryGatewayStore } from '../store/memory-store.ts'
-import { deferred } from '@x/mcp-testing'
 import { NO_OWN_FILES, reasonOf, replicas } from '../../test/runs-world.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
-import type { RunOrder, ToolOutcome } from './order.ts'
+import type { ToolOutcome } from './order.ts'
 import { Runs } from './runs.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }

@@ -239,7 +239,12 @@ function afterEvent(call: CallRecord, event: CallEvent): CallRecord {
       const claimed = { ...state, process: event.process, claims: state.claims + 1 }
       return { ...call, attempt: call.attempt + 1, state: claimed }
     }
-    default:
+    case 'progress':
+    case 'remote':
+    case 'released':
+    case 'asked':
+    case 'unstarted':
+    case 'ended':
       return event.attempt === call.attempt ? afterExecution(call, event) : call
   }
 }

@@ -198,7 +198,7 @@ export class CallStore {
       ms,
       signal,
     }: {
-      readonly look: (latest: StoredCall) => Promise<StoredCall>
+      readonly look?: (latest: StoredCall) => Promise<StoredCall>
       readonly ms: number
       readonly signal: AbortSignal
     },
@@ -224,7 +224,7 @@ export class CallStore {
         const read = await this.read(runId).catch(() => latest)
         if (!read) return undefined
         latest = read
-        if (latest.call.state.status === 'running') {
+        if (look && latest.call.state.status === 'running') {
           latest = await look(latest).catch(() => latest)
         }
         const isOver = isLate || signal.aborted || this.#isEnding

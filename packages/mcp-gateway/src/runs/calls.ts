@@ -166,7 +166,7 @@ export class Calls {
     const { asked, state, task } = call
     if (state.status === 'running') throw busy(task ? WORKS : BUSY)
     if (state.status === 'asking') {
-      if (!task) return questionsOutcome(call, order.client, tool)
+      if (!task) return questionsOutcome(call, { client: order.client, tool })
       if (asked?.told) return { type: 'result', result: asked.told }
       throw busy(WORKS)
     }
@@ -332,7 +332,7 @@ export class Calls {
     if (next.state.status === 'running') return new LiveCall({ runId, stored: answered.stored })
     const over =
       next.state.status === 'asking' && reading.type === 'errors'
-        ? questionsOutcome(next, order.client, tool, reading)
+        ? questionsOutcome(next, { client: order.client, tool }, reading)
         : this.outcomeOf(next, { order, tool })
     return new LiveCall({ runId, over })
   }

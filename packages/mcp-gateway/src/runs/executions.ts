@@ -308,7 +308,7 @@ export class Executions {
       expiresAt,
     } as const
     const next = nextCall(before, asked, clock.now())
-    const shown = questionsOutcome(next, order.client, tool)
+    const shown = questionsOutcome(next, { client: order.client, tool })
     const told = isTask && shown.type === 'result' ? shown.result : undefined
     let failure: unknown
     let stored: StoredCall | undefined
@@ -323,7 +323,8 @@ export class Executions {
     }
     const call = stored?.call
     if (call?.attempt === attempt) {
-      if (call.state.status === 'asking') return questionsOutcome(call, order.client, tool)
+      if (call.state.status === 'asking')
+        return questionsOutcome(call, { client: order.client, tool })
       this.forget(call, state)
       if (call.state.status === 'ended' && call.state.end.type === 'result') {
         return { type: 'result', result: call.state.end.result }

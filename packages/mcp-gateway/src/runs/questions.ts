@@ -27,8 +27,13 @@ export function openForms(
 /** Returns the open questions of a call: as forms for a client that can show them, else as text for its model. */
 export function questionsOutcome(
   call: Asking,
-  client: RunClient,
-  tool: Pick<RunTool, 'outputSchema' | 'takesResume'>,
+  {
+    client,
+    tool,
+  }: {
+    readonly client: RunClient
+    readonly tool: Pick<RunTool, 'outputSchema' | 'takesResume'>
+  },
   reading?: Extract<AnswersReading, { type: 'errors' }>,
 ): ToolOutcome {
   const { canAsk, canVisit } = client

@@ -235,10 +235,7 @@ export class Tasks {
     const { isAlways, order, signal, tool } = call
     const { queue, store } = this.#calls
     await queue.submit(begun)
-    const look = async (latest: StoredCall): Promise<StoredCall> => latest
-    const settled = isAlways
-      ? undefined
-      : await store.settled(begun, { look, signal, ms: PATIENCE_MS })
+    const settled = isAlways ? undefined : await store.settled(begun, { signal, ms: PATIENCE_MS })
     const found = settled ?? begun
     const hasKey = found.call.key !== undefined
     if (signal.aborted && !hasKey) {
