@@ -139,8 +139,7 @@ const FOREIGN_ANSWERS: Readonly<Record<string, (target: Target) => Promise<Answe
     resumeOf(target, (await handleOf(target)).replace(/\.1\./, '.2.')),
   'with the id of the run alone': async (target) =>
     resumeOf(target, (await handleOf(target)).split('.')[0] ?? ''),
-  'with a handle that is a key of the store': async (target) =>
-    resumeOf(target, 'call:*.1.x'),
+  'with a handle that is a key of the store': async (target) => resumeOf(target, 'call:*.1.x'),
   'with __proto__ as a handle': async (target) => resumeOf(target, '__proto__.1.x'),
 }
 
