@@ -23,7 +23,7 @@ test('accepts the Node.js that runs the tests', () => {
 test.each([
   ['mcp-transport', ['index', 'auth/index']],
   ['mcp-client', ['index']],
-  ['langchain-mcp', ['index', 'langgraph', 'middleware', 'prompts', 'resources']],
+  ['langchain-mcp', ['index', 'fan-out-tool-calls', 'middleware', 'prompts', 'resources']],
   ['agents-debugstate', ['index', 'server/index', 'cli/main']],
   ['mcp-gateway', ['index', 'adapter', 'cli/main']],
   ['mcp-gateway-a2a', ['index']],
