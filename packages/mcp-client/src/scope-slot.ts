@@ -99,10 +99,11 @@ export class ScopeSlot {
   inUse = 0
   /** Closes the slot if it stays unused. */
   idleTimer: NodeJS.Timeout | undefined
+  /** Store of a detached session, to continue with. */
+  readonly kept: SessionInfo | undefined
   /** Number of tasks whose result a caller awaits. */
   waitingTasks = 0
   readonly #setup: ClientSetup
-  readonly #kept: SessionInfo | undefined
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
   readonly #health = new ServerHealth()
@@ -132,7 +133,7 @@ export class ScopeSlot {
     this.key = key
     this.scope = scope
     this.runs = runs
-    this.#kept = kept
+    this.kept = kept
     this.#after = after
     this.events = setup.events.forScope(scope)
     this.tools = new ToolList(this.events)
@@ -154,6 +155,11 @@ export class ScopeSlot {
 
   get isDisposed(): boolean {
     return this.#disposing !== undefined
+  }
+
+  /** True until a call has seen the end of the slot before this one. */
+  get isWaiting(): boolean {
+    return this.#after !== undefined
   }
 
   /** Aborts at `dispose()`, with the error for operations that wait between two requests. */
@@ -415,7 +421,7 @@ export class ScopeSlot {
       config,
       options,
       era: era === 'auto' && knownEra === 'legacy' ? 'legacy-first' : era,
-      kept: this.#kept,
+      kept: this.kept,
       owner: this,
     } as const
     return this.#handshake.run(() => findEndpoint(setup, signal))
@@ -585,7 +591,7 @@ export class ScopeSlot {
 
   /** The store of the session, to continue the session with it. Undefined if it outlives this process. */
   get keptInfo(): SessionInfo | undefined {
-    const info = this.#endpoint?.sessionInfo ?? this.#kept
+    const info = this.#endpoint?.sessionInfo ?? this.kept
     return info?.durable === true ? undefined : info
   }
 

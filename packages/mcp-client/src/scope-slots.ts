@@ -95,9 +95,13 @@ export class ScopeSlots {
     if (--slot.inUse > 0 || slot.isDisposed) return
     if (slot.isInitialized) return this.#keep(slot)
     // No session could be opened. The server may have opened one all the same; the disposal terminates it.
-    this.#remove(slot)
+    const { key, scope, kept } = slot
+    // Else the next slot must wait for the same disposal, or for the session of a detached run, which it continues.
+    if (kept === undefined && !slot.isWaiting) this.#remove(slot)
+    if (kept !== undefined) this.#detached.set(key, { scope, info: kept })
     const all = (this.#failed ??= new Set())
-    const disposing = slot.dispose().finally(() => all.delete(disposing))
+    const closing = this.#close(slot, kept === undefined ? undefined : false)
+    const disposing = closing.finally(() => all.delete(disposing))
     all.add(disposing)
   }
 
@@ -182,7 +186,10 @@ export class ScopeSlots {
   async #endRun(slot: ScopeSlot, run: Run, end: RunEnd): Promise<void> {
     const { key, scope, runs } = slot
     runs?.delete(run)
-    if (runs?.size !== 0 || this.#slots.get(key) !== slot) return
+    if (runs?.size !== 0) return
+    // Without a slot, there may be a kept session that could not be opened.
+    if (end === 'ended' && this.#detached.has(key)) return this.#endDetached(key)
+    if (this.#slots.get(key) !== slot) return
     const info = end === 'detached' ? slot.keptInfo : undefined
     if (info !== undefined) this.#detached.set(key, { scope, info })
     await this.#close(slot, end === 'detached' ? false : undefined)

@@ -66,6 +66,31 @@ describe('the session on the server', () => {
     expect(setting.server.sessions).toEqual([])
   })
 
+  test('is used by no call before it is terminated, also after a call that stopped waiting for that', async () => {
+    const sessionInfoFactory = new DurableFactory()
+    await using setting = await startSetting({
+      client: { sessionInfoFactory, terminateOnClose: true, listen: false },
+    })
+    const { client, server, proxy } = setting
+    await client.ping()
+    const gate = deferred<'forward'>()
+    proxy.inject({ match: is.delete, action: () => gate.promise })
+    const closing = client.dispose()
+    await proxy.waitFor(is.delete)
+    const abort = new AbortController()
+    const stopped = rejectionOf(client.callTool('counter_add', {}, { signal: abort.signal }))
+    abort.abort(new Error('No longer needed'))
+    expect(await stopped).toHaveProperty('message', 'No longer needed')
+    const call = client.callTool('counter_add')
+    await using other = new McpClient({ url: server.url }, { listen: false })
+    await other.ping() // longer than the call would need to be sent
+    const early = proxy.count({ toolName: 'counter_add' })
+    gate.resolve('forward')
+    await closing
+    expect(textOf(await call)).toBe('counter is 1')
+    expect(early).toBe(0)
+  })
+
   test('is terminated for each of many scopes, a few at a time', async () => {
     let thread = 0
     await using setting = await startSetting({ client: { scope: () => ({ thread: `${thread}` }) } })

@@ -3,9 +3,9 @@ import { setImmediate } from 'node:timers/promises'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { currentRun, runIdOf, runInSessionScope, McpClient } from '../src/index.ts'
-import type { McpClientOptions, SessionScope } from '../src/index.ts'
+import type { McpClientOptions, McpServerDirectory, SessionScope } from '../src/index.ts'
 import { ScopedFactory, storeWith } from './session-stores.ts'
 import { is, rejectionOf, textOf } from './setting.ts'
 
@@ -312,6 +312,27 @@ describe('detached sessions', () => {
     for (const n of [1, 2, 1, 1]) await ping(n)
     expect(created).toEqual([idOf(1), idOf(2)])
   })
+
+  test.each([stop, 'done'])(
+    'stay for the next call if a run cannot open them first, which returns %o',
+    async (end) => {
+      await using server = await startLegacyServer()
+      const retrieve = vi.fn<McpServerDirectory['retrieve']>(async () => ({ mcpUrl: server.url }))
+      const options = { directory: { retrieve }, scope: 'run', listen: false } as const
+      await using shop = new McpClient({ slug: 'shop' }, options)
+      const runs = { id: idOf(1) }
+      await runInSessionScope(async () => (await add(shop), stop), runs)
+      retrieve.mockRejectedValueOnce(new Error('The directory is away'))
+      await runInSessionScope(async () => {
+        await expect(add(shop)).rejects.toThrow('away')
+        expect(await add(shop)).toEqual({ count: 2 })
+        return stop
+      }, runs)
+      retrieve.mockRejectedValueOnce(new Error('The directory is away'))
+      await runInSessionScope(async () => (await add(shop).catch(() => {}), end), runs)
+      expect(server.sessions).toHaveLength(end === stop ? 1 : 0)
+    },
+  )
 
   test('are not kept in memory if the store outlives the process', async () => {
     const { ping, created } = client(true)

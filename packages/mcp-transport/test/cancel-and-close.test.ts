@@ -1,6 +1,6 @@
 import { createHook } from 'node:async_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { deferred, startLegacyServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from '../src/index.ts'
 import type { HeadersOption } from '../src/index.ts'
@@ -67,6 +67,27 @@ describe('cancelling a request', () => {
     expect(server.wire.slice(2)).toEqual(['POST ping'])
   })
 
+  test.each(['legacy', 'modern'] as const)(
+    'sends nothing if the header function of the call cancels it: %s',
+    async (era) => {
+      await using server = await (era === 'legacy' ? startLegacyServer() : startModernServer())
+      let cancel = (): void => {}
+      await using client = await connectRaw(server.url, {
+        era,
+        listen: false,
+        headers: ({ rpcMethod }) => {
+          if (rpcMethod === 'tools/call') cancel()
+          return {}
+        },
+      })
+      cancel = () => void client.notify(cancelled, { requestId: 1 })
+      void client.request('tools/call', { name: 'echo', arguments: { text: 'x' } })
+      await client.request('ping')
+      await client.request('ping') // the connection of the call is free by now, if there was one
+      expect(server.received.map(({ rpcMethod }) => rpcMethod)).not.toContain('tools/call')
+    },
+  )
+
   test('sends the cancellation also directly after the request', async () => {
     const stream = openSse()
     const server = scriptedServer({ 'POST tools/call': () => stream.response })
@@ -105,6 +126,36 @@ describe('cancelling a request', () => {
     expect(client.messages).toHaveLength(1)
     await expect(client.failureOf('ping')).resolves.toHaveProperty('code', 'SESSION_LOST')
   })
+})
+
+test('close() in a listener to exchanges ends a refused call: no token is requested, and it is not sent again', async () => {
+  let token = 'old'
+  const server = scriptedServer({
+    'POST tools/call': () =>
+      new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } }),
+  })
+  const statuses: unknown[] = []
+  const client = await connectRaw(server, {
+    listen: false,
+    authProvider: {
+      token: async () => token,
+      onUnauthorized: async () => {
+        token = 'new'
+      },
+    },
+    onExchange: ({ rpcMethod, status }) => {
+      if (rpcMethod !== 'tools/call') return
+      statuses.push(status)
+      void client.transport.close()
+    },
+  })
+  expect(await client.failureOf('tools/call')).toMatchObject({ code: 'CLOSED' })
+  await client.transport.close()
+  await nextTurn()
+  await nextTurn()
+  expect(server.count('POST tools/call')).toBe(1)
+  expect(statuses).toEqual([401])
+  expect(token).toBe('old')
 })
 
 test('keeps no timer of a cancellation or a DELETE after close()', async () => {

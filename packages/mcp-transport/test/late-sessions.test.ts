@@ -2,7 +2,7 @@
 import { deferred } from '@x/mcp-testing'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
-import { rawClient } from './raw-client.ts'
+import { connectRaw, rawClient } from './raw-client.ts'
 import type { RawClient } from './raw-client.ts'
 import { initializeResult, json, resultOf, scriptedServer } from './scripted-server.ts'
 import type { ScriptedServer } from './scripted-server.ts'
@@ -91,6 +91,27 @@ describe('an initialize that is ended before its answer', () => {
     await server.waitFor('DELETE')
     expect(deleted(server)).toEqual(['late'])
     expect(client.transport.sessionId).toBe('session-1')
+  })
+
+  test('by its time limit, and then by close(), terminates the session of the late answer', async () => {
+    const held = deferred()
+    const server = scriptedServer({
+      'POST tools/call': () => new Response(null, { status: 404 }),
+      'POST initialize': async (seen) => {
+        if (server.count('POST initialize') === 1) return undefined as never
+        await held.promise
+        return json(resultOf(seen, initializeResult), LATE)
+      },
+    })
+    const client = await connectRaw(server, {
+      onSessionLost: 'reinitialize',
+      timeouts: { probeMs: 20 },
+    })
+    expect(await client.failureOf('tools/call')).toMatchObject({ code: 'TIMEOUT' })
+    const closing = client.transport.close()
+    held.resolve()
+    await closing
+    expect(deleted(server)).toEqual(['late'])
   })
 
   test.each<[string, () => Response]>([

@@ -256,9 +256,11 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
 
   async #prepare(): Promise<void> {
     const { authorizer } = this.#client
+    const isOpen = (): boolean => this.#phase === 'preparing'
     try {
+      await Promise.resolve() // a header function may end the call, which must know its exchange by then
+      if (!isOpen()) return
       const userHeaders = await this.#client.userHeaders(this.#request)
-      const isOpen = (): boolean => this.#phase === 'preparing'
       if (!isOpen()) return
       if (authorizer === undefined) return this.#dispatch(userHeaders)
       const credential = await this.#client.credential(authorizer, this.#request)
@@ -308,6 +310,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     const phase = this.#phase
     if (phase === 'done' || phase === 'preparing') return
     this.#emit(error)
+    if (this.#phase !== phase) return // a listener has aborted this exchange
     this.#phase = 'done' // also for those who get the messages of the body
     if (phase === 'late') return this.#settle()
     const outcome = this.#outcome(error)
@@ -345,17 +348,18 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
   }
 
   #emit(error?: TransportError): void {
-    if (this.#startedAt === undefined) return
+    const startedAt = this.#startedAt
+    if (startedAt === undefined) return
+    this.#startedAt = undefined // before the listener, which may abort this exchange
     const request = this.#request
     this.#client.emit(request, {
-      ms: performance.now() - this.#startedAt,
+      ms: performance.now() - startedAt,
       attempt: (request.attempt ?? 0) + this.#retry,
       status: this.#status,
       requestBytes: Buffer.byteLength(this.#body ?? ''),
       responseBytes: this.#bytes,
       error: error?.code,
     })
-    this.#startedAt = undefined
   }
 
   readonly #onAbort = (): void => {
@@ -385,6 +389,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     const isLate = this.#phase === 'sent' && this.isSent && this.#status === undefined
     if (!isLate || this.#request.onLateHead === undefined) return this.abort(error)
     this.#phase = 'late'
+    this.#request.signal?.removeEventListener('abort', this.#onAbort) // the sender has its outcome
     this.#client.inBackground(new Promise<void>((resolve) => (this.#onLateEnd = resolve)))
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.abort(error), LATE_MS).unref()
