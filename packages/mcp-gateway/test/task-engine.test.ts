@@ -458,6 +458,30 @@ test('does not count calls with a key that ended before they were answered, and 
   expect((await calling).result).toMatchObject({ resultType: 'task', status: 'working' })
 })
 
+test('gives a repeat of a call no task that the first request takes back', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine })
+  await world.assemblies[0].work()
+  const calls = [send(world.a, keyed('echo'))]
+  await settled()
+  calls.push(send(world.b, keyed('echo')))
+  await settled()
+  expect(await engine.next()).toBe('ended')
+  await world.clock.advance(500)
+  const [first, second] = await Promise.all(calls)
+  expect(first?.result).toMatchObject({ content: [{ text: 'Hi' }] })
+  expect(second?.result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
+  const slow = [send(world.a, keyed('endless')), send(world.b, keyed('endless'))]
+  await settled()
+  await world.clock.advance(2000)
+  const [taskId, ...others] = new Set(
+    (await Promise.all(slow)).map(({ result }) => result?.['taskId']),
+  )
+  expect(others).toEqual([])
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'working' })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
 test('answers with the tasks of an engine when its process stops', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({ engine })

@@ -1,9 +1,12 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
+import { endless } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import { EXTENSION, get, keyed, REPLAYED, request, send } from './task-requests.ts'
 import { twoReplicas } from './two-replicas.ts'
+
+const endlessCall = { name: 'endless', arguments: { message: 'Hi' } }
 
 test('advertises that it honours keys', async () => {
   await using world = twoReplicas()
@@ -69,6 +72,58 @@ test('lets a client come back with its key to a call that it lost', async () => 
   expect((await again).result).toMatchObject({ content: [{ text: 'Three' }], _meta: REPLAYED })
   await lost
   expect(world.agents.calls).toHaveLength(1)
+})
+
+test('does not stop a call that became a task by a repeat, when the first client leaves', async () => {
+  const go = deferred()
+  await using world = twoReplicas({}, (store) => ({ ...store, isShared: false }))
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const left = new AbortController()
+  const first = keyed('slow', 'Hi', { extensions: {} })
+  const lost = world.a(new Request(first, { signal: left.signal }))
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
+  left.abort()
+  const again = send(world.a, keyed('slow'))
+  await settled()
+  await world.clock.advance(2000)
+  const taskId = (await again).result?.['taskId']
+  await world.clock.advance(10_000)
+  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([false])
+  go.resolve()
+  await lost
+  await settled()
+  expect((await get(world.a, taskId)).result).toMatchObject({
+    status: 'completed',
+    result: { content: [{ text: 'Three' }] },
+  })
+})
+
+test('answers `outcome_unknown` for a call that is no task, whose agent is elsewhere and whose process died', async () => {
+  await using world = twoReplicas({ tasks: { maxPerPrincipal: 1 } })
+  world.agents.join('far', async function* (call) {
+    await call.remote?.store({ run: 'r1' })
+    yield* endless(call)
+  })
+  const [other, dying] = [
+    send(world.a, request('tools/call', endlessCall)),
+    send(world.a, keyed('far')),
+  ]
+  await settled()
+  await world.clock.advance(3000)
+  expect((await other).result).toMatchObject({ resultType: 'task' })
+  for (const { key } of await world.store.records.list('process:')) {
+    await world.store.records.delete(key)
+  }
+  const repeated = send(world.b, keyed('far'))
+  await settled()
+  expect((await repeated).result).toMatchObject({ _meta: { reason: 'outcome_unknown' } })
+  const closing = world.assemblies[0].close()
+  await settled()
+  await world.clock.advance(30_000)
+  await Promise.all([closing, dying])
 })
 
 test('cancels a call with a key whose client does not come back', async () => {

@@ -141,6 +141,38 @@ test('continues a task with answers that come one by one, at another replica', a
   expect(world.agents.calls).toHaveLength(2)
 })
 
+test('asks in a task that the call becomes while its question is stored', async () => {
+  const [go, slow] = [deferred(), deferred()]
+  await using world = twoReplicas()
+  world.agents.join('late', async function* (agentCall) {
+    if (!agentCall.resume) await go.promise
+    yield* asking(agentCall)
+  })
+  const { records } = world.store
+  const put = records.put.bind(records)
+  let isAsking = false
+  vi.spyOn(records, 'put').mockImplementation(async (...entry) => {
+    const isQuestion = entry[0].startsWith('call:') && JSON.stringify(entry[1]).includes('"asking"')
+    isAsking ||= isQuestion
+    if (isQuestion) await slow.promise
+    return put(...entry)
+  })
+  const calling = call(world.a, 'late')
+  await settled()
+  await world.clock.advance(1999)
+  go.resolve()
+  await vi.waitUntil(() => isAsking)
+  await world.clock.advance(1)
+  const taskId = (await calling).result?.['taskId']
+  slow.resolve()
+  await settled()
+  await world.clock.advance(6000)
+  expect((await get(world.b, taskId)).result).toMatchObject({
+    status: 'input_required',
+    inputRequests: { '1.i0': expect.anything() },
+  })
+})
+
 test('continues a task once, whichever replicas get the last answer', async () => {
   await using world = twoReplicas()
   const { result } = await call(world.a, 'asking')
@@ -204,6 +236,19 @@ test('ends a task whose questions are not answered in time', async () => {
   expect((await get(world.b, taskId)).result).toMatchObject({
     status: 'completed',
     result: { isError: true, _meta: { reason: 'expired' } },
+  })
+})
+
+test('takes answers for as long as questions are open, from a call that asked at once', async () => {
+  await using world = twoReplicas()
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  await world.clock.advance(3_500_000)
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'input_required' })
+  const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
+  await update(world.b, taskId, both)
+  await settled()
+  expect((await get(world.a, taskId)).result).toMatchObject({
+    result: { content: [{ text: expect.stringContaining('Ada') }] },
   })
 })
 

@@ -77,9 +77,11 @@ export class CallQueue {
 
   /** Lets the engine continue a call that no process executes, or ends it. @throws GatewayError `UNAVAILABLE` */
   async takeOver(found: StoredCall): Promise<StoredCall> {
-    const { asked, attempt, isDurable, state, task } = found.call
+    const { asked, attempt, isDurable, order, state, task } = found.call
     if (state.status !== 'running') return found
-    if (state.process === '' || isDurable || state.remote !== undefined) {
+    // Without its order, a call that is no task cannot be joined at the server of its agent.
+    const isJoined = state.remote !== undefined && order !== undefined
+    if (state.process === '' || isDurable || isJoined) {
       await this.submit(found) // has no effect for a call that waits in the queue
       return { ...found, call: { ...found.call, state: { ...state, process: '' } } }
     }

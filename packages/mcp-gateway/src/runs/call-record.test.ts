@@ -35,7 +35,7 @@ const asked = (attempt = 1): CallEvent => ({
   beginsAnew: false,
   files: undefined,
   progress: 2,
-  expiresAt: 20_000,
+  expiresAt: () => 20_000,
 })
 type Reading = Extract<CallEvent, { type: 'answered' }>['reading']
 const answered = (reading: Reading, process = 'b'): CallEvent => ({
@@ -46,7 +46,7 @@ const answered = (reading: Reading, process = 'b'): CallEvent => ({
   task: undefined,
   order: undefined,
   isDurable: false,
-  expiresAt: (isAsking) => (isAsking ? 21_000 : 30_000),
+  expiresAt: (status) => ({ asking: 21_000, running: 30_000, ended: 40_000 })[status],
 })
 const fits: Reading = { type: 'answers', answers: { name: { action: 'decline' } } }
 const wrong: Reading = { type: 'errors', answers: {}, errors: new Map([['name', 'No text']]) }
@@ -54,7 +54,12 @@ const ended = (attempt: number): CallEvent => {
   return { type: 'ended', attempt, end: toEnd({ content: [] }), expiresAt: 40_000 }
 }
 const died: CallEvent = { type: 'ended', attempt: 1, end: DIED, expiresAt: 40_000 }
-const kept: CallEvent = { type: 'kept', owner: 'ada', order, expiresAt: 9500 }
+const kept: CallEvent = {
+  type: 'kept',
+  owner: 'ada',
+  order,
+  expiresAt: (status) => (status === 'asking' ? 20_500 : 9500),
+}
 const claimed: CallEvent = { type: 'claimed', process: 'b' }
 const released = (attempt: number): CallEvent => ({ type: 'released', attempt })
 const unstarted: CallEvent = { type: 'unstarted', attempt: 2, expiresAt: 22_000 }

@@ -114,6 +114,9 @@ export interface TaskFacts {
   readonly began: number
 }
 
+/** Returns when a call expires that has this status from now on. */
+type ExpiryOf = (status: CallState['status']) => number
+
 /** A change of a call. Events of an execution have its number. */
 export type CallEvent =
   /** A process begins to execute the call, or continues it after another one has died. */
@@ -128,7 +131,7 @@ export type CallEvent =
       readonly attempt: number
       readonly files: EarlierFiles | undefined
       readonly progress: number
-      readonly expiresAt: number
+      readonly expiresAt: ExpiryOf
     } & Omit<AskedQuestions, 'answers'>)
   /** Some answers to the questions of a task. */
   | { readonly type: 'given'; readonly responses: Values }
@@ -142,8 +145,7 @@ export type CallEvent =
       readonly task: TaskFacts | undefined
       readonly order: RunOrder | undefined
       readonly isDurable: boolean
-      /** @param isAsking the call waits for more answers */
-      readonly expiresAt: (isAsking: boolean) => number
+      readonly expiresAt: ExpiryOf
     }
   /** Nobody answered the questions in time. */
   | { readonly type: 'unanswered' }
@@ -154,7 +156,7 @@ export type CallEvent =
       readonly type: 'kept'
       readonly owner: string
       readonly order: RunOrder
-      readonly expiresAt: number
+      readonly expiresAt: ExpiryOf
     }
   /** The request got the outcome, so the call is no task. */
   | { readonly type: 'returned' }
@@ -252,10 +254,8 @@ function afterEvent(call: CallRecord, event: CallEvent): CallRecord {
 type ExecutionEvent = Extract<CallEvent, { readonly attempt: number }>
 
 function afterExecution(call: CallRecord, event: ExecutionEvent): CallRecord {
-  const { asked, state, task } = call
-  // The process was thought to be dead. A task keeps its first end, because clients may have seen it.
-  const isLate = state.status === 'ended' && isDeath(state.end) && task === undefined
-  if (isLate && event.type === 'ended') {
+  const { asked, state } = call
+  if (event.type === 'ended' && canEndLate(call)) {
     return { ...ended(call, event.end), expiresAt: event.expiresAt }
   }
   if (state.status !== 'running') return call
@@ -280,7 +280,9 @@ function afterExecution(call: CallRecord, event: ExecutionEvent): CallRecord {
 
 function withTask(call: CallRecord, event: Extract<CallEvent, { type: 'kept' }>): CallRecord {
   if (call.task || call.state.status === 'ended') return call
-  const { expiresAt, order, owner } = event
+  const { order, owner } = event
+  // The time of an open question is longer or shorter than that of a run.
+  const expiresAt = event.expiresAt(call.state.status)
   return { ...call, task: { owner, began: call.round }, order, expiresAt }
 }
 
@@ -290,10 +292,14 @@ function withQuestions(
 ): CallRecord {
   const { beginsAnew, questions, state, told } = event
   const asks = call.asks + 1
-  const next = { ...call, files, progress, expiresAt }
-  if (asks > MAX_ASKS) return ended(next, askedTooOften(next, ASKED_TOO_OFTEN))
+  const next = { ...call, files, progress }
+  if (asks > MAX_ASKS) {
+    const end = askedTooOften(next, ASKED_TOO_OFTEN)
+    return { ...ended(next, end), expiresAt: expiresAt('ended') }
+  }
   return {
     ...next,
+    expiresAt: expiresAt('asking'),
     asks,
     round: call.round + 1,
     asked: { questions, answers: {}, state, beginsAnew, told },
@@ -312,24 +318,27 @@ function withAnswers(
   event: Extract<CallEvent, { type: 'answered' }>,
 ): CallRecord {
   const { asked } = call
-  const { answered, isDurable, order, process, reading, task } = event
+  const { answered, expiresAt, isDurable, order, process, reading, task } = event
   if (!asked) return call
+  const over = (end: CallEnd): CallRecord => {
+    return { ...ended({ ...call, answered }, end), expiresAt: expiresAt('ended') }
+  }
   switch (reading.type) {
     case 'errors': {
       const { answers } = reading
       const isProgress = Object.keys(answers).length > Object.keys(asked.answers).length
       const asks = call.asks + (isProgress ? 0 : 1)
-      if (asks > MAX_ASKS) return ended({ ...call, answered }, askedTooOften(call, NOT_ANSWERED))
+      if (asks > MAX_ASKS) return over(askedTooOften(call, NOT_ANSWERED))
       // A key of a task never names two questions.
       const round = call.task ? call.round + 1 : call.round
       const state = { status: 'asking', given: {} } as const
-      const expiresAt = event.expiresAt(true)
-      return { ...call, asks, round, asked: { ...asked, answers }, state, expiresAt }
+      const next = { ...call, asks, round, asked: { ...asked, answers }, state }
+      return { ...next, expiresAt: expiresAt('asking') }
     }
     case 'refusal':
-      return ended({ ...call, answered }, toEnd(refusedResult(call.runId, reading.action)))
+      return over(toEnd(refusedResult(call.runId, reading.action)))
     case 'timeout':
-      return ended({ ...call, answered }, unanswered(call))
+      return over(unanswered(call))
     case 'answers':
       return {
         ...call,
@@ -340,7 +349,7 @@ function withAnswers(
         attempt: call.attempt + (process === '' ? 0 : 1),
         asked: { ...asked, answers: reading.answers, told: undefined },
         state: { status: 'running', process, claims: process === '' ? 0 : 1 },
-        expiresAt: event.expiresAt(false),
+        expiresAt: expiresAt('running'),
       }
   }
 }
@@ -354,6 +363,14 @@ function ended(call: CallRecord, end: CallEnd): CallRecord {
 export function isDeath(end: CallEnd): boolean {
   const data = end.type === 'error' ? end.error.data : undefined
   return isRecord(data) && data['reason'] === 'outcome_unknown'
+}
+
+/**
+ * Returns whether the process of a call was thought to be dead, and may still say how the call ended. A task keeps its first
+ * end, because clients may have seen it.
+ */
+export function canEndLate({ state, task }: CallRecord): boolean {
+  return state.status === 'ended' && isDeath(state.end) && task === undefined
 }
 
 export function toEnd(result: CallToolResult): CallEnd {

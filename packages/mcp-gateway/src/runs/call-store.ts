@@ -19,6 +19,8 @@ interface CallStoreOptions {
   readonly logs: EventLogs | undefined
   readonly lease: Pick<ProcessLease, 'id'>
   readonly clock: Clock
+  /** Time for which an idempotency key outlives its call. */
+  readonly repeatTtlMs: number
   readonly onError: (error: Error) => void
   /** Cleans up after a call whose question was not answered in time, or that may have lost its process. */
   readonly onLeft: (found: StoredCall) => Promise<void>
@@ -166,9 +168,27 @@ export class CallStore {
   }
 
   /** Returns the entry of the first call with a key, which may be this one. @throws GatewayError `UNAVAILABLE` */
-  async claimKey(key: string, entry: KeyEntry, ttlMs: number): Promise<KeyEntry> {
-    const claimed = await this.#options.records.put(KEYS + key, entry, { ttlMs, ifVersion: null })
-    return claimed === undefined ? ((await this.keyEntry(key)) ?? entry) : entry
+  async claimKey(key: string, entry: KeyEntry, expiresAt: number): Promise<KeyEntry> {
+    const ttlMs = this.#keyTtl(expiresAt)
+    for (;;) {
+      const claimed = await this.#options.records.put(KEYS + key, entry, { ttlMs, ifVersion: null })
+      if (claimed !== undefined) return entry
+      // A call that its agent did not get may have released the key just now.
+      const first = await this.keyEntry(key)
+      if (first) return first
+    }
+  }
+
+  #keyTtl(expiresAt: number): number {
+    const { clock, repeatTtlMs } = this.#options
+    return expiresAt - clock.now() + repeatTtlMs
+  }
+
+  /** Lets a key live as long as its call, which lives longer now. */
+  async #extendKey({ expiresAt, key = '', runId }: CallRecord): Promise<void> {
+    const { records } = this.#options
+    const isOwn = (await this.keyEntry(key))?.runId === runId
+    if (isOwn) await records.touch(KEYS + key, this.#keyTtl(expiresAt))
   }
 
   /** @throws GatewayError `UNAVAILABLE` */
@@ -267,6 +287,9 @@ export class CallStore {
 
   async #putEntries(call: CallRecord, before: CallRecord | undefined): Promise<void> {
     const isExtended = call.expiresAt !== before?.expiresAt
+    if (before && call.key !== undefined && call.expiresAt > before.expiresAt) {
+      await this.#extendKey(call)
+    }
     if (call.task && (isExtended || !before?.task)) await this.#setEntry(TASKS, call, call)
     else if (!call.task && before?.task) await this.#setEntry(TASKS, before, undefined)
     if (call.asked && (isExtended || !before?.asked)) await this.#setEntry(ASKED, call, call)

@@ -113,7 +113,7 @@ export class Calls {
    * @throws RunFailure; ProtocolError -32602 for an idempotency key with other arguments; GatewayError `UNAVAILABLE`
    */
   async open(request: CallRequest): Promise<LiveCall | StoredCall> {
-    const { order, queuedFor, tool } = request
+    const { order, queuedFor } = request
     if (order.resume !== undefined) return this.#take(request)
     const { runId } = order
     const key = keyOf(request)
@@ -121,14 +121,14 @@ export class Calls {
     const own = { args: hashOf(order.arguments ?? {}), runId }
     const entry = key === undefined ? undefined : await this.store.keyEntry(key)
     if (entry && entry.runId !== runId) return this.#earlier(entry, own)
-    const { lease, maxRunMs, repeatTtlMs } = this.#options
+    const { lease } = this.#options
     // Other processes see that this one is alive before they can see the call.
     const release = queuedFor === undefined ? await lease.hold() : undefined
     let live: LiveCall | undefined
     try {
-      const stored = await this.store.create(this.#newCall(request, key))
-      const ttlMs = maxRunMs(tool) + 2 * repeatTtlMs
-      const first = key === undefined ? own : await this.store.claimKey(key, own, ttlMs)
+      const call = this.#newCall(request, key)
+      const stored = await this.store.create(call)
+      const first = key === undefined ? own : await this.store.claimKey(key, own, call.expiresAt)
       if (first.runId === runId) {
         live = new LiveCall({ runId, stored })
         live.releaseLease = release
@@ -234,9 +234,7 @@ export class Calls {
         task,
         order: isTask ? order : undefined,
         isDurable: isTask && (call.isDurable || engine.isLocal !== true),
-        expiresAt: (isAsking) => {
-          return this.executions.expiryOf(isAsking ? 'asking' : 'running', isTask, tool)
-        },
+        expiresAt: (status) => this.executions.expiryOf(status, isTask, tool),
       },
       clock.now(),
     )
@@ -349,7 +347,7 @@ export class Calls {
 }
 
 /** Marks a result that does not come from an execution for this request. */
-function toReplayed(outcome: ToolOutcome): ToolOutcome {
+export function toReplayed(outcome: ToolOutcome): ToolOutcome {
   if (outcome.type === 'input') return outcome
   const { _meta: meta } = outcome.result
   const result = { ...outcome.result, _meta: { ...meta, [IDEMPOTENCY]: { replayed: true } } }

@@ -6,6 +6,7 @@ import { randomHex } from '../internal/random-hex.ts'
 import { wholeCharacters } from '../internal/text.ts'
 import type { EventLogs } from '../store/gateway-store.ts'
 import {
+  canEndLate,
   newCall,
   nextCall,
   toEnd,
@@ -170,12 +171,13 @@ export class Executions {
     const { clock, lease } = this.#options
     const now = clock.now()
     const order = { ...given, runId: live.runId, resume: undefined }
-    const event: CallEvent = { type: 'kept', owner, order, expiresAt: this.#taskExpiry(tool) }
+    const expiryOf = this.taskExpiryOf(tool)
+    const event: CallEvent = { type: 'kept', owner, order, expiresAt: expiryOf }
     await this.#store.start()
     if (live.stored) live.stored = await this.#store.apply(live.stored, event)
     else {
       live.releaseLease = await lease.hold()
-      const expiresAt = event.expiresAt
+      const expiresAt = expiryOf('running')
       const call = newCall({ ...newCallOf(tool, order), expiresAt }, lease.id, now)
       live.stored = await this.#store.create(nextCall(call, event, now))
       this.#attend(live)
@@ -183,9 +185,9 @@ export class Executions {
     return live.isTask ? live.stored : undefined
   }
 
-  #taskExpiry(tool: RunTool): number {
-    const { clock, maxRunMs, taskTtlMs } = this.#options
-    return clock.now() + maxRunMs(tool) + taskTtlMs
+  /** Returns when a task expires, by its status. */
+  taskExpiryOf(tool: RunTool): (status: CallRecord['state']['status']) => number {
+    return (status) => this.expiryOf(status, true, tool)
   }
 
   /** Returns when a call expires that runs, asks or has ended. */
@@ -267,9 +269,10 @@ export class Executions {
     this.#live.set(runId, live)
     const look = async (): Promise<void> => {
       const latest = await this.#store.read(runId)
-      const isOwn = latest?.call.attempt === number && latest.call.state.status === 'running'
-      if (isOwn) live.stored = latest
-      else live.stop()
+      const isOwn = latest?.call.attempt === number
+      if (isOwn && latest.call.state.status === 'running') live.stored = latest
+      // Its client waits for the result, which replaces the end that another process has stored.
+      else if (!isOwn || !canEndLate(latest.call)) live.stop()
     }
     live.undoWatch = this.#store.watch(runId, (isForeign) => {
       // If the store is away, the end of the execution changes nothing.
@@ -292,8 +295,9 @@ export class Executions {
     const { clock, lease } = this.#options
     await live.keeping
     const isTask = live.isTask
-    const expiresAt = this.expiryOf('asking', isTask)
-    const facts = { ...newCallOf(tool, order), expiresAt }
+    const expiresAt = (status: CallRecord['state']['status']): number =>
+      this.expiryOf(status, isTask)
+    const facts = { ...newCallOf(tool, order), expiresAt: expiresAt('asking') }
     const before = live.stored?.call ?? newCall(facts, lease.id, clock.now())
     const { beginsAnew, files, progress, questions, state } = ending
     const attempt = live.number
@@ -317,6 +321,9 @@ export class Executions {
         ? await this.store(live.stored, { ...asked, told })
         : await this.#store.create(next)
       live.stored = stored ?? live.stored
+      // The call became a task at the same moment: then its record was there, and has no question yet.
+      const isTaskNow = !isTask && stored?.call.state.status === 'running' && live.isTask
+      if (isTaskNow) return await this.#ask(execution, live, ending)
       live.isSettled = true
     } catch (error) {
       failure = error

@@ -15,8 +15,11 @@ export function openForms(
 ): readonly QuestionForm[] {
   if (!asked) return []
   const answers = reading?.answers ?? asked.answers
+  const isAnswered = ({ id }: { readonly id: string }): boolean => Object.hasOwn(answers, id)
+  // The agent did not get the answers: a client that has lost them can give them again.
+  const isAskedAgain = asked.questions.every(isAnswered)
   return asked.questions.flatMap((question, index) => {
-    if (Object.hasOwn(answers, question.id)) return []
+    if (isAnswered(question) && !isAskedAgain) return []
     const form = toForm(question, index, knowsChoices)
     const error = reading?.errors.get(question.id)
     const told = error === undefined ? form : { ...form, message: `${form.message}\n(${error})` }

@@ -49,10 +49,14 @@ function replayed(outcome: ToolOutcome): object {
 }
 
 const hanging: Script = async function* ({ signal }) {
-  await new Promise((_, reject) => {
+  await untilAborted(signal)
+  yield { type: 'done' }
+}
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason))
   })
-  yield { type: 'done' }
 }
 
 test('stops a call when the last of its repeats is cancelled', async () => {
@@ -198,13 +202,67 @@ test('never makes a call again whose result is not kept any more, and forgets it
   await runs.close()
 })
 
+const asking: Script = ({ resume }) => {
+  if (resume) return [{ type: 'done', text: 'Ordered' }]
+  return [{ type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: {} }]
+}
+
+test('keeps the outcome of a call whose question was declined as long as any other', async () => {
+  await using world = replicas(asking, { needsInputTtlMs: 60_000, repeatTtlMs: 600_000 })
+  const outcome = await callRuns(world.a, tool, { ...order, canAsk: true })
+  if (outcome.type !== 'input') throw new Error('it did not ask')
+  const resume = { state: outcome.state, responses: { i0: { action: 'decline' } } }
+  expect(reasonOf(await callRuns(world.a, tool, { ...order, resume }))).toBe('decline')
+  await world.clock.advance(500_000)
+  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('decline')
+})
+
+test('knows the key of a call for as long as its question is open', async () => {
+  await using world = replicas(asking, { repeatTtlMs: 60_000, timeoutMs: 10_000 })
+  const request = { ...order, canAsk: true }
+  expect(await callRuns(world.a, tool, request)).toMatchObject({ type: 'input' })
+  await world.clock.advance(3_000_000)
+  expect(await callRuns(world.b, tool, request)).toMatchObject({ type: 'input' })
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test('claims a key that another call has released in the meantime', async () => {
+  await using world = replicas(done)
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const other = vi.spyOn(records, 'put').mockImplementation(async (...entry) => {
+    if (!entry[0].startsWith('call-key:')) return put(...entry)
+    other.mockRestore()
+    return undefined
+  })
+  await callRuns(world.a, tool, order)
+  await callRuns(world.b, tool, order)
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test('asks a repeat of a call again if the agent did not get the answer', async () => {
+  await using world = replicas(asking)
+  const request = { ...order, canAsk: true }
+  const outcome = await callRuns(world.a, tool, request)
+  if (outcome.type !== 'input') throw new Error('it did not ask')
+  const large = { i0: { action: 'accept', content: { answer: 'large' } } }
+  world.source.isGone = true
+  const resume = { state: outcome.state, responses: large }
+  expect(reasonOf(await callRuns(world.a, tool, { ...request, resume }))).toBe('agent_gone')
+  world.source.isGone = false
+  expect(await callRuns(world.b, tool, request)).toMatchObject({ forms: [{ key: 'i0' }] })
+  expect(reasonOf(await callRuns(world.b, tool, { ...request, resume }))).toBeUndefined()
+  expect(world.source.calls).toHaveLength(2)
+})
+
 /** Two processes with one store. The clock of the first can stand still, as after `kill -9`. */
-function mortals(script: Script) {
+function mortals(script: Script, { isNotified = false } = {}) {
   const clocks = { store: new ManualClock(), a: new ManualClock(), b: new ManualClock() }
   const store = new MemoryGatewayStore({ now: () => clocks.store.now() })
   const source = new ScriptedSource(script)
   const [a, b] = [clocks.a, clocks.b].map((clock) => {
-    return new Runs(runsOptions({ agents: source, records: store.records, clock }))
+    const logs = isNotified ? store.logs : undefined
+    return new Runs(runsOptions({ agents: source, records: store.records, logs, clock }))
   })
   if (!a || !b) throw new Error('There are two')
   return {
@@ -256,21 +314,31 @@ test('waits for the call of another process until the caller leaves or the proce
   expect(world.source.calls).toHaveLength(1)
 })
 
-test('returns the result of a call whose process was blocked for 8 s, and does not make the call twice', async () => {
-  const go = deferred()
-  await using world = mortals(async function* () {
-    await go.promise
-    yield { type: 'done', text: 'Ordered' }
-  })
-  const first = callRuns(world.a, tool, order)
-  await settled()
-  await world.advance(8000, { isAlive: false })
-  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
-  go.resolve()
-  await first
-  expect(await callRuns(world.b, tool, order)).toEqual(replayed(await first))
-  expect(world.source.calls).toHaveLength(1)
-})
+test.each([
+  ['learns of that at its end', false],
+  ['learns of that at once', true],
+])(
+  'returns the result of a call whose process was blocked for 8 s, and %s',
+  async (_, isNotified) => {
+    const go = deferred()
+    const script: Script = async function* ({ signal }) {
+      await Promise.race([go.promise, untilAborted(signal)])
+      yield { type: 'done', text: 'Ordered' }
+    }
+    await using world = mortals(script, { isNotified })
+    await world.a.calls.store.start()
+    const first = callRuns(world.a, tool, order)
+    await settled()
+    await world.advance(8000, { isAlive: false })
+    expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
+    await settled()
+    go.resolve()
+    await first
+    expect(reasonOf(await first)).toBeUndefined()
+    expect(await callRuns(world.b, tool, order)).toEqual(replayed(await first))
+    expect(world.source.calls).toHaveLength(1)
+  },
+)
 
 test('writes nothing for a call that has no key, asks nothing and ends in time', async () => {
   await using world = replicas(done)

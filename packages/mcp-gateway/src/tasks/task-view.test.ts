@@ -10,7 +10,7 @@ const order: RunOrder = { ...rest, client: { canAsk: true, canVisit, knowsChoice
 const runId = 'run_0123456789abcdef'
 const taskId = 'task_0123456789abcdeffedcba98765432100'
 
-const asked: CallEvent = {
+const asked: Extract<CallEvent, { readonly type: 'asked' }> = {
   type: 'asked',
   attempt: 1,
   questions: ['name', 'size'].map((id) => ({ id, message: `${id}?` })),
@@ -18,14 +18,14 @@ const asked: CallEvent = {
   beginsAnew: false,
   files: undefined,
   progress: 0,
-  expiresAt: 20_000,
+  expiresAt: () => 20_000,
 }
 const given: CallEvent = { type: 'given', responses: { i0: { action: 'decline' } } }
 
 function after(...events: readonly CallEvent[]) {
   const names = { agentId: 'echo', skillId: 'echo', tool: 'echo', principal: 'ada', args: '' }
   const facts = { ...names, runId, secret: 'fedcba9876543210', isDurable: false }
-  const kept: CallEvent = { type: 'kept', owner: 'ada', order, expiresAt: 9000 }
+  const kept: CallEvent = { type: 'kept', owner: 'ada', order, expiresAt: () => 9000 }
   const begun = newCall({ ...facts, expiresAt: 9000 }, 'a', 1000)
   const call = [kept, ...events].reduce((each, event) => nextCall(each, event, 1001), begun)
   if (!isTask(call)) throw new Error('It is no task')

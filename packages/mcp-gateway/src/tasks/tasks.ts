@@ -7,7 +7,7 @@ import type { Principal } from '../internal/principal.ts'
 import { inTime } from '../internal/timers.ts'
 import { nextCall, type CallRecord } from '../runs/call-record.ts'
 import type { StoredCall } from '../runs/call-store.ts'
-import type { Calls } from '../runs/calls.ts'
+import { toReplayed, type Calls } from '../runs/calls.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import { LiveCall } from '../runs/live-call.ts'
 import { hashOf, type RunOrder, type RunSink, type ToolOutcome } from '../runs/order.ts'
@@ -193,7 +193,11 @@ export class Tasks {
   async #repeat(call: TaskCall, found: StoredCall): Promise<ToolOutcome | BegunTask> {
     const { order, owner, tool } = call
     // If the store is away, the client learns later how the task ended.
-    const { call: known } = await this.#calls.current(found).catch(() => found)
+    const current = await this.#calls.current(found).catch(() => found)
+    const known = await this.#afterPatience(call, current)
+    if (isTask(known) && this.#isTakenBack(call, known)) {
+      return toReplayed(this.#outcomeOf(call, known))
+    }
     if (isTask(known)) return { type: 'task', task: known, isReplayed: true }
     const waiting = new AbortController()
     const signal = AbortSignal.any([call.signal, waiting.signal])
@@ -204,9 +208,11 @@ export class Tasks {
     const first = await this.#soon(repeating)
     if (first && (first.type === 'result' || first.isBeforeTask === true)) return first
     const stored = await this.#kept(call, async () => {
+      const live = this.#calls.executions.find(known.runId)
+      if (live) return this.#calls.executions.keep(live, { order, owner, tool })
       const latest = await this.#calls.store.read(known.runId)
       if (!latest) return undefined
-      const expiresAt = this.#calls.executions.expiryOf('running', true, tool)
+      const expiresAt = this.#calls.executions.taskExpiryOf(tool)
       const kept = { ...order, runId: known.runId, resume: undefined }
       return this.#calls.store.apply(latest, { type: 'kept', owner, order: kept, expiresAt })
     })
@@ -232,7 +238,7 @@ export class Tasks {
 
   /** Queues a call that any process may execute, and waits for an early end. @throws ProtocolError of the call */
   async #queue(call: TaskCall, begun: StoredCall): Promise<ToolOutcome | BegunTask> {
-    const { isAlways, order, signal, tool } = call
+    const { isAlways, signal } = call
     const { queue, store } = this.#calls
     await queue.submit(begun)
     const settled = isAlways ? undefined : await store.settled(begun, { signal, ms: PATIENCE_MS })
@@ -242,15 +248,31 @@ export class Tasks {
       await this.#calls.cancel(found) // no client has its id
       signal.throwIfAborted()
     }
-    const { asked, state } = found.call
-    const isFirst = asked?.questions.every((question) => question.isBeforeTask === true)
-    const isEarly = state.status === 'ended' ? state.end.type !== 'cancelled' : isFirst
-    if (isAlways || !isEarly) return begunTask(found.call)
-    const isKept = hasKey || state.status === 'asking'
+    if (!this.#isTakenBack(call, found.call)) return begunTask(found.call)
+    const isKept = hasKey || found.call.state.status === 'asking'
     const returned = isKept ? store.apply(found, { type: 'returned' }) : store.delete(found)
     await returned.catch(() => {}) // then the task stays until it expires
+    return this.#outcomeOf(call, found.call)
+  }
+
+  /** Returns whether the first request for a queued call returns its outcome, so that it is no task any more. */
+  #isTakenBack({ isAlways }: TaskCall, { asked, state }: CallRecord): boolean {
+    if (isAlways || this.#options.engine.isLocal === true) return false
+    if (state.status === 'ended') return state.end.type !== 'cancelled'
+    return asked?.questions.every((question) => question.isBeforeTask === true) ?? false
+  }
+
+  /** Waits until the first request for a queued call knows whether its task stays. Its time ends sooner. */
+  async #afterPatience({ isAlways, signal }: TaskCall, found: StoredCall): Promise<CallRecord> {
+    const isSure = isAlways || this.#options.engine.isLocal === true || !isTask(found.call)
+    if (isSure) return found.call
+    const waiting = { signal, ms: PATIENCE_MS }
+    return (await this.#calls.store.settled(found, waiting))?.call ?? found.call
+  }
+
+  #outcomeOf({ order, tool }: TaskCall, call: CallRecord): ToolOutcome {
     try {
-      return this.#calls.outcomeOf({ ...found.call, task: undefined }, { order, tool })
+      return this.#calls.outcomeOf({ ...call, task: undefined }, { order, tool })
     } catch (error) {
       return failedOutcome(error, STAYS_CALL, order.runId)
     }
