@@ -1,4 +1,4 @@
-// What changed in each package, for the page "What changed".
+// Changes of each package, for the page "What changed".
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from './pages.ts'

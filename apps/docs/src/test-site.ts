@@ -64,7 +64,7 @@ function pagesOfEachKind(): readonly string[] {
 interface Site {
   readonly browser: Browser
   readonly folder: string
-  /** What goes wrong in pages is added here. */
+  /** Problems of pages are added here. */
   readonly problems: string[]
 }
 

@@ -80,7 +80,7 @@ const COMMON = {
   devDependencies: ['@types/node', 'typescript'],
 }
 
-/** What each template has besides. */
+/** Parts of each template, beside the common ones. */
 const PARTS: Readonly<Record<Template, Parts>> = {
   agent: {
     scripts: { server: SERVER, start: AGENT },

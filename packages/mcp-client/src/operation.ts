@@ -56,7 +56,7 @@ export interface Lease {
   readonly options: CallToolOptions
 }
 
-/** What all attempts of one operation share. */
+/** Values that all attempts of one operation share. */
 export interface Attempt extends Pick<SendOptions, 'timeout' | 'onprogress' | 'headers'> {
   /** Limits the whole operation. */
   readonly signal: AbortSignal

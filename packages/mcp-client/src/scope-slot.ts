@@ -80,7 +80,7 @@ const DISPOSE_MS = 5000
 const TROUBLE_MS = 1000
 
 /**
- * What one scope holds: the connection to the server (phase 1), and the session in it (phase 2), which is replaced when the
+ * The state of one scope: the connection to the server (phase 1), and the session in it (phase 2), which is replaced when the
  * server has lost it. Concurrent callers share one initialization. Nothing of a slot is ever used in another scope.
  *
  * Used once, until `dispose()`: then the scope gets another slot.

@@ -76,7 +76,7 @@ export function nextState(state: SlotState, event: SlotEvent): SlotState {
   }
 }
 
-/** What recent failures say about a server, over all sessions of a slot. */
+/** Recent failures of a server, in all sessions of a slot. */
 export class ServerHealth extends FailureStreak {
   /** Time of the last connection problem, by `performance.now()`. Undefined if the server has answered since. */
   troubleAt: number | undefined

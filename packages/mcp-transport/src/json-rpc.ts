@@ -112,7 +112,7 @@ export interface InputAnswers extends Pick<InputRequired, 'requestState'> {
   readonly inputResponses?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What becomes of inputs that a server of 2026-07-28 requires for a call. */
+/** How a call treats inputs that a server of 2026-07-28 requires for a call. */
 export interface InputInstructions {
   /** Required inputs are returned as the result. @default the handlers of the client answer them */
   readonly surface?: boolean | undefined

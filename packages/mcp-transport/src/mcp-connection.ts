@@ -186,7 +186,7 @@ export class McpConnection implements AsyncDisposable {
    * `open()` again.
    *
    * @param params Those of `initialize`
-   * @throws TransportError if there is no answer of the server
+   * @throws TransportError if the server sends no answer
    */
   async open(
     params: InputRequest['params'],

@@ -141,7 +141,7 @@ export function toTransportError(thrown: unknown): TransportError {
   return new TransportError('UNEXPECTED_RESPONSE', message, { cause: thrown })
 }
 
-/** Why there is no session: the server answered `initialize` with an error, or gave no answer. */
+/** Reason for a missing session: the server answered `initialize` with an error, or gave no answer. */
 export type OpeningError = ServerError | TransportError
 
 export function refusedSessionError(error: OpeningError, url: string): TransportError {

@@ -12,7 +12,7 @@ export const FOLDERS_PATH = 'orchestrator_/api/FoldersNavigation/GetFoldersForCu
 const FOLDERS_PER_PAGE = 50
 const MAX_PAGES = 20
 
-/** What the platform tells a process that runs on it. */
+/** Variables that the platform sets for a process that runs on it. */
 interface AgentHubVariables {
   readonly url: string | undefined
   /** Was issued for the origin of `url`, and is never sent to another one. */

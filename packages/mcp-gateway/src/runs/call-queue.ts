@@ -79,7 +79,7 @@ export class CallQueue {
   async takeOver(found: StoredCall): Promise<StoredCall> {
     const { asked, attempt, isDurable, order, state, task } = found.call
     if (state.status !== 'running') return found
-    // Without its order, a call that is no task cannot be joined at the server of its agent.
+    // A call without its order cannot be joined at the server of its agent.
     const isJoined = state.remote !== undefined && order !== undefined
     if (state.process === '' || isDurable || isJoined) {
       await this.submit(found) // has no effect for a call that waits in the queue

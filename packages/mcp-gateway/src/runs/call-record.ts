@@ -141,13 +141,13 @@ export type CallEvent =
       readonly reading: AnswersReading
       /** Process that continues the run. Empty: it is queued. */
       readonly process: string
-      /** Its task, and the call as data. `undefined`: the answers came with a call that is no task. */
+      /** Its task, and the call as data. `undefined`: the answers came with a plain call. */
       readonly task: TaskFacts | undefined
       readonly order: RunOrder | undefined
       readonly isDurable: boolean
       readonly expiresAt: ExpiryOf
     }
-  /** Nobody answered the questions in time. */
+  /** The time for answers is over. */
   | { readonly type: 'unanswered' }
   /** The agent did not get the answers, so they can be given again. */
   | { readonly type: 'unstarted'; readonly attempt: number; readonly expiresAt: number }
@@ -158,7 +158,7 @@ export type CallEvent =
       readonly order: RunOrder
       readonly expiresAt: ExpiryOf
     }
-  /** The request got the outcome, so the call is no task. */
+  /** The request got the outcome: the call is a task no longer. */
   | { readonly type: 'returned' }
   | {
       readonly type: 'ended'

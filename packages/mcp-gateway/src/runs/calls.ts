@@ -27,13 +27,13 @@ export interface CallsOptions
 
 /** A call of a tool, before it is executed. */
 export interface CallRequest extends Pick<Execution, 'order' | 'tool'> {
-  /** Hash of the caller of a task for the engine. `undefined`: the call begins in this process, and is no task. */
+  /** Hash of the caller of a task for the engine. `undefined`: a plain call, which begins in this process. */
   readonly queuedFor?: string | undefined
 }
 
 /** Answers to the questions of a stored call. */
 interface GivenAnswers extends Pick<Execution, 'order' | 'tool'> {
-  /** The task that the engine continues. `undefined`: this process continues the call, which is no task. */
+  /** The task that the engine continues. `undefined`: this process continues a plain call. */
   readonly task: TaskFacts | undefined
   /** By the keys of the forms. */
   readonly responses: Readonly<Record<string, unknown>>
@@ -79,7 +79,7 @@ export class Calls {
     await this.store.stop()
   }
 
-  /** Makes a call that is no task, repeats an earlier one, or continues one with answers. */
+  /** Makes a plain call, repeats an earlier one, or continues one with answers. */
   async call(execution: Execution): Promise<ToolOutcome> {
     const { order, sink, tool } = execution
     const { live } = sink
@@ -335,7 +335,7 @@ export class Calls {
     return new LiveCall({ runId, over })
   }
 
-  /** Deletes a question that nobody has answered in time, and ends a call that has asked before its process died. */
+  /** Deletes a question whose time is over, and ends a call that has asked before its process died. */
   async #cleanUp(found: StoredCall): Promise<void> {
     const { agents, clock } = this.#options
     const { call } = found

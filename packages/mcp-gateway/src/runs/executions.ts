@@ -216,7 +216,7 @@ export class Executions {
   /**
    * Applies an event of a task. While the store is away, tries again until the call expires: nothing else does.
    *
-   * @throws GatewayError `UNAVAILABLE` for a call that is no task
+   * @throws GatewayError `UNAVAILABLE` for a plain call
    */
   async store(found: StoredCall, event: CallEvent): Promise<StoredCall | undefined> {
     const { clock, onError } = this.#options

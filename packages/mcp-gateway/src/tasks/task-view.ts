@@ -22,7 +22,7 @@ const QUEUED = 'Waits for a process that executes tasks'
 /** Time between two polls that clients are asked to wait: agents take seconds or more. */
 const POLL_INTERVAL_MS = 1000
 
-/** Returns the id of a task, which nobody can guess. */
+/** Returns the id of a task. It cannot be guessed. */
 export function taskIdOf({ runId, secret, task }: TaskCallRecord): string {
   return `task_${runId.slice('run_'.length)}${secret}${task.began}`
 }

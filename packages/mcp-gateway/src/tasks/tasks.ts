@@ -255,7 +255,7 @@ export class Tasks {
     return this.#outcomeOf(call, found.call)
   }
 
-  /** Returns whether the first request for a queued call returns its outcome, so that it is no task any more. */
+  /** Returns whether the first request for a queued call returns its outcome, and is a task no longer. */
   #isTakenBack({ isAlways }: TaskCall, { asked, state }: CallRecord): boolean {
     if (isAlways || this.#options.engine.isLocal === true) return false
     if (state.status === 'ended') return state.end.type !== 'cancelled'
@@ -287,7 +287,7 @@ export class Tasks {
     })
   }
 
-  /** @param create is told whether the caller has too many tasks, with those that are being stored */
+  /** @param create gets whether the caller has too many tasks, with those that are being stored */
   async #limited<T>({ owner }: TaskCall, create: (isFull: boolean) => Promise<T>): Promise<T> {
     const { maxPerPrincipal } = this.#options
     const { executions, store } = this.#calls

@@ -58,7 +58,7 @@ interface FlowOptions {
   readonly signal: AbortSignal
 }
 
-/** What this package uses of the library. */
+/** Parts of the library that this package uses. */
 export type OAuthLibrary = Pick<
   typeof client,
   | 'auth'

@@ -37,7 +37,7 @@ export type CallHandlers = Partial<MessageHandlers>
 export interface CallOptions extends CallHandlers, ResumptionOptions {
   /** Called with the parameters of each progress notification. The server is asked for progress only with it. */
   readonly onProgress?: ((params: Readonly<Record<string, unknown>>) => void) | undefined
-  /** What becomes of inputs that a server of 2026-07-28 requires. */
+  /** How a call treats inputs that a server of 2026-07-28 requires. */
   readonly inputs?: InputInstructions | undefined
   /** Headers of all HTTP requests of this call. They replace headers of the option `headers`. */
   readonly headers?: Readonly<Record<string, string>> | undefined

@@ -6,7 +6,7 @@ import type { SessionKeeper } from '../session-keeper.ts'
 import type { TransportError } from '../transport-error.ts'
 import type { Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
 
-/** What all parts of one connection share. */
+/** Objects that all parts of one connection share. */
 export interface ConnectionParts extends MessageHandlers {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
