@@ -195,8 +195,9 @@ export class Tasks {
     // If the store is away, the client learns later how the task ended.
     const current = await this.#calls.current(found).catch(() => found)
     const known = await this.#afterPatience(call, current)
-    if (isTask(known) && this.#isTakenBack(call, known)) {
-      return toReplayed(this.#outcomeOf(call, known))
+    const isEarly = known.updatedAt - known.createdAt < PATIENCE_MS
+    if (isTask(known) && isEarly && this.#isTakenBack(call, known)) {
+      return toReplayed(this.#outcomeOf(call, known)) // later, the client of the first request has the task
     }
     if (isTask(known)) return { type: 'task', task: known, isReplayed: true }
     const waiting = new AbortController()
