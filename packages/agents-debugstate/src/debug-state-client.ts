@@ -1,4 +1,4 @@
-import { readAtMost, untilAborted, withErrorLink } from '@x/internal'
+import { CodedError, readAtMost, untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { encodeSegment } from './debug-state-config.ts'
 import type { DebugStateConfig } from './debug-state-config.ts'
@@ -21,9 +21,8 @@ export type DebugStateErrorCode =
  * The debug-state service could not be used. No `SessionInfo` throws this error: `onWarning` receives it, once
  * per code, and the agent goes on as if nothing were stored.
  */
-export class DebugStateError extends Error {
+export class DebugStateError extends CodedError<DebugStateErrorCode> {
   override readonly name = 'DebugStateError'
-  readonly code: DebugStateErrorCode
   /** Status of the HTTP answer, if there was one. */
   readonly status: number | undefined
 
@@ -32,8 +31,7 @@ export class DebugStateError extends Error {
     message: string,
     options: ErrorOptions & { readonly status?: number } = {},
   ) {
-    super(withErrorLink(message, code), 'cause' in options ? { cause: options.cause } : undefined)
-    this.code = code
+    super(code, message, options)
     this.status = options.status
   }
 }

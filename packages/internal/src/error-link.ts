@@ -20,6 +20,22 @@ export function withErrorLink(message: string, code: string): string {
   return `${text}${before}See ${ADDRESS}${code.toLowerCase()}`
 }
 
+/** Base of errors with a code. Their message ends with the address of the section about the code. */
+export class CodedError<Code extends string> extends Error {
+  /** Stable: callers switch on it. */
+  readonly code: Code
+
+  constructor(code: Code, message: string, options?: ErrorOptions) {
+    super(withErrorLink(message, code), options)
+    this.code = code
+  }
+
+  /** `JSON.stringify()` leaves the message of an `Error` out. */
+  toJSON(): object {
+    return Object.assign({}, this, { message: this.message })
+  }
+}
+
 /**
  * Returns a text without these addresses. For texts that another text quotes, that a model reads, and that a client of
  * a gateway gets.

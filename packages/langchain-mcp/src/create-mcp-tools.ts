@@ -184,6 +184,15 @@ class LiveTools implements McpTools {
   }
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
+    try {
+      return await this.#listTools(options)
+    } catch (error) {
+      // Several callers may share a list. The copy has the stack of this one.
+      throw McpClientError.is(error) ? new McpClientError(error.code, error.message, error) : error
+    }
+  }
+
+  async #listTools(options: ListMcpToolsOptions): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
     const lists = await mapBounded(this.#servers, maxParallelLists, async (server) => {
       const { label } = server

@@ -239,7 +239,7 @@ function codeFrom(error: unknown): CallFailureCode | undefined {
   if (code === 'NOT_FOUND' || code === 'REENTRANT' || code === 'TASK_REFERENCE') return 'CONFIG'
   if (code === 'TASK_CANCELLED') return 'TASK_FAILED'
   if (code === 'TASK_UNKNOWN') return 'TASK_EXPIRED'
-  if (code === 'TASK_INPUT') return 'INPUT_REQUIRED'
+  if (code === 'TASK_INPUT' || code === 'INPUT_FAILED') return 'INPUT_REQUIRED'
   return isCallFailureCode(code) ? code : 'HTTP_ERROR'
 }
 

@@ -119,3 +119,12 @@ test('other operations of a server', async () => {
   setting.proxy.inject({ match: ({ httpMethod }) => httpMethod === 'POST', action: 'reset-after' })
   expectCallerIn(await callFromHere(() => handle.readResource('a://b')))
 })
+
+test('the list of tools, also for callers that share it', async () => {
+  await using setting = await startSetting()
+  setting.proxy.inject({ match: ({ httpMethod }) => httpMethod === 'POST', action: 'reset-after' })
+  const servers = { shop: { url: setting.proxy.url } }
+  await using mcp = createMcpTools({ servers, onServerError: 'throw' })
+  const errors = [1, 2].map(() => callFromHere(() => mcp.listTools()))
+  for (const error of await Promise.all(errors)) expectCallerIn(error)
+})

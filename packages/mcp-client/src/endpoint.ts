@@ -56,20 +56,25 @@ const STORE_MS = 2000
 const LOOKUP_MS = 10_000
 
 /**
- * Phase 1: finds the server, and creates the dispatcher and the session store.
- *
- * @throws McpClientError `TIMEOUT` if the server was not found within 10 s, `CONFIG` for a server that cannot be
- * used; the error of the directory
+ * The second half of phase 1: creates the dispatcher and the session store. @throws McpClientError `CONFIG` for a server
+ * that cannot be used
  */
-export async function findEndpoint(setup: EndpointOptions, signal: AbortSignal): Promise<Endpoint> {
-  const server = await locateServer(setup, signal)
+export async function createEndpoint(
+  server: McpServer,
+  setup: EndpointOptions,
+  signal: AbortSignal,
+): Promise<Endpoint> {
   const command = commandOf(server, setup)
   return command === undefined
     ? endpointAtUrl(setup, server, signal)
     : childEndpoint(setup, server, command)
 }
 
-/** Looks the server up in the directory, unless its URL or command is known. */
+/**
+ * The first half of phase 1: looks the server up in the directory, unless its URL or command is known.
+ *
+ * @throws McpClientError `TIMEOUT` if the server was not found within 10 s; the error of the directory
+ */
 export async function locateServer(
   { config, options, owner }: Pick<EndpointOptions, 'config' | 'options' | 'owner'>,
   signal: AbortSignal,
@@ -95,6 +100,11 @@ export async function locateServer(
   }
 }
 
+/** True for a server that runs as a child process. */
+export function isChildServer({ mcpUrl, command }: McpServer): boolean {
+  return !mcpUrl && Boolean(command)
+}
+
 /**
  * Returns the command of a server that runs as a child process, or undefined for a server at a URL. The entry of a
  * directory is checked here, before a program is started.
@@ -105,9 +115,8 @@ function commandOf(
   server: McpServer,
   { options, owner }: EndpointOptions,
 ): ServerCommand | undefined {
-  const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
-  const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
-  if (hasUrl || command === undefined || command === '') return undefined
+  const { command = '', arguments: args, environmentVariables: env, cwd } = server
+  if (!isChildServer(server)) return undefined
   if (options.era === 'modern') {
     throw configError(
       owner.server,
@@ -156,7 +165,7 @@ async function endpointAtUrl(
   const { config, options, era, owner } = setup
   const { scope } = owner
   const { mcpUrl, headers: found } = server
-  if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
+  if (!mcpUrl) {
     throw configError(owner.server, 'has no URL in the directory: add one')
   }
   // Also the headers of a directory, because an error of the transport would not name the server.

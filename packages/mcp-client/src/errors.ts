@@ -1,5 +1,5 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { assertOptions, withErrorLink } from '@x/internal'
+import { assertOptions, CodedError } from '@x/internal'
 import type { Check } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
@@ -22,6 +22,7 @@ export type McpClientErrorCode =
   | 'TASK_UNKNOWN' // the server does not know the task, or has no tasks
   | 'TASK_INPUT' // the task waits for an answer that this client cannot give
   | 'TASK_REFERENCE' // the reference is invalid, or belongs to another server or principal
+  | 'INPUT_FAILED' // a handler of this client failed to answer a question of the server
   | 'INVALID_OUTPUT' // a tool has run, and its result does not match its output schema
 
 /**
@@ -50,9 +51,8 @@ const BRAND = Symbol.for('mcp-client.McpClientError')
  *
  * Handle `outcome: 'unknown'`: the tool may or may not have run.
  */
-export class McpClientError extends Error {
+export class McpClientError extends CodedError<McpClientErrorCode> {
   override readonly name = 'McpClientError'
-  readonly code: McpClientErrorCode
   /** Slug, name or URL of the server, as configured; without query. */
   readonly server: string
   readonly tool: string | undefined
@@ -68,8 +68,7 @@ export class McpClientError extends Error {
   readonly task: TaskReference | undefined
 
   constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
-    super(withErrorLink(message, code), 'cause' in options ? { cause: options.cause } : undefined)
-    this.code = code
+    super(code, message, options)
     this.server = options.server
     this.tool = options.tool
     this.outcome = options.outcome
@@ -93,6 +92,13 @@ export class UnreadableResult extends Error {
   constructor(result: unknown, cause: unknown) {
     super('The result does not fit its schema', { cause })
     this.result = result
+  }
+}
+
+/** A handler of the client could not answer a question of the server. */
+export class InputFailure extends Error {
+  constructor(handler: string, cause: unknown) {
+    super(`The handler "${handler}" failed: ${getMessage(cause)}`, { cause })
   }
 }
 
@@ -234,6 +240,12 @@ export function toOperationError(error: unknown, context: OperationContext): unk
   const failure = getTransportError(error)
   const response = toResponse(error, failure)
   if (response !== undefined) return response
+  if (error instanceof InputFailure) {
+    const { message, cause } = error
+    const advice = 'The call cannot be continued'
+    const options = { server, tool, outcome, cause }
+    return new McpClientError('INPUT_FAILED', `${what}: ${message}. ${advice}`, options)
+  }
   if (failure === undefined) {
     if (!(error instanceof UnreadableResult)) return error
     const { result, cause } = error
@@ -307,9 +319,7 @@ function toOwnError(error: McpClientError, { tool, outcome }: OperationContext):
 
 /** Copies an error that several callers share, so that each one gets the stack of its own call. */
 export function copyForCaller(error: McpClientError): McpClientError {
-  const { code, message, server, tool, outcome, retryAfterMs, result, stderr, task, cause } = error
-  const options = { server, tool, outcome, retryAfterMs, result, stderr, task, cause }
-  return new McpClientError(code, message, options)
+  return new McpClientError(error.code, error.message, error)
 }
 
 /** Adds to an error what a call with an idempotency key has tried. */

@@ -10,6 +10,7 @@ import {
   PromptListChangedNotificationSchema,
   ResourceListChangedNotificationSchema,
   ResourceUpdatedNotificationSchema,
+  ResultSchema as AnyResultSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import * as sdkTypes from '@modelcontextprotocol/sdk/types.js'
@@ -24,6 +25,7 @@ import type {
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord, TASKS_EXTENSION } from '@x/internal'
+import { InputFailure } from './errors.ts'
 import type { Answer, CallHandlers, JsonRpcNotification, ServerRequest } from '@x/mcp-transport'
 import type { ResultSchema } from './requests.ts'
 import { inContextOf, whyUnknown } from './session-calls.ts'
@@ -113,6 +115,7 @@ async function answer(
   try {
     response = { result: await resultOf(request, slot, call) }
   } catch (error) {
+    if (call !== undefined && error instanceof InputFailure) call.inputFailure = error
     response = { error: toServerError(error) }
   }
   if (request.signal.aborted) return // the server no longer waits
@@ -126,7 +129,8 @@ async function answer(
 /**
  * Has a handler answer. Refuses questions that may belong to several calls, because the wrong person could answer.
  *
- * @throws McpError for a request without a handler, or with parameters that do not fit its method
+ * @throws McpError for a request without a handler, or with parameters that do not fit its method; InputFailure for a
+ * handler that fails, or whose answer does not fit
  */
 async function resultOf(
   { method, params, signal }: ServerRequest,
@@ -135,33 +139,45 @@ async function resultOf(
 ): Promise<Record<string, unknown>> {
   const { server, scope, handlers, capabilities } = slot
   const { elicitation, sampling, roots } = handlers
-  const ask = <T>(handle: (context: HandlerContext) => T): T => {
+  const ask = async <T>(
+    handler: keyof ClientHandlers,
+    schema: ResultSchema<T>,
+    handle: (context: HandlerContext) => unknown,
+  ): Promise<T> => {
     const origin = slot.calls?.originOf(call, slot.session)
     const context = { signal, scope, server, origin }
-    if (origin === undefined) return handle(context)
-    if (origin.call === undefined && method !== 'roots/list') {
+    if (origin?.call === undefined && origin !== undefined && method !== 'roots/list') {
       throw slot.decline(method, whyUnknown(origin))
     }
-    return inContextOf(origin, () => handle(context))
+    try {
+      const answered =
+        origin === undefined ? handle(context) : inContextOf(origin, () => handle(context))
+      return valid(schema, await answered, method)
+    } catch (cause) {
+      throw new InputFailure(handler, cause)
+    }
   }
   if (method === 'ping') return {}
   if (method === 'elicitation/create' && elicitation !== undefined) {
     const given = valid(ElicitRequestSchema, { method, params }, method).params
     const asked: ElicitRequest['params'] = given.mode === 'url' ? given : { ...given, mode: 'form' }
     assertMode(asked.mode, capabilities)
-    const result = await ask((context) => elicitation(asked, context))
-    return withDefaults(valid(ElicitResultSchema, result, method), asked, capabilities)
+    const result = await ask('elicitation', ElicitResultSchema, (context) =>
+      elicitation(asked, context),
+    )
+    return withDefaults(result, asked, capabilities)
   }
   if (method === 'sampling/createMessage' && sampling !== undefined) {
     const asked = valid(CreateMessageRequestSchema, { method, params }, method).params
     const hasTools = asked.tools !== undefined || asked.toolChoice !== undefined
-    const schema = hasTools ? schemaWithTools() : undefined
-    const result = await ask((context) => sampling(asked, context))
-    return valid<Record<string, unknown>>(schema ?? CreateMessageResultSchema, result, method)
+    const schema = (hasTools ? schemaWithTools() : undefined) ?? CreateMessageResultSchema
+    return ask<Record<string, unknown>>('sampling', schema, (context) => sampling(asked, context))
   }
   if (method === 'roots/list' && roots !== undefined) {
     valid(ListRootsRequestSchema, { method, params }, method)
-    return { roots: [...(await ask(roots))] }
+    return ask('roots', AnyResultSchema, async (context) => ({
+      roots: [...(await roots(context))],
+    }))
   }
   throw new McpError(ErrorCode.MethodNotFound, `This client has no handler for ${method}`)
 }
@@ -212,7 +228,10 @@ function withDefaults(
   return { ...result, content: { ...Object.fromEntries(fields), ...result.content } }
 }
 
-function toServerError(error: unknown): Extract<Answer, { error: unknown }>['error'] {
+/** A handler chooses what the server reads by the error that it throws, such as an `McpError`. */
+function toServerError(given: unknown): Extract<Answer, { error: unknown }>['error'] {
+  const chosen: unknown = given instanceof InputFailure ? given.cause : given
+  const error = isRecord(chosen) && Number.isSafeInteger(chosen['code']) ? chosen : given
   const { code, message, data } = isRecord(error) ? error : {}
   return {
     code: Number.isSafeInteger(code) ? Number(code) : ErrorCode.InternalError,

@@ -282,14 +282,12 @@ async function sendInSession<T>(
   attempt: Attempt,
 ): Promise<T> {
   const { signal, headers } = attempt
-  if (headers !== undefined) slot.assertTakesHeaders()
+  if (headers !== undefined) await slot.assertTakesHeaders(signal)
   for (;;) {
     const known = slot.session
     const session = known?.isHolding === false ? known : await slot.ready(signal)
     session.enter()
     try {
-      // A directory may have named a child process.
-      if (headers !== undefined) slot.assertTakesHeaders()
       // During each check, another session may replace this one.
       const check = attempt.mayRunTwice ? undefined : slot.checkAfterTrouble(session)
       if (check !== undefined) {
@@ -306,11 +304,18 @@ async function sendInSession<T>(
       slot.succeeded(session)
       return result
     } catch (error) {
-      throw slot.failed(session, error, signal)
+      const reason = isStoppedByInput(error) ? (attempt.call?.inputFailure ?? error) : error
+      throw slot.failed(session, reason, signal)
     } finally {
       session.leave()
     }
   }
+}
+
+/** True if the connection has ended a call because an answer of this client is missing. No response says that. */
+function isStoppedByInput(error: unknown): boolean {
+  const { code, status } = getTransportError(error) ?? {}
+  return code === 'REJECTED' && status === undefined
 }
 
 /** Sends the request of an operation, or the requests for all pages of a list. */

@@ -6,7 +6,7 @@ import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, SessionInfo } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
-import { findEndpoint, locateServer, storedSessionId } from './endpoint.ts'
+import { createEndpoint, isChildServer, locateServer, storedSessionId } from './endpoint.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Deadline } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
@@ -23,7 +23,6 @@ import { systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { Run } from './run-scope.ts'
 import type { McpServer } from './directory/server-directory.ts'
-import { isCommandConfig } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { ServerConnection } from './requests.ts'
 import { SessionCalls } from './session-calls.ts'
@@ -109,6 +108,8 @@ export class ScopeSlot {
   readonly #health = new ServerHealth()
   #after: Promise<void> | undefined
   #state: SlotState = { phase: 'created' }
+  /** The server, until the endpoint is there. */
+  #located: McpServer | undefined
   #endpoint: Endpoint | undefined
   /** At a URL, one connection serves all sessions; each child process has its own. */
   #connection: ServerConnection | undefined
@@ -208,14 +209,12 @@ export class ScopeSlot {
   /**
    * Returns the list of tools that is stored for the next process. Sends no request to the server.
    *
-   * @throws as `findEndpoint()`, if the server must be found
+   * @throws as `locateServer()`
    */
-  async readStoredTools(signal: AbortSignal | undefined): Promise<StoredToolList | undefined> {
-    const { config, options, storedTools } = this.#setup
+  async readStoredTools(signal?: AbortSignal): Promise<StoredToolList | undefined> {
+    const { storedTools } = this.#setup
     if (!storedTools.isUsed) return undefined
-    const locate = (): Promise<McpServer> =>
-      locateServer({ config, options, owner: this }, signal ?? new AbortController().signal)
-    const server = this.#endpoint?.server ?? (await this.#handshake.run(locate))
+    const server = await this.#locate(signal)
     return storedTools.read({ server, principal: this.scope?.principal })
   }
 
@@ -263,7 +262,7 @@ export class ScopeSlot {
    */
   checkAfterTrouble(session: McpSession): Promise<void> | undefined {
     const isHealthy = this.#health.troubleAt === undefined
-    return isHealthy || this.#isChildProcess ? undefined : this.#check(session)
+    return isHealthy || this.#endpointInfo().isChildProcess ? undefined : this.#check(session)
   }
 
   async #check(session: McpSession): Promise<void> {
@@ -272,9 +271,9 @@ export class ScopeSlot {
     if (isOver) this.#health.troubleAt = undefined
   }
 
-  /** @throws McpClientError `CONFIG` for a child process, before anything is sent */
-  assertTakesHeaders(): void {
-    if (!this.#isChildProcess) return
+  /** @throws McpClientError `CONFIG` for a child process, before it is started */
+  async assertTakesHeaders(signal: AbortSignal): Promise<void> {
+    if (!isChildServer(await this.#locate(signal))) return
     throw this.#error(
       'CONFIG',
       'runs as a child process, which takes no HTTP headers: call it without the option headers',
@@ -354,10 +353,7 @@ export class ScopeSlot {
 
   /** Waits until a session is open. Joins an initialization in progress. */
   async #open(signal: AbortSignal): Promise<void> {
-    if (this.#handshake.isInside) {
-      const what = 'was called from inside its own handshake, which would wait for itself'
-      throw this.#error('REENTRANT', what)
-    }
+    this.#assertOutside()
     if (this.#after !== undefined) {
       await untilAborted(this.#after, signal)
       this.#after = undefined
@@ -414,7 +410,24 @@ export class ScopeSlot {
     return this.#state.phase === 'handshaking' ? this.#state.before : undefined
   }
 
-  #findEndpoint(signal: AbortSignal): Promise<Endpoint> {
+  /** Finds the server, and opens nothing. @throws as `locateServer()` */
+  async #locate(signal: AbortSignal = new AbortController().signal): Promise<McpServer> {
+    const known = this.#endpoint?.server ?? this.#located
+    if (known !== undefined) return known
+    this.#assertOutside()
+    const { config, options } = this.#setup
+    const locate = (): Promise<McpServer> => locateServer({ config, options, owner: this }, signal)
+    return (this.#located = await this.#handshake.run(locate))
+  }
+
+  /** @throws McpClientError `REENTRANT` in code that the handshake waits for */
+  #assertOutside(): void {
+    if (!this.#handshake.isInside) return
+    const what = 'was called from inside its own handshake, which would wait for itself'
+    throw this.#error('REENTRANT', what)
+  }
+
+  async #findEndpoint(signal: AbortSignal): Promise<Endpoint> {
     const { config, options, knownEra } = this.#setup
     const { era = 'auto' } = options
     const setup = {
@@ -424,7 +437,9 @@ export class ScopeSlot {
       kept: this.kept,
       owner: this,
     } as const
-    return this.#handshake.run(() => findEndpoint(setup, signal))
+    const server = await this.#locate(signal)
+    this.#located = undefined // each attempt to open the first session asks the directory
+    return this.#handshake.run(() => createEndpoint(server, setup, signal))
   }
 
   /**
@@ -640,7 +655,7 @@ export class ScopeSlot {
     const closed = this.#closedError(' during the handshake')
     await inTime(this.#opening.abort(closed), deadline)
     const connection = this.#connection
-    if (terminate === false && session !== undefined && this.#isChildProcess) {
+    if (terminate === false && session !== undefined && this.#endpointInfo().isChildProcess) {
       this.log('warning', 'its process is ended, so nobody can continue the session')
     }
     if (connection !== undefined && this.#mustTerminate(connection)) {
@@ -714,17 +729,11 @@ export class ScopeSlot {
     this.#handshake.outside(emit)
   }
 
-  /** Known before the first session, unless a directory names the server. */
-  get #isChildProcess(): boolean {
-    return isCommandConfig(this.#setup.config) || this.#endpointInfo().isChildProcess
-  }
-
   #endpointInfo(session: McpSession | undefined = this.session): EndpointInfo {
-    const { mcpUrl, command } = this.#endpoint?.server ?? {}
-    const url = URL.parse(mcpUrl ?? '') ?? undefined
+    const { server = {} } = this.#endpoint ?? {}
     return {
-      url,
-      isChildProcess: url === undefined && command !== undefined,
+      url: URL.parse(server.mcpUrl ?? '') ?? undefined,
+      isChildProcess: isChildServer(server),
       protocolVersion: session?.connection.protocolVersion,
       sessionId: session?.shortId,
     }

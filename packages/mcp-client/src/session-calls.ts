@@ -3,7 +3,7 @@ import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { BoundedMap, removeFrom } from '@x/internal'
 import type { McpSession } from './mcp-session.ts'
 import { McpClientError } from './errors.ts'
-import type { OperationName } from './errors.ts'
+import type { InputFailure, OperationName } from './errors.ts'
 
 /** The person or thread that makes a tool call. Handlers receive the same object, so that they ask the right person. */
 export interface Caller {
@@ -37,6 +37,8 @@ export class TrackedCall implements OpenCall {
   readonly context: AsyncResource = new AsyncResource('McpClientCall')
   /** The session in which the call was last sent. */
   session: McpSession | undefined
+  /** Why a handler could not answer the server during this attempt. */
+  inputFailure: InputFailure | undefined
 
   constructor({ method, tool, caller }: OpenCall) {
     this.method = method
@@ -64,6 +66,7 @@ export class SessionCalls {
 
   sent(call: TrackedCall, session: McpSession): void {
     call.session = session
+    call.inputFailure = undefined
     if (session === this.#session) return
     this.#session = session
     this.#unanswered.clear()

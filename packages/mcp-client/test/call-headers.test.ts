@@ -1,9 +1,14 @@
 import { inspect } from 'node:util'
 import { startLegacyServer, startModernServer, startTaskServer } from '@x/mcp-testing'
 import type { LegacyServer, ModernServer, TaskServer, TestTool } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
-import { McpClient } from '../src/index.ts'
-import type { CallOptions, McpClientOptions } from '../src/index.ts'
+import { expect, test, vi } from 'vitest'
+import { McpClient, StaticServerDirectory } from '../src/index.ts'
+import type {
+  CallOptions,
+  McpClientOptions,
+  McpServerConfig,
+  McpServerDirectory,
+} from '../src/index.ts'
 import { is, recordEvents, rejectionOf, startSetting } from './setting.ts'
 
 const TENANT = 'x-tenant'
@@ -219,9 +224,34 @@ test('headers of a call appear in no event and no error', async () => {
   expect(everything).not.toContain('secret-tenant')
 })
 
-test('a child process refuses headers of a call before it is started', async () => {
-  await using client = new McpClient({ command: 'no-such-program' })
+test.each<readonly [string, McpServerConfig]>([
+  ['of its config', { command: 'no-such-program' }],
+  ['of a directory', { slug: 'shop' }],
+])('a child process %s refuses headers of a call before it is started', async (_whose, config) => {
+  const directory = new StaticServerDirectory({ shop: { command: 'no-such-program' } })
+  await using client = new McpClient(config, { directory })
   const error = await rejectionOf(client.callTool('echo', {}, tenant('ada')))
   expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
   expect(client.status().state).toBe('created')
+})
+
+test('a call with headers looks its server up once', async () => {
+  await using server = await startLegacyServer()
+  const retrieve = vi.fn<McpServerDirectory['retrieve']>(async () => ({ mcpUrl: server.url }))
+  await using client = new McpClient({ slug: 'shop' }, { directory: { retrieve } })
+  await client.callTool('counter_add', {}, tenant('ada'))
+  await client.callTool('counter_add', {}, tenant('bob'))
+  expect(retrieve).toHaveBeenCalledOnce()
+})
+
+test('a directory that makes a call with headers of its own client is refused', async () => {
+  const directory = {
+    retrieve: async () => {
+      await client.callTool('find', {}, tenant('ada'))
+      return {}
+    },
+  }
+  await using client = new McpClient({ slug: 'shop' }, { directory })
+  const error = await rejectionOf(client.callTool('echo', {}, tenant('ada')))
+  expect(error).toMatchObject({ code: 'REENTRANT', outcome: 'not-executed' })
 })

@@ -40,6 +40,18 @@ test('the message of the last error has no token, no query and no complete sessi
   for (const secret of [id, 'header-secret', 'query-secret']) expect(text).not.toContain(secret)
 })
 
+test('the JSON of an error has its message and its code', async () => {
+  await using setting = await startSetting()
+  setting.proxy.inject({ match: is.tool('echo'), action: { status: 500, body: 'on fire' } })
+  const error = await rejectionOf(setting.client.callTool('echo', { text: 'x' }))
+  const message = expect.stringContaining('on fire')
+  const { cause } = error as Error
+  expect(JSON.parse(JSON.stringify({ error, cause }))).toMatchObject({
+    error: { name: 'McpClientError', code: 'REJECTED', message, outcome: 'unknown' },
+    cause: { name: 'TransportError', code: 'REJECTED', message, status: 500 },
+  })
+})
+
 test('a task, its reference, and the questions of a call are plain JSON', async () => {
   await using tasks = await startTaskServer()
   await using client = new McpClient({ url: tasks.url })

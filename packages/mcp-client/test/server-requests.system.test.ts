@@ -189,18 +189,6 @@ describe('on a stateless server', () => {
     expect(await rejectionOf(client.callTool('confirm'))).toMatchObject({ code: -32021 })
   })
 
-  test('fails the call once when a handler fails', async () => {
-    await using server = await startModernServer()
-    const handlers: ClientHandlers = {
-      sampling: () => {
-        throw new Error('There is no model')
-      },
-    }
-    await using client = new McpClient({ url: server.url }, { handlers })
-    expect(String(await rejectionOf(client.callTool('sample')))).toContain('There is no model')
-    expect(server.executions('sample')).toBe(0)
-  })
-
   test('ends the call on an abort during a request to the user, and aborts the handler', async () => {
     await using server = await startModernServer()
     const caller = new AbortController()

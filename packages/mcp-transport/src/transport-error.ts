@@ -1,4 +1,4 @@
-import { withErrorLink } from '@x/internal'
+import { CodedError } from '@x/internal'
 import type { InputAnswers, JsonRpcError, RequestId } from './json-rpc.ts'
 
 /** Reason of a failure. Stable: callers switch on it. */
@@ -61,9 +61,8 @@ export interface TransportErrorOptions
 const BRAND = Symbol.for('mcp-transport.TransportError')
 
 /** An HTTP exchange failed. A JSON-RPC error with which a server answers a request is not a TransportError. */
-export class TransportError extends Error {
+export class TransportError extends CodedError<TransportErrorCode> {
   override readonly name = 'TransportError'
-  readonly code: TransportErrorCode
   /** HTTP status, when there was a response. */
   declare readonly status: number | undefined
   /** With `SESSION_LOST`: true if the server refused the session before it ran anything. */
@@ -83,8 +82,7 @@ export class TransportError extends Error {
 
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
     const { cause, resume: _resume, outcome: _outcome, isNamed: _isNamed, ...details } = options
-    super(withErrorLink(message, code), cause === undefined ? undefined : { cause })
-    this.code = code
+    super(code, message, cause === undefined ? undefined : { cause })
     this.#options = options
     // Only known values are set, so that a logged error shows no undefined fields.
     const known = Object.entries(details).filter(([, value]) => value !== undefined)

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { Server, ServerOptions } from 'node:http'
 import { getRequestListener, RequestError } from '@hono/node-server'
 import type { Http2Bindings, HttpBindings } from '@hono/node-server'
-import { assertOptions, check, isLoopback, withErrorLink } from '@x/internal'
+import { assertOptions, check, CodedError, isLoopback } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDebugStateHandler } from './debug-state-handler.ts'
 import type {
@@ -61,14 +61,8 @@ export type DebugStateServerErrorCode =
   | 'CLOSED' // the server was closed
 
 /** The server could not listen. The message says what to do. */
-export class DebugStateServerError extends Error {
+export class DebugStateServerError extends CodedError<DebugStateServerErrorCode> {
   override readonly name = 'DebugStateServerError'
-  readonly code: DebugStateServerErrorCode
-
-  constructor(code: DebugStateServerErrorCode, message: string, options: ErrorOptions = {}) {
-    super(withErrorLink(message, code), options)
-    this.code = code
-  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { withErrorLink } from '@x/internal'
+import { CodedError } from '@x/internal'
 
 /** Names one value. Both parts are already checked (PROTOCOL.md, "Names"). */
 export interface DebugStateAddress {
@@ -47,12 +47,6 @@ export type DebugStateStoreErrorCode =
   | 'VERSION' // written by a version of this package that has other tables
 
 /** A store cannot be used. The message is one line and says what to do. A file was not changed. */
-export class DebugStateStoreError extends Error {
+export class DebugStateStoreError extends CodedError<DebugStateStoreErrorCode> {
   override readonly name = 'DebugStateStoreError'
-  readonly code: DebugStateStoreErrorCode
-
-  constructor(code: DebugStateStoreErrorCode, message: string, options?: ErrorOptions) {
-    super(withErrorLink(message, code), options)
-    this.code = code
-  }
 }
