@@ -1,11 +1,9 @@
 import { parseBytes, parseNumber } from '@x/internal/redis'
-import { GatewayError, type Blobs, type WrittenBlob } from '@x/mcp-gateway'
-import { isRandomId, MeasuredBytes } from '@x/mcp-gateway/adapter'
-import type { RedisCommands } from './redis-commands.ts'
+import { GatewayError, type BlobLimits, type Blobs, type WrittenBlob } from '@x/mcp-gateway'
+import { MeasuredBytes, randomId } from '@x/mcp-gateway/adapter'
+import { wholeMs, type RedisCommands } from './redis-commands.ts'
 
 const CHUNK_BYTES = 262_144
-/** An unfinished blob expires after this time without a new chunk. */
-const UNFINISHED_MS = 3_600_000
 
 /** Bytes as a hash of chunks. For many or large files, a shared folder is better: see `blobFolder`. */
 export class RedisBlobs implements Blobs {
@@ -15,26 +13,30 @@ export class RedisBlobs implements Blobs {
     this.#commands = commands
   }
 
-  async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+  async write(
+    bytes: AsyncIterable<Uint8Array>,
+    { limit, ttlMs }: BlobLimits,
+  ): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
+    const id = randomId()
     const key = this.#commands.key('blob', id)
+    // Each field sets the end anew: the bytes of a writer that was killed end as those of a file.
+    const put = async (field: string, value: string | Buffer): Promise<void> => {
+      await this.#commands.send(['HSET', key, field, value])
+      await this.#commands.send(['PEXPIRE', key, wholeMs(ttlMs)])
+    }
     try {
       let number = 0
-      for await (const chunk of chunksOf(measured, CHUNK_BYTES)) {
-        await this.#commands.send(['HSET', key, String(number++), chunk])
-        await this.#commands.send(['PEXPIRE', key, String(UNFINISHED_MS)])
-      }
-      await this.#commands.send(['HSET', key, 'size', String(measured.size)])
-      await this.#commands.send(['PERSIST', key])
+      for await (const chunk of chunksOf(measured, CHUNK_BYTES)) await put(String(number++), chunk)
+      await put('size', String(measured.size))
     } catch (error) {
       await this.delete(id).catch(() => {}) // the first error says more, and the blob expires
       throw error
     }
-    return { sha256: measured.sha256(), size: measured.size }
+    return { id, sha256: measured.sha256(), size: measured.size }
   }
 
   async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-    if (!isRandomId(id)) return undefined
     const reply = await this.#commands.send(['HGET', this.#commands.key('blob', id), 'size'])
     if (reply === null) return undefined
     return this.#pieces(id, parseNumber(reply))

@@ -116,3 +116,8 @@ export function destroy(connection: RedisConnection): void {
     // The connection is closed already: versions of the client before 6.3 throw then.
   }
 }
+
+/** Returns a time to live as Redis takes it. */
+export function wholeMs(ms: number): string {
+  return String(Math.max(1, Math.round(ms)))
+}

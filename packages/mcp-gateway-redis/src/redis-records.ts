@@ -1,7 +1,7 @@
 import { parseList, parseNumber, parseText } from '@x/internal/redis'
 import type { ListedRecord, ListOptions, PutOptions, Records, Versioned } from '@x/mcp-gateway'
 import { randomId, toJsonText } from '@x/mcp-gateway/adapter'
-import { parseJson, type RedisCommands } from './redis-commands.ts'
+import { parseJson, wholeMs, type RedisCommands } from './redis-commands.ts'
 import type { RedisLogs } from './redis-logs.ts'
 import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './scripts.ts'
 
@@ -86,8 +86,4 @@ export class RedisRecords implements Records {
     const commands = this.#commands
     return [commands.key('value', key), commands.key('names'), commands.key('ends')]
   }
-}
-
-function wholeMs(ms: number): string {
-  return String(Math.max(1, Math.round(ms)))
 }

@@ -89,6 +89,7 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
   }
   const close = async (): Promise<void> => {
     isClosed = true
+    await folder?.[Symbol.asyncDispose]()
     await tails.close()
     await commands.close()
   }

@@ -122,6 +122,7 @@ export { MemoryGatewayStore } from './store/memory-store.ts'
 export type { MemoryGatewayStoreOptions } from './store/memory-store.ts'
 export type {
   AppendOptions,
+  BlobLimits,
   Blobs,
   EventLogs,
   FoundLog,

@@ -34,7 +34,6 @@ test('exports exactly this', () => {
     'credentialHeaders',
     'formatEventId',
     'headersNow',
-    'isRandomId',
     'originsCheck',
     'parseEventId',
     'parseFoundLog',

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 
 import { startRedisServer } from '@x/internal/testing'
 
-import type { ArtifactCaller } from '../src/files/namespaces.ts'
+import type { Caller } from '../src/internal/principal.ts'
 import { Artifacts } from '../src/files/artifacts.ts'
-import { newScopeId } from '../src/files/namespaces.ts'
+import { newScopeId } from '../src/files/scopes.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
@@ -16,7 +16,7 @@ import { redisStore } from './redis-store.ts'
 import { artifactsOptions, type GivenArtifacts } from './settings.ts'
 
 /** A caller with a name. */
-export function named(id: string): ArtifactCaller {
+export function named(id: string): Caller {
   return { principal: { id, isAnonymous: false, scopes: [], claims: {} } }
 }
 
@@ -24,7 +24,7 @@ export function named(id: string): ArtifactCaller {
 export const nobody: Principal = { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} }
 
 /** A caller without a name that has a session. */
-export function session(): ArtifactCaller {
+export function session(): Caller {
   return { principal: nobody, scope: newScopeId() }
 }
 
@@ -116,9 +116,10 @@ function spied(store: GatewayStore, written: Set<string>): GatewayStore {
     isShared: store.isShared,
     isDurable: store.isDurable,
     blobs: {
-      write(id, bytes, limit) {
-        written.add(id)
-        return blobs.write(id, bytes, limit)
+      async write(bytes, limits) {
+        const blob = await blobs.write(bytes, limits)
+        written.add(blob.id)
+        return blob
       },
       read: (id) => blobs.read(id),
       delete: (id) => blobs.delete(id),
@@ -129,11 +130,7 @@ function spied(store: GatewayStore, written: Set<string>): GatewayStore {
 }
 
 /** Returns the text of an artifact. */
-export async function textOf(
-  artifacts: Artifacts,
-  caller: ArtifactCaller,
-  uri: string,
-): Promise<string> {
+export async function textOf(artifacts: Artifacts, caller: Caller, uri: string): Promise<string> {
   const { bytes } = await artifacts.read(caller, uri)
   return Buffer.from(bytes ?? []).toString()
 }

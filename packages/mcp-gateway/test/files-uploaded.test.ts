@@ -1,7 +1,7 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
-import type { Blobs } from '../src/store/gateway-store.ts'
+import type { BlobLimits, Blobs } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { connectForFiles } from './file-clients.ts'
 import { TOKENS, serve, twoPeople, reader } from './served-files.ts'
@@ -32,14 +32,14 @@ describe('uploads', () => {
       value: {
         read: blobs.read.bind(blobs),
         delete: blobs.delete.bind(blobs),
-        write: (id: string, bytes: AsyncIterable<Uint8Array>, limit: number) => {
+        write: (bytes: AsyncIterable<Uint8Array>, limits: BlobLimits) => {
           async function* watched(): AsyncGenerator<Uint8Array> {
             for await (const chunk of bytes) {
               arrived.resolve()
               yield chunk
             }
           }
-          return blobs.write(id, watched(), limit)
+          return blobs.write(watched(), limits)
         },
       } satisfies Blobs,
     })

@@ -51,7 +51,6 @@ export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
   key: 'k'.repeat(32),
   clock: systemClock,
   onChange: () => undefined,
-  onError: () => undefined,
   ...given,
 })
 

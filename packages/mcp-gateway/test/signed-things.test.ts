@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { ArtifactLinks } from '../src/files/links.ts'
-import { newScopeId } from '../src/files/namespaces.ts'
+import { newScopeId } from '../src/files/scopes.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import { SignedCursors } from '../src/internal/signing.ts'
 import { RequestStates } from '../src/runs/request-state.ts'

@@ -1,4 +1,3 @@
-import { randomId } from '../src/internal/random-hex.ts'
 import type { Blobs, WrittenBlob } from '../src/store/gateway-store.ts'
 
 export async function* bytesOf(
@@ -7,12 +6,11 @@ export async function* bytesOf(
   for (const chunk of chunks) yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk
 }
 
-/** Stores bytes under a new id. */
-export async function writeNew(
+/** Stores bytes for an hour. */
+export function writeNew(
   blobs: Blobs,
   bytes: AsyncIterable<Uint8Array>,
   limit: number,
-): Promise<WrittenBlob & { readonly id: string }> {
-  const id = randomId()
-  return { id, ...(await blobs.write(id, bytes, limit)) }
+): Promise<WrittenBlob> {
+  return blobs.write(bytes, { limit, ttlMs: 3_600_000 })
 }

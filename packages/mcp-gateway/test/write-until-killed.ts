@@ -1,5 +1,4 @@
 // Writes to a store on disk, and prints a line for each acknowledged write, until it is killed.
-import { randomId } from '../src/internal/random-hex.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 
 const [, , folder = '', name = ''] = process.argv
@@ -10,8 +9,7 @@ async function* bytes(): AsyncGenerator<Uint8Array> {
 }
 
 for (let n = 0; ; n++) {
-  const id = randomId()
-  await store.blobs.write(id, bytes(), 1000)
+  const { id } = await store.blobs.write(bytes(), { limit: 1000, ttlMs: 3_600_000 })
   await store.records.put(`${name}-${n}`, id)
   const limits = { maxEvents: 1_000_000, ttlMs: 3_600_000 }
   const event = await store.logs.append('s', n, { limits, isLast: false })

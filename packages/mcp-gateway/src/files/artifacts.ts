@@ -2,17 +2,14 @@ import { setImmediate, setTimeout } from 'node:timers/promises'
 import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
-import { randomId } from '../internal/random-hex.ts'
+import { ownerOf, type Caller } from '../internal/principal.ts'
 import { SignedCursors } from '../internal/signing.ts'
-import { Sweeper } from '../internal/timers.ts'
 import type { ArtifactSettings } from '../options.ts'
 import { listAll } from '../store/gateway-store.ts'
-import type { GatewayStore, ListedRecord, WrittenBlob } from '../store/gateway-store.ts'
+import type { GatewayStore, ListedRecord } from '../store/gateway-store.ts'
 import { HeldBytes } from './blocks.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
-import { ArtifactScopes, accountOf, listKey, listOf } from './namespaces.ts'
-import type { ArtifactCaller, OwnedScope } from './namespaces.ts'
-import { ArtifactQuotas, AtomicUpdates } from './stored-bytes.ts'
+import { Scopes, type Scope } from './scopes.ts'
 import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
@@ -35,10 +32,8 @@ export interface ArtifactsOptions extends Pick<
   /** Key that signs cursors. The same in every process. */
   readonly key: Uint8Array | string
   readonly clock: Clock
-  /** Called for each change that this process makes. The change is stored already. */
+  /** Called for each version that this process stores. */
   readonly onChange: (change: ArtifactChange) => void
-  /** Called with the error of a sweep. The next sweep tries again. */
-  readonly onError: (error: unknown) => void
 }
 
 /** Size up to which `resources/read` answers: the base64 of it is a message that clients still accept. */
@@ -47,45 +42,31 @@ export const READ_MAX_BYTES = 8_388_608
 /** Most versions of one name. A further one replaces the oldest. */
 const MAX_VERSIONS = 20
 
-/** Interval at which expired versions are deleted. Milliseconds. */
-const SWEEP_MS = 10_000
+/** Most versions of all files of one account. */
+const MAX_STORED = 1000
 
-/** Maximum number of rows that one sweep deletes. */
-const SWEEP_ROWS = 100
-
-/** A version that is not added after this time never will be: its writer was killed. */
-const ABANDONED_MS = 86_400_000
+/** Maximum number of attempts while other writers change the same name. */
+const MAX_TRIES = 100
 
 /**
- * Named files with versions. Each belongs to the principal, the session or the scope for which it was written.
- *
- * The record of its end is written before the bytes of a version, and deleted last. Each step of a removal can be repeated.
- * So the sweep removes all parts of a version whose writer was killed, once that time has come.
+ * Named files with versions, in scopes. The bytes of a version, and the record of its name, have a time to live: the store
+ * removes them. A version exists once its name has it, so nothing is left of a writer that was killed.
  */
-export class Artifacts implements AsyncDisposable {
-  readonly scopes: ArtifactScopes
+export class Artifacts {
+  readonly scopes: Scopes
   readonly #options: ArtifactsOptions
   readonly #store: GatewayStore
   readonly #cursors: SignedCursors
-  readonly #updates: AtomicUpdates
-  readonly #quotas: ArtifactQuotas
-  readonly #sweeper: Sweeper
+  /** Bytes of each account that this process is storing. */
+  readonly #arriving = new Map<string, number>()
   readonly #reads = new LargeReads()
-  #written = 0
 
   constructor(options: ArtifactsOptions) {
-    const { store, key, ttlMs, quota, clock, onError } = options
-    this.scopes = new ArtifactScopes(store.records, ttlMs)
+    const { store, key, ttlMs } = options
+    this.scopes = new Scopes(store.records, ttlMs)
     this.#options = options
     this.#store = store
     this.#cursors = new SignedCursors(key)
-    this.#updates = new AtomicUpdates(store.records)
-    this.#quotas = new ArtifactQuotas(store.records, this.#updates, quota)
-    const sweep = async (): Promise<void> => {
-      // Lets other work run in between: a store in memory never waits.
-      while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
-    }
-    this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep, onError })
   }
 
   /** Returns `artifact://{scope}/{name}{?version}` (RFC 6570). */
@@ -98,42 +79,23 @@ export class Artifacts implements AsyncDisposable {
    *
    * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
-  async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
-    const { records } = this.#store
-    const { clock, ttlMs } = this.#options
-    const owned = await this.scopes.forWriting(caller, file.scope)
-    const name = artifactNameFrom(file.name)
-    const blobId = randomId()
-    const account = accountOf(caller)
-    const place: Place = { scope: owned.scope, name, blobId, account }
-    const unfinished = `${endKey(clock.now() + ABANDONED_MS, blobId)}-unfinished`
-    let end = unfinished
-    await records.put(unfinished, place)
+  async write(caller: Caller, file: NewArtifact): Promise<Artifact> {
+    const { clock, maxBytes: limit, ttlMs } = this.#options
+    const scope = await this.scopes.forWriting(caller, file.scope)
+    const place: Place = { scope, name: artifactNameFrom(file.name) }
+    const expiresAt = clock.now() + ttlMs
+    const head = new HeldBytes(0)
+    using room = await this.#roomFor(place)
+    const bytes = room.within(head.through(file.bytes))
+    const { id: blobId, ...facts } = await this.#store.blobs.write(bytes, { limit, ttlMs })
     try {
-      const head = new HeldBytes(0)
-      const written = await this.#writeBytes(place, head.through(file.bytes))
-      const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
+      const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(place.name)
       const { mimeType } = fileTypeOf(declared, head.head)
       const { runId, agentId } = file
-      const createdAt = clock.now()
-      const facts = {
-        ...written,
-        blobId,
-        account,
-        mimeType,
-        runId,
-        agentId,
-      }
-      const version = { ...facts, createdAt, expiresAt: createdAt + ttlMs }
-      end = endKey(version.expiresAt, blobId)
-      await records.put(end, place)
-      await records.delete(unfinished)
-      return await this.#add(owned, name, version)
+      const times = { createdAt: clock.now(), expiresAt }
+      return await this.#add(place, { ...facts, ...times, blobId, mimeType, runId, agentId })
     } catch (error) {
-      // The first error says more. If this fails, too, the sweep removes the rest.
-      await this.#remove(place, end)
-        .then(() => records.delete(unfinished))
-        .catch(() => {})
+      await this.#deleteBytes([{ blobId }])
       throw error
     }
   }
@@ -144,16 +106,19 @@ export class Artifacts implements AsyncDisposable {
    * @throws GatewayError `NOT_FOUND`, with the same message for an invalid URI, for an artifact of another owner, and for
    *   one that does not exist or has expired
    */
-  async find(caller: ArtifactCaller, at: string | ArtifactAddress): Promise<FoundArtifact> {
+  async find(caller: Caller, at: string | ArtifactAddress): Promise<FoundArtifact> {
     const address = typeof at === 'string' ? artifactAddressFrom(at, this.#options.uriScheme) : at
     // The owner is checked before the artifact.
-    if (!address || !(await this.scopes.mayRead(caller, address.scope))) throw notFound()
-    return this.findLinked(address)
+    const scope = address && (await this.scopes.of(caller, address.scope))
+    const found = scope && (await this.#find(scope, address))
+    if (!found) throw notFound()
+    return found
   }
 
   /** Returns an artifact for a client with a valid download link. @throws GatewayError `NOT_FOUND` */
   async findLinked(address: ArtifactAddress): Promise<FoundArtifact> {
-    const found = await this.#find(address)
+    const scope = await this.scopes.find(address.scope)
+    const found = scope && (await this.#find(scope, address))
     if (!found) throw notFound()
     return found
   }
@@ -165,7 +130,7 @@ export class Artifacts implements AsyncDisposable {
    * @throws GatewayError `NOT_FOUND`, and the error of `check`
    */
   async read(
-    caller: ArtifactCaller,
+    caller: Caller,
     uri: string,
     check?: () => void,
   ): Promise<{ readonly artifact: Artifact; readonly bytes: Uint8Array | undefined }> {
@@ -188,234 +153,252 @@ export class Artifacts implements AsyncDisposable {
    * @throws GatewayError `NOT_FOUND` for a cursor of another list
    */
   async list(
-    caller: ArtifactCaller,
+    caller: Caller,
     { cursor, limit = 100 }: { readonly cursor?: string | undefined; readonly limit?: number } = {},
   ): Promise<{ readonly artifacts: readonly Artifact[]; readonly nextCursor?: string }> {
-    const list = listOf(caller)
-    if (list === undefined) return { artifacts: [] }
-    const prefix = listedPrefix(list)
-    let after = cursor === undefined ? undefined : this.#cursors.open(prefix, cursor)
-    if (cursor !== undefined && after === undefined) {
+    const own = await this.scopes.own(caller)
+    const scope = own === undefined ? undefined : await this.scopes.of(caller, own)
+    const owner = ownerOf(caller) ?? ''
+    const after = cursor === undefined ? '' : this.#cursors.open(owner, cursor)
+    if (after === undefined) {
       throw new GatewayError('NOT_FOUND', 'The cursor is not valid for this list')
     }
-    const artifacts: Artifact[] = []
-    for (;;) {
-      const rows = await this.#store.records.list(prefix, { after, limit })
-      for (const { key, value } of rows) {
-        after = key
-        const listed = ListedName.safeParse(value).data
-        const found = listed && (await this.#find(listed))
-        // A newer version has its own entry, nearer to the front.
-        if (found?.listedAs === key) artifacts.push(found)
-        if (artifacts.length >= limit) {
-          return { artifacts, nextCursor: this.#cursors.seal(prefix, key) }
-        }
-      }
-      if (rows.length < limit) return { artifacts }
-    }
+    const artifacts = scope ? (await this.#latestIn(scope)).toSorted(compareNewest) : []
+    const from = artifacts.findIndex((each) => positionOf(each) > after)
+    const page = from < 0 ? [] : artifacts.slice(from, from + limit)
+    const last = page.at(-1)
+    if (last === undefined || last === artifacts.at(-1)) return { artifacts: page }
+    return { artifacts: page, nextCursor: this.#cursors.seal(owner, positionOf(last)) }
   }
 
   /** Returns at most `limit` names in a scope of the caller that begin with `start`. */
   async complete(
-    caller: ArtifactCaller,
-    scope: string,
+    caller: Caller,
+    scopeId: string,
     { start, limit }: { readonly start: string; readonly limit: number },
   ): Promise<readonly string[]> {
     const begun = start.normalize('NFC')
     // Only the beginning of a name can be encoded.
-    if (!isArtifactName(`${begun}a`) || !(await this.scopes.mayRead(caller, scope))) return []
-    const rows = await this.#store.records.list(nameKey(scope, begun), { limit })
+    const scope = isArtifactName(`${begun}a`) && (await this.scopes.of(caller, scopeId))
+    if (!scope) return []
+    const rows = await this.#store.records.list(keyOf({ scope, name: begun }), { limit })
     return rows.flatMap((row) => this.#inRow(scope, row)?.name ?? [])
   }
 
   /** Returns a file for an agent, by a URI that the caller gave. @throws GatewayError `NOT_FOUND` */
-  async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
+  async inputFile(caller: Caller, uri: string): Promise<InputFile> {
     return toInputFile(uri, await this.find(caller, uri))
   }
 
   /** Returns a file that an agent wrote in a scope of the caller. @param file `version`: the latest if `undefined` */
   async agentFile(
-    caller: ArtifactCaller,
-    { scope, agentId }: AgentScope,
+    caller: Caller,
+    { scope: id, agentId }: AgentScope,
     { name, version }: { readonly name: string; readonly version: number | undefined },
   ): Promise<InputFile | undefined> {
-    if (!(await this.scopes.mayRead(caller, scope))) return undefined
-    const address = { scope, name: artifactNameFrom(name), version }
-    const found = await this.#find(address, agentId)
+    const scope = await this.scopes.of(caller, id)
+    const file = { name: artifactNameFrom(name), version }
+    const found = scope && (await this.#find(scope, file, agentId))
     return found && toInputFile(found.versionUri, found)
   }
 
   /** Returns the latest versions of all files that an agent wrote in a scope of the caller. */
   async agentFiles(
-    caller: ArtifactCaller,
-    { scope, agentId }: AgentScope,
+    caller: Caller,
+    { scope: id, agentId }: AgentScope,
   ): Promise<readonly StoredFile[]> {
-    if (!(await this.scopes.mayRead(caller, scope))) return []
-    const files: StoredFile[] = []
-    for await (const row of listAll(this.#store.records, nameKey(scope, ''))) {
-      const found = this.#inRow(scope, row, agentId)
-      if (!found) continue
-      const { versionUri: uri, name, version, mimeType, size, createdAt } = found
-      files.push({ uri, name, version, mimeType, size, createdAt })
-    }
-    return files
+    const scope = await this.scopes.of(caller, id)
+    const found = scope ? await this.#latestIn(scope, agentId) : []
+    return found.map(({ versionUri: uri, name, version, mimeType, size, createdAt }) => {
+      return { uri, name, version, mimeType, size, createdAt }
+    })
   }
 
   /** Returns the normal form of a URI, without its version. `undefined`: the caller does not own it. */
-  async followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
+  async followed(caller: Caller, uri: string): Promise<string | undefined> {
     const { uriScheme } = this.#options
     const address = artifactAddressFrom(uri, uriScheme)
-    if (!address || !(await this.scopes.mayRead(caller, address.scope))) return undefined
+    if (!address || !(await this.scopes.of(caller, address.scope))) return undefined
     const { scope, name } = address
     return artifactUriOf({ scope, name }, uriScheme)
   }
 
-  /** Deletes some expired versions. A timer calls it. Returns whether none is left. */
-  async sweep(limit: number = SWEEP_ROWS): Promise<boolean> {
-    const { records } = this.#store
-    let count = 0
-    for (const { key, value } of await records.list(ENDS, { limit })) {
-      if (Number(key.slice(ENDS.length).split('-')[0]) > this.#options.clock.now()) break
-      count++
-      const place = Place.safeParse(value).data
-      const last = place && (await this.#remove(place, key))
-      if (last) this.#changed(place, { list: last.list, isListChange: true, isUpdate: false })
-      if (!place) await records.delete(key)
+  /** Takes room for one version, until the version is stored or has failed. @throws GatewayError `QUOTA` */
+  async #roomFor({ scope, name }: Place): Promise<Room> {
+    const { account } = scope
+    const stored = await this.#stored({ scope, name })
+    const count = (stored?.versions.length ?? 0) + 1 - MAX_VERSIONS
+    const spare = stored?.versions.slice(0, Math.max(0, count)) ?? [] // make room for the new version
+    const usage = await this.#usageOf(scope)
+    const room = this.#options.quota - usage.bytes + sizeOf(spare)
+    if (usage.versions - spare.length >= MAX_STORED) throw this.#noRoom()
+    const arriving = this.#arriving
+    let own = 0
+    const refuse = (): never => {
+      throw this.#noRoom()
     }
-    return count < limit
+    return {
+      async *within(bytes) {
+        for await (const chunk of bytes) {
+          own += chunk.byteLength
+          const all = (arriving.get(account) ?? 0) + chunk.byteLength
+          arriving.set(account, all)
+          if (all > room) refuse()
+          yield chunk
+        }
+      },
+      [Symbol.dispose]() {
+        const left = (arriving.get(account) ?? 0) - own
+        if (left > 0) arriving.set(account, left)
+        else arriving.delete(account)
+      },
+    }
   }
 
-  /** Waits for a running sweep. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#sweeper.close()
-  }
-
-  /** Writes the bytes of the next version of a name, as long as the account has room for more. */
-  async #writeBytes(
-    { scope, name, account, blobId }: Place,
-    bytes: AsyncIterable<Uint8Array>,
-  ): Promise<WrittenBlob> {
-    const { versions } = (await this.#stored(scope, name)) ?? { versions: [] }
-    // These make room for the new version. The latest version never does.
-    const spare = versions.slice(0, -1).slice(0, Math.max(0, versions.length + 1 - MAX_VERSIONS))
-    const own = spare.filter((version) => version.account === account)
-    return this.#store.blobs.write(
-      blobId,
-      this.#quotas.within(bytes, account, own),
-      this.#options.maxBytes,
-    )
+  /** Counts what the account of a scope has stored. */
+  async #usageOf({
+    account,
+  }: Scope): Promise<{ readonly bytes: number; readonly versions: number }> {
+    const versions: StoredVersion[] = []
+    for await (const { value } of listAll(this.#store.records, accountPrefix(account))) {
+      versions.push(...(this.#live(value)?.versions ?? []))
+    }
+    return { bytes: sizeOf(versions), versions: versions.length }
   }
 
   /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
-  async #add({ scope, owner }: OwnedScope, name: string, version: NewVersion): Promise<Artifact> {
-    const { records } = this.#store
-    const { blobId, createdAt, expiresAt } = version
-    const ttlMs = expiresAt - this.#options.clock.now()
-    const list = listKey(scope, owner)
-    // The newest entry has the smallest key. The count orders files of this process with the same time.
-    const [time, count] = [createdAt, ++this.#written].map((n) =>
-      sortable(Number.MAX_SAFE_INTEGER - n),
-    )
-    const listedAs = `${listedPrefix(list)}${time}-${count}-${blobId}`
-    await records.put(listedAs, { scope, name }, { ttlMs })
-    const key = nameKey(scope, name)
-    const { before, after, added, removed } = await this.#updates.update(key, (value) => {
-      const found = StoredName.safeParse(value).data
-      const last = liveFrom(value, this.#options.clock.now())?.versions.at(-1)
-      if (found && last && isSameFile(last, version)) {
-        return { result: { before: found, after: found, added: last, removed: [] } }
+  async #add(place: Place, version: NewVersion): Promise<Artifact> {
+    const { isNew, artifact, put, unused } = await this.#update(place, (stored) => {
+      const earlier = stored?.versions ?? []
+      const last = earlier.at(-1)
+      if (last && isSameFile(last, version)) {
+        return { isNew: false, artifact: this.#toArtifact(place, last), unused: [version] }
       }
-      const own = { ...version, version: found?.next ?? 1 }
-      const all = [...(found?.versions ?? []), own]
-      const versions = all.slice(-MAX_VERSIONS)
-      const put = { list, listedAs, next: own.version + 1, versions }
-      const rest = all.slice(0, -versions.length)
-      return { put, result: { before: found, after: put, added: own, removed: rest } }
+      const added = { ...version, version: stored?.next ?? 1 }
+      const versions = [...earlier, added].slice(-MAX_VERSIONS)
+      return {
+        isNew: stored === undefined,
+        artifact: this.#toArtifact(place, added),
+        put: { next: added.version + 1, versions },
+        unused: earlier.slice(0, earlier.length + 1 - versions.length),
+      }
     })
-    const artifact = this.#toArtifact({ scope, name }, added)
-    if (after === before) {
-      await records.delete(listedAs)
-      await this.#free({ scope, name, ...version }, endKey(expiresAt, blobId))
-      return artifact
+    await this.#deleteBytes(unused)
+    if (!put) return artifact
+    // Counted again, because another process may have stored a version at the same time. Both may be refused then.
+    const { bytes, versions } = await this.#usageOf(place.scope)
+    if (bytes > this.#options.quota || versions > MAX_STORED) {
+      await this.#update(place, (stored) => {
+        const others = stored?.versions.filter(({ blobId }) => blobId !== version.blobId) ?? []
+        return stored ? { put: { ...stored, versions: others } } : {}
+      })
+      throw this.#noRoom()
     }
-    if (before) await records.delete(before.listedAs)
-    for (const old of removed) {
-      await this.#free({ scope, name, ...old }, endKey(old.expiresAt, old.blobId))
-    }
-    await this.#quotas.take(version, ttlMs)
-    this.#changed(artifact, { list, isListChange: before === undefined, isUpdate: true })
+    this.#options.onChange({ uri: artifact.uri, owner: place.scope.owner, isNew })
     return artifact
   }
 
-  /** Removes a version from its name, and all that belongs to it. Returns the name if that was its last version. */
-  async #remove(place: Place, end: string): Promise<StoredName | undefined> {
-    const { scope, name, blobId } = place
-    const key = nameKey(scope, name)
-    const gone = await this.#updates.update<StoredName | undefined>(key, (value) => {
-      const before = StoredName.safeParse(value).data
-      const versions = before?.versions.filter((version) => version.blobId !== blobId) ?? []
-      if (!before || versions.length === before.versions.length) return { result: undefined }
-      if (versions.length > 0) return { put: { ...before, versions }, result: undefined }
-      return { remove: true, result: before }
-    })
-    if (gone) await this.#store.records.delete(gone.listedAs)
-    await this.#free(place, end)
-    return gone
+  /**
+   * Reads, decides and writes the record of a name as one step.
+   *
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async #update<Decision extends { readonly put?: StoredName }>(
+    place: Place,
+    decide: (stored: StoredName | undefined) => Decision,
+  ): Promise<Decision> {
+    const { records } = this.#store
+    const key = keyOf(place)
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const found = await records.get(key)
+      const decision = decide(this.#live(found?.value))
+      const { put } = decision
+      if (put === undefined) return decision
+      const ifVersion = found?.version ?? null
+      const ends = put.versions.map(({ expiresAt }) => expiresAt - this.#options.clock.now())
+      const isDone =
+        ends.length > 0
+          ? await records.put(key, put, { ifVersion, ttlMs: Math.max(...ends) })
+          : await records.delete(key, found?.version)
+      if (isDone !== undefined && isDone !== false) return decision
+    }
+    const text = 'Too many writers change the same file at once: try again'
+    throw new GatewayError('UNAVAILABLE', text)
   }
 
-  /** Frees the room and the bytes of a version that is in no name. @param end key of the record of its end */
-  async #free(place: Place, end: string): Promise<void> {
-    await this.#quotas.free(place)
-    await this.#store.blobs.delete(place.blobId)
-    await this.#store.records.delete(end)
+  /** Never rejects: what stays ends with its time to live. */
+  async #deleteBytes(versions: readonly Pick<StoredVersion, 'blobId'>[]): Promise<void> {
+    const deletions = versions.map(({ blobId }) => this.#store.blobs.delete(blobId))
+    await Promise.allSettled(deletions)
   }
 
-  #changed(address: ArtifactAddress, change: Omit<ArtifactChange, 'uri'>): void {
-    const { scope, name } = address
-    const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
-    this.#options.onChange({ uri, ...change })
+  #noRoom(): GatewayError {
+    const message = `No room for this file: the limits are ${this.#options.quota} bytes and ${MAX_STORED} versions. Wait until older files expire.`
+    return new GatewayError('QUOTA', message)
   }
 
-  async #stored(scope: string, name: string): Promise<StoredName | undefined> {
-    const found = await this.#store.records.get(nameKey(scope, name))
-    return liveFrom(found?.value, this.#options.clock.now())
+  async #stored(place: Place): Promise<StoredName | undefined> {
+    return this.#live((await this.#store.records.get(keyOf(place)))?.value)
   }
 
-  async #find(address: ArtifactAddress, agentId?: string): Promise<FoundArtifact | undefined> {
-    const { scope, name } = address
-    const found = await this.#store.records.get(nameKey(scope, name))
-    return this.#foundIn(found?.value, address, agentId)
+  /** Reads the record of a name, without its expired versions. `undefined`: all have expired. */
+  #live(value: unknown): StoredName | undefined {
+    const stored = StoredName.safeParse(value).data
+    const now = this.#options.clock.now()
+    const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
+    return stored && versions.length > 0 ? { ...stored, versions } : undefined
   }
 
-  /** Returns the latest version in the record of a name that an agent wrote: this agent, if there is an id. */
+  async #find(
+    scope: Scope,
+    { name, version }: Pick<ArtifactAddress, 'name' | 'version'>,
+    agentId?: string,
+  ): Promise<FoundArtifact | undefined> {
+    const stored = await this.#stored({ scope, name })
+    return stored && this.#foundIn(stored, { scope, name }, { version, agentId })
+  }
+
+  /** Returns the latest version of each name in a scope that an agent wrote: this agent, if there is an id. */
+  async #latestIn(scope: Scope, agentId?: string): Promise<readonly FoundArtifact[]> {
+    const found: FoundArtifact[] = []
+    for await (const row of listAll(this.#store.records, keyOf({ scope, name: '' }))) {
+      const latest = this.#inRow(scope, row, agentId)
+      if (latest) found.push(latest)
+    }
+    return found
+  }
+
+  /** Reads a row of the names in a scope. */
+  #inRow(scope: Scope, { key, value }: ListedRecord, agentId?: string): FoundArtifact | undefined {
+    const name = decodedName(key.slice(keyOf({ scope, name: '' }).length))
+    const stored = this.#live(value)
+    if (name === undefined || !stored) return undefined
+    return this.#foundIn(stored, { scope, name }, { version: undefined, agentId })
+  }
+
   #foundIn(
-    value: unknown,
-    { scope, name, version: number }: ArtifactAddress,
-    agentId: string | undefined,
+    stored: StoredName,
+    place: Place,
+    {
+      version: number,
+      agentId,
+    }: { readonly version: number | undefined; readonly agentId: string | undefined },
   ): FoundArtifact | undefined {
-    const stored = liveFrom(value, this.#options.clock.now())
-    const version = stored?.versions.findLast(
+    const version = stored.versions.findLast(
       (each) =>
         (number === undefined || each.version === number) &&
         (agentId === undefined || each.agentId === agentId),
     )
-    if (!stored || !version) return undefined
+    if (!version) return undefined
     const open = async (): Promise<AsyncIterable<Uint8Array>> => {
       const bytes = await this.#store.blobs.read(version.blobId)
       if (!bytes) throw notFound()
       return bytes
     }
-    const artifact = this.#toArtifact({ scope, name }, version)
-    return { ...artifact, listedAs: stored.listedAs, open }
+    return { ...this.#toArtifact(place, version), open }
   }
 
-  /** Reads a row of the names in a scope. */
-  #inRow(scope: string, { key, value }: ListedRecord, agentId?: string): FoundArtifact | undefined {
-    const name = decodedName(key.slice(nameKey(scope, '').length))
-    return name === undefined ? undefined : this.#foundIn(value, { scope, name }, agentId)
-  }
-
-  #toArtifact({ scope, name }: ArtifactAddress, found: StoredVersion): Artifact {
+  #toArtifact({ scope: { id: scope }, name }: Place, found: StoredVersion): Artifact {
     const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
     const { uriScheme } = this.#options
     const uri = artifactUriOf({ scope, name }, uriScheme)
@@ -423,6 +406,18 @@ export class Artifacts implements AsyncDisposable {
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
     return { uri, versionUri, scope, name, version, ...facts }
   }
+}
+
+/** A name in a scope. */
+interface Place {
+  readonly scope: Scope
+  readonly name: string
+}
+
+/** Room of an account for one version. */
+interface Room extends Disposable {
+  /** Passes bytes on. @throws GatewayError `QUOTA` if there are more than fit */
+  within(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>
 }
 
 /** Larger artifacts are read whole one after the other: each needs several times its size until it is written. */
@@ -497,8 +492,6 @@ export interface Artifact extends StoredFile {
 }
 
 export interface FoundArtifact extends Artifact {
-  /** Key of its name in the list. */
-  readonly listedAs: string
   /** Returns its bytes. No file is opened before they are read. @throws GatewayError `NOT_FOUND` */
   readonly open: () => Promise<AsyncIterable<Uint8Array>>
 }
@@ -517,61 +510,50 @@ export interface NewArtifact {
   readonly scope?: string | undefined
 }
 
-/** A change of an artifact, or of the list of artifacts. */
+/** A new version of a file. */
 export interface ArtifactChange {
   /** URI without a version. */
   readonly uri: string
-  /** Id of the list that has the artifact, as `listOf(caller)` returns it. */
-  readonly list: string
-  /** True if a name was added to the list or removed from it. */
-  readonly isListChange: boolean
-  /** True for a new version. */
-  readonly isUpdate: boolean
-}
-
-/** Returns a name without its expired versions. `undefined`: all have expired. */
-function liveFrom(value: unknown, now: number): StoredName | undefined {
-  const stored = StoredName.safeParse(value).data
-  const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
-  return stored && versions.length > 0 ? { ...stored, versions } : undefined
+  /** Owner of the file (see `ownerOf()`). `null`: every caller that knows its URI. */
+  readonly owner: string | null
+  /** True for the first version of a name: the list of the owner has one more entry. */
+  readonly isNew: boolean
 }
 
 function isSameFile(a: StoredVersion, b: NewVersion): boolean {
   return a.runId !== undefined && a.runId === b.runId && a.sha256 === b.sha256
 }
 
+function sizeOf(versions: readonly StoredVersion[]): number {
+  return versions.reduce((sum, { size }) => sum + size, 0)
+}
+
 /** Returns the key of a name. Names of a scope are in the order of their escaped form. */
-function nameKey(scope: string, name: string): string {
-  return `artifacts/name/${scope}/${encodedName(name)}`
+function keyOf({ scope: { account, id }, name }: Place): string {
+  return `${accountPrefix(account)}${id}/${encodedName(name)}`
 }
 
-function listedPrefix(list: string): string {
-  return `artifacts/listed/${list}/`
+function accountPrefix(account: string): string {
+  return `artifacts/name/${account}/`
 }
 
-const ENDS = 'artifacts/ends/'
-
-/** Returns the key of the end of a version. The first one to expire has the smallest key. */
-function endKey(expiresAt: number, blobId: string): string {
-  return `${ENDS}${sortable(expiresAt)}-${blobId}`
+/** Returns the place of a file in the list of its owner, as a text. Places of newer files sort first. */
+function positionOf({ createdAt, uri }: Artifact): string {
+  const age = Number.MAX_SAFE_INTEGER - Math.floor(createdAt)
+  return `${String(age).padStart(16, '0')} ${uri}`
 }
 
-/** Returns a text for a number, so that texts sort as the numbers do. */
-function sortable(number: number): string {
-  return String(Math.floor(number)).padStart(16, '0')
+function compareNewest(a: Artifact, b: Artifact): number {
+  return positionOf(a) < positionOf(b) ? -1 : 1
 }
-
-/** An entry of a list. */
-const ListedName = z.object({ scope: z.string(), name: z.string() })
 
 const StoredVersion = z.object({
   version: z.int(),
-  /** Id under which its bytes are stored. */
+  /** Id of its bytes. */
   blobId: z.string(),
   sha256: z.string(),
   size: z.int(),
   mimeType: z.string(),
-  account: z.string(),
   runId: z.string().optional(),
   /** The agent that wrote it. */
   agentId: z.string().optional(),
@@ -581,19 +563,11 @@ const StoredVersion = z.object({
 
 /** A name as one record, so that versions are added and removed in one step. */
 const StoredName = z.object({
-  /** Id of its list. */
-  list: z.string(),
   next: z.int(),
-  /** Key of its entry in the list. */
-  listedAs: z.string(),
   /** Oldest first. */
   versions: z.array(StoredVersion),
 })
 
-/** Everything that is needed to remove a version. */
-const Place = StoredVersion.pick({ blobId: true, account: true }).extend(ListedName.shape)
-
 type StoredVersion = Readonly<z.infer<typeof StoredVersion>>
 type NewVersion = Omit<StoredVersion, 'version'>
 type StoredName = Readonly<z.infer<typeof StoredName>>
-type Place = Readonly<z.infer<typeof Place>>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import type { Caller } from '../internal/principal.ts'
 import { ArtifactLinks } from './links.ts'
 import { ArtifactResources } from './resources.ts'
 import { Artifacts } from './artifacts.ts'
@@ -30,7 +30,7 @@ test('completes names in a chosen scope that the caller owns', async () => {
   const { scope } = await at.write('a.txt', 'hello')
   const stranger = { principal: nobody }
   const shared = await at.artifacts.write(stranger, { name: 'theirs.txt', bytes: bytesOf('x') })
-  const complete = (caller: ArtifactCaller, name: string, given?: Record<string, string>) =>
+  const complete = (caller: Caller, name: string, given?: Record<string, string>) =>
     at.resources.complete(caller, { template: at.template, name, value: '' }, given)
   expect(await complete(stranger, 'name')).toEqual({ values: [] })
   expect(await complete(stranger, 'name', { scope: shared.scope })).toMatchObject({

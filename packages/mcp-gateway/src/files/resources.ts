@@ -14,7 +14,7 @@ import { GatewayError } from '../errors.ts'
 import type { Artifact, Artifacts } from './artifacts.ts'
 import type { ArtifactLinks } from './links.ts'
 import { fileTypeOf, textFrom } from './media-types.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import type { Caller } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 
 export interface ArtifactResourcesOptions {
@@ -35,7 +35,7 @@ export class ArtifactResources {
   }
 
   /** @throws ProtocolError -32602 for a cursor of another list */
-  async list(caller: ArtifactCaller, cursor: string | undefined): Promise<ListResourcesResult> {
+  async list(caller: Caller, cursor: string | undefined): Promise<ListResourcesResult> {
     const { artifacts, pageSize } = this.#options
     try {
       const { artifacts: found, ...page } = await artifacts.list(caller, {
@@ -67,7 +67,7 @@ export class ArtifactResources {
    *   large; the error of `check`
    */
   async read(
-    caller: ArtifactCaller,
+    caller: Caller,
     uri: string,
     check: () => void,
   ): Promise<Pick<ReadResourceResult, 'contents'> & { readonly fixedMs: number }> {
@@ -84,13 +84,13 @@ export class ArtifactResources {
   }
 
   /** Returns the URI that notifications about this resource have. `undefined`: the caller does not own it. */
-  followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
+  followed(caller: Caller, uri: string): Promise<string | undefined> {
     return this.#options.artifacts.followed(caller, uri)
   }
 
   /** Returns values for a variable that begin with `value`. @param given values of other variables */
   async complete(
-    caller: ArtifactCaller,
+    caller: Caller,
     { template, name, value }: Readonly<Record<'template' | 'name' | 'value', string>>,
     given?: Readonly<Record<string, string>>,
   ): Promise<CompleteResult['completion']> {

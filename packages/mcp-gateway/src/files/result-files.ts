@@ -1,19 +1,19 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
-import type { ArtifactCaller } from './namespaces.ts'
+import type { Caller } from '../internal/principal.ts'
 
 /** Stores the files of runs, and shows them in results. */
 export interface ResultFiles {
   /** Opens the files of one run, before its agent starts. Does nothing until the first file. */
   open(run: ResultFilesContext): RunFiles
   /** Returns files that a caller gives to an agent. @throws GatewayError `NOT_FOUND`, with the index of the file */
-  input(caller: ArtifactCaller, uris: readonly string[]): Promise<readonly InputFile[]>
+  input(caller: Caller, uris: readonly string[]): Promise<readonly InputFile[]>
 }
 
 export interface ResultFilesContext {
   readonly runId: string
   readonly agentId: string
-  readonly caller: ArtifactCaller
+  readonly caller: Caller
   /** Files of the same run from before it was paused. */
   readonly earlier: EarlierFiles | undefined
   readonly signal: AbortSignal

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { expect, test } from 'vitest'
 import { Artifacts } from './artifacts.ts'
-import { newScopeId } from './namespaces.ts'
+import { newScopeId } from './scopes.ts'
 import type { EarlierFiles, RunFiles } from './result-files.ts'
 import { gatewayFiles } from './run-files.ts'
 import type { GatewayFilesOptions } from './run-files.ts'
@@ -42,11 +42,7 @@ function world(options: WorldOptions = {}): World {
     earlier,
     signal: stop.signal,
   })
-  const end = async (): Promise<void> => {
-    await own[Symbol.asyncDispose]()
-    await store.close()
-  }
-  return { artifacts, files, stop, [Symbol.asyncDispose]: end }
+  return { artifacts, files, stop, [Symbol.asyncDispose]: () => store.close() }
 }
 
 async function* chunks(count: number, size: number): AsyncGenerator<Uint8Array> {

@@ -23,7 +23,7 @@ import type {
   StoredFile,
 } from './result-files.ts'
 import { artifactNameFrom, encodedName } from './uri.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import type { Caller } from '../internal/principal.ts'
 import { abortable } from '../internal/timers.ts'
 import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { ArtifactSettings, InlineSettings } from '../options.ts'
@@ -43,7 +43,7 @@ export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes'> 
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const { artifacts, maxBytes, fetch = createGuardedFetch({ maxBytes }) } = options
-  const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
+  const open = async (caller: Caller, uri: string, index: number): Promise<InputFile> => {
     if (!artifacts) {
       const message = 'This gateway stores no files, so an agent cannot get any'
       throw new GatewayError('NOT_FOUND', message)

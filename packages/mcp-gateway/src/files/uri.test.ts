@@ -1,6 +1,6 @@
 import { seededRandom } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { isScopeId, newScopeId } from './namespaces.ts'
+import { isScopeId, newScopeId } from './scopes.ts'
 import {
   artifactAddressFrom,
   artifactNameFrom,

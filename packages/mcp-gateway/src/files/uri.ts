@@ -1,5 +1,5 @@
 import { legible } from '@x/internal'
-import { isScopeId } from './namespaces.ts'
+import { isScopeId } from './scopes.ts'
 
 /** The parts of a URI. No version means the latest one. */
 export interface ArtifactAddress {

@@ -2,7 +2,7 @@ import { AgentRegistry, DEBOUNCE_MS } from '../tools/agent-registry.ts'
 import { Artifacts, READ_MAX_BYTES } from '../files/artifacts.ts'
 import { ArtifactLinks } from '../files/links.ts'
 import { ArtifactResources } from '../files/resources.ts'
-import { newScopeId } from '../files/namespaces.ts'
+import { newScopeId } from '../files/scopes.ts'
 import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
@@ -371,7 +371,6 @@ export class Runtime implements AsyncDisposable {
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
     await this.#listeners.close()
-    await this.#artifacts?.artifacts[Symbol.asyncDispose]()
     this.#artifacts?.changes.close()
     await this.#changes.close()
     await this.#lease[Symbol.asyncDispose]().catch((cause: unknown) => {
@@ -539,7 +538,6 @@ export class Runtime implements AsyncDisposable {
       readMaxBytes,
       store: this.#store,
       onChange: (change) => changes.add(change),
-      onError: (cause) => this.#observer.warned('Expired files could not be deleted', cause),
     })
     const baseUrl = (): string | undefined => {
       const url = this.#urls?.base ?? this.#listeners.origin

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { Caller } from '../internal/principal.ts'
 import type { Artifact } from '../files/artifacts.ts'
 import { ArtifactRoutes, countedBody, type BodyEnd } from './artifact-routes.ts'
 import { ArtifactLinks } from '../files/links.ts'
 import { Artifacts } from '../files/artifacts.ts'
-import { newScopeId } from '../files/namespaces.ts'
+import { newScopeId } from '../files/scopes.ts'
 import { bytesOf, named } from '../../test/artifact-world.ts'
 import { artifactsOptions } from '../../test/settings.ts'
 
@@ -48,10 +48,10 @@ function open() {
     artifacts,
     linkTo: (artifact: Artifact) => links.downloadUrl(artifact) ?? '',
     pass: (ms: number) => void (time += ms),
-    async get(url: string, caller?: ArtifactCaller) {
+    async get(url: string, caller?: Caller) {
       return routes.serve(new Request(url), caller)
     },
-    async put(path: string, body: string | ReadableStream | null, caller?: ArtifactCaller) {
+    async put(path: string, body: string | ReadableStream | null, caller?: Caller) {
       const url = path.startsWith('https:') ? path : `${baseUrl}/${path}`
       const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, duplex: 'half' }
       return routes.serve(new Request(url, init), caller)

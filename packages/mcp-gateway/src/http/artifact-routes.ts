@@ -2,7 +2,7 @@ import { withoutErrorLink } from '@x/internal'
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { Artifact, Artifacts } from '../files/artifacts.ts'
 import type { ArtifactLinks } from '../files/links.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { Caller } from '../internal/principal.ts'
 import {
   artifactAddressFrom,
   decodedName,
@@ -38,7 +38,7 @@ interface Transfer {
   readonly request: Request
   readonly url: URL
   /** `undefined` for a request whose only credential is a signed link. */
-  readonly caller: ArtifactCaller | undefined
+  readonly caller: Caller | undefined
   readonly address: string | undefined
   artifact: Artifact | undefined
 }
@@ -89,11 +89,7 @@ export class ArtifactRoutes implements HttpRoute {
   }
 
   /** @param caller `undefined` for a request whose only credential is a signed link */
-  async serve(
-    request: Request,
-    caller: ArtifactCaller | undefined,
-    address?: string,
-  ): Promise<Response> {
+  async serve(request: Request, caller: Caller | undefined, address?: string): Promise<Response> {
     const { method } = request
     const url = new URL(request.url)
     const transfer: Transfer = { request, url, caller, address, artifact: undefined }
@@ -140,7 +136,7 @@ export class ArtifactRoutes implements HttpRoute {
     }
   }
 
-  async #upload(transfer: Transfer, caller: ArtifactCaller, maxBytes: number): Promise<Response> {
+  async #upload(transfer: Transfer, caller: Caller, maxBytes: number): Promise<Response> {
     const { request, url } = transfer
     const segment = this.#segmentsOf(url)
     const name = segment.includes('/') ? undefined : decodedName(segment)

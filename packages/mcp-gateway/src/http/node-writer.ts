@@ -7,7 +7,7 @@ import type { UnreadBytes, UnreadReply } from './unread-bytes.ts'
 export interface ReplyWriting {
   /** Headers that the connection needs. */
   readonly headers: Readonly<Record<string, string>> | undefined
-  /** For whom the bytes that wait for the client are counted (see `slotOwnerOf()`). */
+  /** For whom the bytes that wait for the client are counted (see `accountOf()`). */
   readonly owner: string
   readonly unread: UnreadBytes
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 
 import { BoundedMap } from '@x/internal'
-import { slotOwnerOf, subnetOf, type Principal } from '../internal/principal.ts'
+import { accountOf, subnetOf, type Principal } from '../internal/principal.ts'
 import { tryLater, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { ClientAddress } from '../options.ts'
 import type { Rates } from '../store/gateway-store.ts'
@@ -40,7 +40,7 @@ export class RateLimits {
   /** Counts a request of a known caller. Callers without a name share the limit of their network. */
   async byCaller(principal: Principal, address: string | undefined): Promise<Reply | undefined> {
     if (principal.isAnonymous) return this.byNetwork(address)
-    const waitMs = await this.#take(slotOwnerOf({ principal }), this.#perMinute)
+    const waitMs = await this.#take(accountOf({ principal }), this.#perMinute)
     return waitMs === 0 ? undefined : tooMany(waitMs)
   }
 

@@ -3,7 +3,7 @@ import { isJsonContentType } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 import { repairMessage } from '@x/internal/mcp-answers'
 import type { GatewayObserver } from '../internal/observer.ts'
-import { isPrincipal, mayUse, slotOwnerOf } from '../internal/principal.ts'
+import { accountOf, isPrincipal, mayUse, type Caller } from '../internal/principal.ts'
 import { excessOf } from '../internal/text.ts'
 import { EventStream } from '../mcp/event-stream.ts'
 import { isAnyRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
@@ -15,7 +15,6 @@ import {
   type HttpExchange,
   type Reply,
 } from '../mcp/reply.ts'
-import type { Caller } from '../mcp/request-context.ts'
 import type { SessionHttp } from '../mcp/session-http.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
@@ -212,7 +211,7 @@ export class Router {
     if (this.#options.isDraining() && isAnyRequest(body)) {
       return tryLater(503, 'The gateway is stopping', 1000)
     }
-    if (caller.hasRoom?.(slotOwnerOf(caller)) === false && isAnyRequest(body)) {
+    if (caller.hasRoom?.(accountOf(caller)) === false && isAnyRequest(body)) {
       return tryLater(503, NO_ROOM, 5000)
     }
     return Array.isArray(body) ? refused(400, RPC_ERROR.invalidRequest, NO_BATCHES) : undefined

@@ -1,3 +1,5 @@
+import { hashOf } from './text.ts'
+
 /** The verified caller of a request. Comes from a credential, never from what a client says about itself. */
 export interface Principal {
   /** Stable: `issuer|claim`, the name of a static token, or the id of all anonymous callers. Keys of stored data contain it. */
@@ -43,14 +45,33 @@ export function isPrincipal(answer: Principal | object): answer is Principal {
   )
 }
 
-/** Returns the text by which the slots and rates of a caller are counted: its id, or its network if it has no name. */
-export function slotOwnerOf({
-  principal,
-  address,
-}: {
+/** Who sends a request. */
+export interface Caller {
   readonly principal: Principal
+  /** Secret of the session, for callers without a name: the id of the scope of its files. */
+  readonly scope?: string | undefined
+  /** IP address. Usage of callers without a name is counted by it. */
   readonly address?: string | undefined
-}): string {
+  /** Returns true if there is memory for a response to this account (see `accountOf()`). @default always */
+  readonly hasRoom?: ((account: string) => boolean) | undefined
+}
+
+/** Owners with a name. Requests with one credential often share the object of their principal. */
+const owners = new WeakMap<Principal, string>()
+
+/**
+ * Returns the owner of what a caller makes, such as tasks and files: a hash of the principal, or of the session of a caller
+ * without a name. `undefined`: nothing shows that two requests are of the same caller.
+ */
+export function ownerOf({ principal, scope }: Caller): string | undefined {
+  if (principal.isAnonymous) return scope === undefined ? undefined : hashOf([principal.id, scope])
+  const owner = owners.get(principal) ?? hashOf([principal.id, null])
+  owners.set(principal, owner)
+  return owner
+}
+
+/** Returns the account in which the usage of a caller is counted: of its name, or of its network if it has no name. */
+export function accountOf({ principal, address }: Caller): string {
   const hasAddress = principal.isAnonymous && address !== undefined
   return hasAddress ? `address\0${subnetOf(address)}` : `principal\0${principal.id}`
 }

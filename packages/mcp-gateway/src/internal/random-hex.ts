@@ -21,8 +21,3 @@ export function randomHex(bytes: number): string {
 export function randomId(): string {
   return randomHex(16)
 }
-
-/** Returns whether a text has the form of a `randomId()`. Such a text is safe as a part of a path. */
-export function isRandomId(text: string): boolean {
-  return /^[0-9a-f]{32}$/.test(text)
-}

@@ -1,3 +1,7 @@
+import { hash } from 'node:crypto'
+
+import { canonicalJson } from '@x/internal'
+
 /** Returns the first UTF-16 units of a text, without half of a character at the end. */
 export function wholeCharacters(text: string, length: number): string {
   if (length >= text.length) return text
@@ -71,4 +75,10 @@ function endOfText(json: string, start: number): number {
     while (json[end - 1 - escapes] === '\\') escapes++
   } while (escapes % 2 === 1)
   return end
+}
+
+/** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */
+export function hashOf(value: unknown): string {
+  const digest = hash('sha256', canonicalJson(value), 'buffer')
+  return digest.toString('base64url', 0, 16)
 }

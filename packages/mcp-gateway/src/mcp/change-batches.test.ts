@@ -11,19 +11,20 @@ function open() {
   const publish = async (change: object): Promise<void> => void published.push(change)
   const batches = new ChangeBatches({ publish }, clock)
   const change = (name: string, over: Partial<ArtifactChange> = {}): void => {
-    const all = { uri: `artifact://s/${name}`, list: 'ada' }
-    batches.add({ ...all, isListChange: true, isUpdate: true, ...over })
+    batches.add({ uri: `artifact://s/${name}`, owner: 'ada', isNew: true, ...over })
   }
   return Object.assign(at, { batches, change })
 }
 
 test('publishes a burst of changes once, with the lists that changed', async () => {
   const at = open()
-  for (let n = 0; n < 100; n++) at.change(`file-${n % 3}`, { isListChange: n < 3 })
-  at.change('his', { list: 'bob', isUpdate: false })
+  for (let n = 0; n < 100; n++) at.change(`file-${n % 3}`, { isNew: n < 3 })
+  at.change('his', { owner: 'bob' })
+  at.change('shared', { owner: null })
   expect(at.published).toEqual([])
   await at.clock.advance(50)
-  const updated = [0, 1, 2].map((n) => ({ type: 'resource', uri: `artifact://s/file-${n}` }))
+  const names = ['file-0', 'file-1', 'file-2', 'his', 'shared']
+  const updated = names.map((name) => ({ type: 'resource', uri: `artifact://s/${name}` }))
   expect(at.published).toEqual([
     { type: 'resources', owner: 'ada' },
     { type: 'resources', owner: 'bob' },

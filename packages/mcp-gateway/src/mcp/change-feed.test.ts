@@ -9,8 +9,7 @@ import {
   type ReadEvent,
 } from '../../test/rpc-requests.ts'
 import { sessionWorld, turnsPass, type Fetch, type SessionWorld } from '../../test/session-world.ts'
-import { listOf } from '../files/namespaces.ts'
-import { anonymousPrincipal } from '../internal/principal.ts'
+import { anonymousPrincipal, ownerOf } from '../internal/principal.ts'
 import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
 
@@ -68,10 +67,10 @@ const subscribe = (uri: string, method = 'resources/subscribe'): object => ({
 })
 
 /** @returns the owner of the resources of a session */
-async function ownerOf(w: SessionWorld): Promise<string> {
+async function listOwnerOf(w: SessionWorld): Promise<string> {
   const listed = await w.store.records.list('session:')
   const [scope] = listed.map(({ value }) => (value as { readonly scope: string }).scope)
-  return listOf({ principal: anonymousPrincipal(), scope }) ?? ''
+  return ownerOf({ principal: anonymousPrincipal(), scope }) ?? ''
 }
 
 describe('a client that listens', () => {
@@ -109,7 +108,7 @@ describe('a client that listens', () => {
   test('is notified of its own list of resources, and of resources that it subscribed to', async () => {
     await using w = sessionWorld()
     const id = await openSession(w.a)
-    const owner = await ownerOf(w)
+    const owner = await listOwnerOf(w)
     const listening = await listen(w.a, id)
     const { changes } = w.processes[1]
     await (await w.b(post(subscribe('file:///a'), inSession(id)))).text()

@@ -253,8 +253,8 @@ const BATCH_MS = { quiet: 50, max: 500 }
 export class ChangeBatches {
   readonly #changes: Pick<ChangeFeed, 'publish'>
   readonly #debouncer: Debouncer
-  /** Ids of lists that have one more or one less entry. */
-  readonly #lists = new Set<string>()
+  /** Owners whose lists have one more entry. */
+  readonly #owners = new Set<string>()
   /** URIs with new versions. */
   readonly #updated = new Set<string>()
   #isClosed = false
@@ -265,10 +265,10 @@ export class ChangeBatches {
     this.#debouncer = new Debouncer({ clock, quietMs: BATCH_MS.quiet, maxMs: BATCH_MS.max, onDue })
   }
 
-  add({ uri, list, isListChange, isUpdate }: ArtifactChange): void {
+  add({ uri, owner, isNew }: ArtifactChange): void {
     if (this.#isClosed) return
-    if (isListChange) this.#lists.add(list)
-    if (isUpdate) this.#updated.add(uri)
+    if (isNew && owner !== null) this.#owners.add(owner)
+    this.#updated.add(uri)
     this.#debouncer.touch()
   }
 
@@ -280,9 +280,9 @@ export class ChangeBatches {
   }
 
   #publish(): void {
-    for (const owner of this.#lists) void this.#changes.publish({ type: 'resources', owner })
+    for (const owner of this.#owners) void this.#changes.publish({ type: 'resources', owner })
     for (const uri of this.#updated) void this.#changes.publish({ type: 'resource', uri })
-    this.#lists.clear()
+    this.#owners.clear()
     this.#updated.clear()
   }
 }

@@ -4,7 +4,7 @@ import { ManualClock } from '../../test/manual-clock.ts'
 import { anonymousPrincipal } from '../internal/principal.ts'
 import { EventStream } from './event-stream.ts'
 import { OpenStreams } from './open-streams.ts'
-import type { Caller } from './request-context.ts'
+import type { Caller } from '../internal/principal.ts'
 
 const KEEP_ALIVE_MS = 15_000
 const from = (address?: string): Caller => ({ principal: anonymousPrincipal(), address })

@@ -1,7 +1,7 @@
 import type { Clock } from '../internal/clock.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { EventStream } from './event-stream.ts'
-import type { Caller } from './request-context.ts'
+import type { Caller } from '../internal/principal.ts'
 
 /** Streams of one address: an office behind one address has many clients, and an attacker has few addresses. */
 export const STREAMS_PER_ADDRESS = 64

@@ -6,17 +6,10 @@ import {
   type InputResponse,
   type LoggingLevel,
 } from '@modelcontextprotocol/server'
-import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { TraceCarrier } from '../internal/observer.ts'
-import { slotOwnerOf, type Principal } from '../internal/principal.ts'
+import { accountOf, type Caller, type Principal } from '../internal/principal.ts'
 import type { RunProgress, RunResume } from '../runs/order.ts'
 import type { Params } from './json-rpc.ts'
-
-/** The sender of a request, and its connection. */
-export interface Caller extends ArtifactCaller {
-  /** Returns true if there is memory for a response to this owner (see `slotOwnerOf()`). @default always */
-  readonly hasRoom?: ((owner: string) => boolean) | undefined
-}
 
 export type Questions = Readonly<Record<string, InputRequest>>
 export type Answers = Readonly<Record<string, InputResponse>>
@@ -73,7 +66,7 @@ export abstract class RequestContext {
 
   /** Returns true if there is memory for a large response to this caller. */
   hasRoom(): boolean {
-    return this.caller.hasRoom?.(slotOwnerOf(this.caller)) !== false
+    return this.caller.hasRoom?.(accountOf(this.caller)) !== false
   }
 
   /** Subscribes a client with a session to changes of a resource. Returns `false` if it has 256 subscriptions already. */

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { abortReason, isRecord } from '@x/internal'
 import { GatewayError, textForCaller } from '../errors.ts'
+import type { Caller } from '../internal/principal.ts'
 
 import {
   invalidParams,
@@ -23,7 +24,6 @@ import {
   QuestionTimeout,
   RequestContext,
   type Answers,
-  type Caller,
   type ClientInfo,
   type Questions,
 } from './request-context.ts'

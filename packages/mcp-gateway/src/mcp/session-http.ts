@@ -7,7 +7,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
-import { listOf } from '../files/namespaces.ts'
+import { ownerOf } from '../internal/principal.ts'
 import { inTime } from '../internal/timers.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
@@ -29,7 +29,7 @@ import {
 } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { refused, tryLater, type Reply } from './reply.ts'
-import type { Caller } from './request-context.ts'
+import type { Caller } from '../internal/principal.ts'
 import { resultForRevision } from './revisions.ts'
 import { CallStream, PRIMED_SINCE } from './session-calls.ts'
 import {
@@ -338,7 +338,7 @@ export class SessionHttp {
       stream,
       sessions: this.sessions,
       feed,
-      owner: resources && listOf({ principal, scope }),
+      owner: resources && ownerOf({ principal, scope }),
       lists: prompts ? ['tools', 'prompts'] : ['tools'],
     })
     try {

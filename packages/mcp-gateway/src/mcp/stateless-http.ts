@@ -14,7 +14,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord, untilAborted } from '@x/internal'
-import { listOf } from '../files/namespaces.ts'
+import { ownerOf, type Caller } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { RunResume } from '../runs/order.ts'
@@ -24,7 +24,7 @@ import { LIST_TTL_MS, type HandlerParts, type McpHandlers, type McpResult } from
 import { invalidParams, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
-import { RequestContext, type Caller, type ClientInfo } from './request-context.ts'
+import { RequestContext, type ClientInfo } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import { isAtLeast } from './session-context.ts'
 import { acceptFilter, Subscription } from './subscriptions.ts'
@@ -229,7 +229,7 @@ export class StatelessHttp {
         capabilities: handlers.capabilities('modern'),
         resources,
       })
-      const subscription = new Subscription(id, filter, resources && listOf(caller))
+      const subscription = new Subscription(id, filter, resources && ownerOf(caller))
       const { stream } = subscription
       const stop = changes.listen(subscription)
       this.#subscriptions.add(subscription)

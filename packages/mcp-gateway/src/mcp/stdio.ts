@@ -16,7 +16,7 @@ import {
   type Params,
 } from './json-rpc.ts'
 import type { Reply } from './reply.ts'
-import type { Caller } from './request-context.ts'
+import type { Caller } from '../internal/principal.ts'
 import { DEFAULT_REVISION } from './revisions.ts'
 import type { SessionHttp } from './session-http.ts'
 import { classifyRequest, encodeName, nameIn, type StatelessHttp } from './stateless-http.ts'

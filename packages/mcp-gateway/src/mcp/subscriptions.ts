@@ -10,7 +10,8 @@ import type { ArtifactResources } from '../files/resources.ts'
 import { CHANGE_METHODS, type Change, type ChangeListener } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
-import { MAX_FOLLOWED, type Caller } from './request-context.ts'
+import type { Caller } from '../internal/principal.ts'
+import { MAX_FOLLOWED } from './request-context.ts'
 
 /** A stream of `subscriptions/listen`: changes of lists and resources, for a client of 2026-07-28. */
 export class Subscription implements ChangeListener {

@@ -8,9 +8,9 @@ import { CallStore, type KeyEntry, type StoredCall } from './call-store.ts'
 import { Executions, newCallOf, type ExecutionsOptions } from './executions.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
 import { LiveCall } from './live-call.ts'
+import { hashOf } from '../internal/text.ts'
 import {
   busy,
-  hashOf,
   IDEMPOTENCY,
   isKeyEffective,
   scopeOf,

@@ -3,7 +3,7 @@ import { ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/se
 import type { RunTool } from '../agents/agent.ts'
 import { sleep } from '../internal/clock.ts'
 import { randomHex } from '../internal/random-hex.ts'
-import { wholeCharacters } from '../internal/text.ts'
+import { hashOf, wholeCharacters } from '../internal/text.ts'
 import type { EventLogs } from '../store/gateway-store.ts'
 import {
   canEndLate,
@@ -20,7 +20,6 @@ import {
 import type { CallStore, StoredCall } from './call-store.ts'
 import type { LiveCall } from './live-call.ts'
 import {
-  hashOf,
   isStorable,
   type Execution,
   type RunEnding,

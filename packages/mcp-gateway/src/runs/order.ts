@@ -1,8 +1,5 @@
-import { hash } from 'node:crypto'
-
 import type { CallToolResult } from '@modelcontextprotocol/server'
 
-import { canonicalJson } from '@x/internal'
 import { RunFailure } from '../agents/agent.ts'
 import type {
   CheckedInput,
@@ -198,12 +195,6 @@ export function scopeOf({
 /** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */
 export function isKeyEffective(order: Parameters<typeof scopeOf>[0], key: string): boolean {
   return scopeOf(order) !== undefined || key.length >= UNGUESSABLE_CHARS
-}
-
-/** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */
-export function hashOf(value: unknown): string {
-  const digest = hash('sha256', canonicalJson(value), 'buffer')
-  return digest.toString('base64url', 0, 16)
 }
 
 /** A larger result is returned to the calls that wait for it, and not stored. */

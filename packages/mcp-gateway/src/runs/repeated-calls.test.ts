@@ -13,7 +13,7 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
-import { newScopeId } from '../files/namespaces.ts'
+import { newScopeId } from '../files/scopes.ts'
 import { systemClock } from '../internal/clock.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'

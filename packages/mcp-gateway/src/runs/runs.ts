@@ -4,7 +4,7 @@ import { removeFrom } from '@x/internal'
 import { RunFailure, type RunTool } from '../agents/agent.ts'
 import { GatewayError, isOfCaller, textForCaller } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
-import { slotOwnerOf } from '../internal/principal.ts'
+import { accountOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
 import type { StreamingSettings } from '../options.ts'
 import { Calls, type CallsOptions } from './calls.ts'
@@ -124,7 +124,7 @@ export class Runs {
     const { feed } = run
     this.#active.push(run)
     const startedAt = clock.now()
-    const owner = slotOwnerOf(order)
+    const owner = accountOf(order)
     let turn: Turn | undefined
     let hasSlot = false
     let isStarted = false

@@ -9,7 +9,7 @@ import { DEFAULTS } from '../../test/settings.ts'
 import { EventReader, WireSession } from '../../test/wire-session.ts'
 import { createGateway } from '../gateway.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
-import { anonymousPrincipal, type Principal, slotOwnerOf } from '../internal/principal.ts'
+import { anonymousPrincipal, type Principal, accountOf } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { RUN_QUEUE, RunSlots } from './slots.ts'
 
@@ -46,7 +46,7 @@ describe('a queue', () => {
 })
 
 test('counts slots by principal, and by network for callers without a name', () => {
-  const of = (principal: Principal, address?: string): string => slotOwnerOf({ principal, address })
+  const of = (principal: Principal, address?: string): string => accountOf({ principal, address })
   expect(of(ada, '192.0.2.1')).toBe(of(ada, '192.0.2.2'))
   expect(of(ada, '192.0.2.1')).not.toBe(of(bob, '192.0.2.1'))
   expect(of(nobody, '192.0.2.1')).toBe(of(nobody, '::ffff:192.0.2.1'))

@@ -28,7 +28,7 @@ export const RUN_QUEUE: Pick<SlotSettings, 'maxQueued' | 'busyText'> = {
 const QUEUE_MS = 30_000
 
 /**
- * Limits the runs at a time, of all callers and of each owner (see `slotOwnerOf`). The first that waits enters first, if
+ * Limits the runs at a time, of all callers and of each owner (see `accountOf`). The first that waits enters first, if
  * the limit of its owner allows it. No owner can fill the queue.
  */
 export class RunSlots {

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { GatewayError } from '../errors.ts'
-import { isRandomId, randomId } from '../internal/random-hex.ts'
-import type { Blobs, WrittenBlob } from './gateway-store.ts'
+import { randomId } from '../internal/random-hex.ts'
+import type { BlobLimits, Blobs, WrittenBlob } from './gateway-store.ts'
 
-/** A partial file of this age was left by a process that ended. */
-const ABANDONED_MS = 86_400_000
 const FILE_PIECE_BYTES = 131_072
 const MEMORY_PIECE_BYTES = 65_536
 
@@ -48,14 +46,19 @@ export class MeasuredBytes implements AsyncIterable<Uint8Array> {
 /** Bytes in the memory of this process, up to a maximum of all files together. */
 export class MemoryBlobs implements Blobs {
   readonly #maxBytes: number
-  readonly #blobs = new Map<string, Buffer>()
+  readonly #now: () => number
+  readonly #blobs = new Map<string, { readonly bytes: Buffer; readonly endsAt: number }>()
   #held = 0
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, now: () => number) {
     this.#maxBytes = maxBytes
+    this.#now = now
   }
 
-  async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+  async write(
+    bytes: AsyncIterable<Uint8Array>,
+    { limit, ttlMs }: BlobLimits,
+  ): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
     const chunks: Uint8Array[] = []
     let held = 0
@@ -70,18 +73,25 @@ export class MemoryBlobs implements Blobs {
       this.#held -= held
       throw error
     }
-    this.#blobs.set(id, Buffer.concat(chunks))
-    return { sha256: measured.sha256(), size: measured.size }
+    const id = randomId()
+    this.#blobs.set(id, { bytes: Buffer.concat(chunks), endsAt: this.#now() + ttlMs })
+    return { id, sha256: measured.sha256(), size: measured.size }
   }
 
   async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     const blob = this.#blobs.get(id)
-    return blob && readMemory(blob)
+    return blob && blob.endsAt > this.#now() ? readMemory(blob.bytes) : undefined
   }
 
   async delete(id: string): Promise<void> {
-    this.#held -= this.#blobs.get(id)?.byteLength ?? 0
+    this.#held -= this.#blobs.get(id)?.bytes.byteLength ?? 0
     this.#blobs.delete(id)
+  }
+
+  /** Drops bytes that have ended. */
+  sweep(): void {
+    const now = this.#now()
+    for (const [id, { endsAt }] of this.#blobs) if (endsAt <= now) void this.delete(id)
   }
 }
 
@@ -96,39 +106,50 @@ function createFullError(maxBytes: number): GatewayError {
   return new GatewayError('QUOTA', message)
 }
 
+/** Bytes that end in the same hour are in one folder, which is deleted as a whole. */
+const HOUR_MS = 3_600_000
+/** Interval of the sweeps. Milliseconds. */
+const SWEEP_EVERY_MS = 60_000
+
 /**
- * Bytes as files: `{folder}/ab/ab12…`, written to `{folder}/partial/` first. Several processes may share the folder.
- * A file is on the disk before `write()` resolves. Partial files of ended processes are deleted a day later.
+ * Bytes as files: `{folder}/{hour of their end}/{id}`. The id begins with the end, so that it names the place. Several
+ * processes may share the folder. A file is on the disk before `write()` resolves; the file of a write that was cut off
+ * ends with its hour.
  */
-export class FileBlobs implements Blobs {
+export class FileBlobs implements Blobs, AsyncDisposable {
   readonly #folder: string
   readonly #now: () => number
-  #prepared: Promise<void> | undefined
+  readonly #sweeping: NodeJS.Timeout
+  #swept: Promise<void> = Promise.resolve()
 
   constructor(folder: string, now: () => number = Date.now) {
     this.#folder = folder
     this.#now = now
+    this.#sweeping = setInterval(() => (this.#swept = this.sweep()), SWEEP_EVERY_MS).unref()
   }
 
-  async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+  async write(
+    bytes: AsyncIterable<Uint8Array>,
+    { limit, ttlMs }: BlobLimits,
+  ): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
-    if (!isRandomId(id)) throw new TypeError('The id of a file must have 32 hexadecimal digits')
-    const partial = join(this.#folder, 'partial', id)
+    const id = `${Math.ceil(this.#now() + ttlMs).toString(36)}-${randomId()}`
+    const path = this.#pathOf(id)
+    const partial = `${path}.partial`
     try {
-      await (this.#prepared ??= this.#prepare())
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
       // Pulls the next chunk when the last one is written: a source may use its memory again.
       await writeFile(partial, measured, { flag: 'wx', mode: 0o600, flush: true })
-      await mkdir(join(this.#folder, id.slice(0, 2)), { recursive: true, mode: 0o700 })
-      await rename(partial, this.#pathOf(id))
+      await rename(partial, path)
     } catch (error) {
       await rm(partial, { force: true }).catch(() => {}) // the first error says more
       throw toStorageError(error)
     }
-    return { sha256: measured.sha256(), size: measured.size }
+    return { id, sha256: measured.sha256(), size: measured.size }
   }
 
   async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-    if (!isRandomId(id)) return undefined
+    if (!isFileId(id) || endOf(id) <= this.#now()) return undefined
     const path = this.#pathOf(id)
     try {
       const { size } = await stat(path)
@@ -140,40 +161,52 @@ export class FileBlobs implements Blobs {
   }
 
   async delete(id: string): Promise<void> {
-    if (!isRandomId(id)) return
+    if (!isFileId(id)) return
     await rm(this.#pathOf(id), { force: true }).catch((error: unknown) => {
       throw toStorageError(error)
     })
   }
 
+  /** Deletes the folders of past hours. Never rejects: the next sweep tries again. */
+  async sweep(): Promise<void> {
+    const now = Math.floor(this.#now() / HOUR_MS)
+    for (const name of await readdir(this.#folder).catch(() => [])) {
+      if (!HOUR.test(name) || Number(name) >= now) continue
+      await rm(join(this.#folder, name), { recursive: true, force: true }).catch(() => {})
+    }
+  }
+
   /** Writes a small file, and deletes it. @throws GatewayError `UNAVAILABLE` with the folder and the reason */
   async checkWritable(): Promise<void> {
     try {
-      await (this.#prepared ??= this.#prepare())
-      await writeProbe(join(this.#folder, 'partial'))
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+      await writeProbe(this.#folder)
     } catch (error) {
       throw toFolderError(error, this.#folder)
     }
   }
 
-  #pathOf(id: string): string {
-    return join(this.#folder, id.slice(0, 2), id)
+  /** Ends the sweeps. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#sweeping)
+    await this.#swept
   }
 
-  async #prepare(): Promise<void> {
-    try {
-      const partial = join(this.#folder, 'partial')
-      await mkdir(partial, { recursive: true, mode: 0o700 })
-      for (const name of await readdir(partial)) {
-        const path = join(partial, name)
-        const found = await stat(path).catch(() => undefined) // another process may have deleted it
-        if (found && found.mtimeMs < this.#now() - ABANDONED_MS) await rm(path, { force: true })
-      }
-    } catch (error) {
-      this.#prepared = undefined
-      throw error
-    }
+  #pathOf(id: string): string {
+    return join(this.#folder, String(Math.floor(endOf(id) / HOUR_MS)), id)
   }
+}
+
+const HOUR = /^\d+$/
+
+/** Such an id is safe as a part of a path. */
+function isFileId(id: string): boolean {
+  return /^[0-9a-z]{1,11}-[0-9a-f]{32}$/.test(id)
+}
+
+/** Returns the end in an id. Milliseconds since 1970. */
+function endOf(id: string): number {
+  return Number.parseInt(id, 36)
 }
 
 /** Size of the file that a check writes: a disk without a free block has no room for it. */

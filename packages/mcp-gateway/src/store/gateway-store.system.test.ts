@@ -516,6 +516,15 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     }
   })
 
+  test('ends bytes after their time to live', async () => {
+    await using opening = await open()
+    const { store, other, shortMs, untilEnded } = opening
+    const lasting = await writeNew(store.blobs, bytesOf('x'), 1)
+    const { id } = await store.blobs.write(bytesOf('x'), { limit: 1, ttlMs: shortMs })
+    await untilEnded(async () => (await other.blobs.read(id)) === undefined)
+    expect(await allOf(await other.blobs.read(lasting.id))).toBe('x')
+  })
+
   test('stores the bytes of a source that uses its memory again', async () => {
     await using opening = await open()
     const { blobs } = opening.store

@@ -176,22 +176,30 @@ export class LogFollower {
   }
 }
 
-/** Bytes of files. */
+/** Bytes of files, each with a time to live. */
 export interface Blobs {
   /**
-   * Stores bytes under an id. Keeps nothing if it rejects.
+   * Stores bytes under a new id. Keeps nothing if it rejects. Bytes of a write that was cut off by the end of its process
+   * end with their time to live, too.
    *
-   * @param id 32 hexadecimal digits. The caller uses each id once, so that it can delete the bytes of a write that was cut off
    * @throws GatewayError `LIMIT` for more bytes than `limit`, and the error of `bytes`
    */
-  write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
-  /** Returns `undefined` for an unknown id. */
+  write(bytes: AsyncIterable<Uint8Array>, limits: BlobLimits): Promise<WrittenBlob>
+  /** Returns `undefined` for an id that is unknown or has ended. */
   read(id: string): Promise<AsyncIterable<Uint8Array> | undefined>
   /** Does nothing for an unknown id. */
   delete(id: string): Promise<void>
 }
 
+export interface BlobLimits {
+  /** Most bytes. */
+  readonly limit: number
+  /** Milliseconds for which the bytes are kept. The store deletes them by itself. */
+  readonly ttlMs: number
+}
+
 export interface WrittenBlob {
+  readonly id: string
   /** hex */
   readonly sha256: string
   /** bytes */

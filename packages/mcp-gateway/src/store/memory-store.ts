@@ -55,7 +55,7 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     this.#logRows = new MemoryLogRows(now)
     this.logs = new LocalLogs(this.#logRows, now, onError)
     this.records = new LocalRecords(this.#recordRows, now, this.logs)
-    this.blobs = new MemoryBlobs(blobBytes)
+    this.blobs = new MemoryBlobs(blobBytes, now)
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => this.sweep(), SWEEP_EVERY_MS).unref()
   }
@@ -64,8 +64,9 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     return !this.#isClosed
   }
 
-  /** Drops expired records and logs. Called every second. */
+  /** Drops what has expired. Called every second. */
   sweep(): void {
+    this.blobs.sweep()
     this.#recordRows.sweep(this.#now())
     this.#logRows.sweep()
   }

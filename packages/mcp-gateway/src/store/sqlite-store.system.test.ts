@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, readdir, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
@@ -79,12 +79,12 @@ test('is not ready while its files cannot be written', async () => {
   await expect(store.isReady()).rejects.toMatchObject({
     code: 'UNAVAILABLE',
     message: expect.stringContaining(
-      `${join(folder.path, 'blobs')} cannot be written (ENOTDIR): check the disk and its permissions`,
+      `${join(folder.path, 'blobs')} cannot be written (EEXIST): check the disk and its permissions`,
     ),
   })
   await rm(join(folder.path, 'blobs'))
   expect(await store.isReady()).toBe(true)
-  expect(await readdir(join(folder.path, 'blobs', 'partial'))).toEqual([])
+  expect(await readdir(join(folder.path, 'blobs'))).toEqual([])
   expect(await store.records.list('')).toEqual([])
 })
 
@@ -94,7 +94,7 @@ test('creates files that other users cannot read', async () => {
   await using store = new DiskGatewayStore(path)
   const { id } = await writeNew(store.blobs, bytesOf('x'), 1)
   expect((await stat(path)).mode & 0o077).toBe(0)
-  expect((await stat(join(path, 'blobs', id.slice(0, 2), id))).mode & 0o077).toBe(0)
+  expect((await stat(await pathOf(join(path, 'blobs'), id))).mode & 0o077).toBe(0)
 })
 
 test('withdraws the permissions of other users in an existing folder', async () => {
@@ -121,18 +121,27 @@ test('refuses a symbolic link in place of its file', async () => {
   await expect(stat(elsewhere)).rejects.toThrow('ENOENT')
 })
 
-test('deletes the partial files of a killed process a day later', async () => {
+test('deletes files that have ended, and those of killed writers with them', async () => {
   await using folder = await temporaryFolder()
-  const partial = join(folder.path, 'blobs', 'partial')
-  await mkdir(partial, { recursive: true })
-  const [old, fresh] = ['a'.repeat(32), 'b'.repeat(32)]
-  for (const name of [old, fresh]) await writeFile(join(partial, name), 'half')
-  const yesterday = Date.now() / 1000 - 90_000
-  await utimes(join(partial, old), yesterday, yesterday)
-  await using store = new DiskGatewayStore(folder.path)
-  await writeNew(store.blobs, bytesOf('x'), 1)
-  expect(await readdir(partial)).toEqual([fresh])
+  let now = Date.now()
+  await using store = new DiskGatewayStore(folder.path, { now: () => now })
+  const blobs = join(folder.path, 'blobs')
+  const { id } = await writeNew(store.blobs, bytesOf('x'), 1)
+  await writeFile(`${await pathOf(blobs, id)}.partial`, 'half')
+  const lasting = await store.blobs.write(bytesOf('x'), { limit: 1, ttlMs: 86_400_000 })
+  await store.blobs.sweep()
+  expect(await readdir(blobs)).toHaveLength(2)
+  now += 7_200_000
+  await store.blobs.sweep()
+  expect(await readdir(blobs)).toHaveLength(1)
+  expect(await store.blobs.read(lasting.id)).toBeDefined()
 })
+
+/** Returns the path of a stored file. */
+async function pathOf(folder: string, id: string): Promise<string> {
+  const names = await readdir(folder, { recursive: true })
+  return join(folder, names.find((name) => name.endsWith(id)) ?? id)
+}
 
 test('loses no acknowledged write when the process is killed at any moment', async () => {
   await using folder = await temporaryFolder()

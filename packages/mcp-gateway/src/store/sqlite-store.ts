@@ -92,6 +92,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     clearInterval(this.#sweeping)
     this.#localLogs.close()
     this.#database.close()
+    await this.blobs[Symbol.asyncDispose]()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,16 +1,16 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { RunFailure, type RunTool } from '../agents/agent.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { Principal } from '../internal/principal.ts'
+import { ownerOf, type Caller } from '../internal/principal.ts'
+import { hashOf } from '../internal/text.ts'
 import { inTime } from '../internal/timers.ts'
 import { nextCall, type CallRecord } from '../runs/call-record.ts'
 import type { StoredCall } from '../runs/call-store.ts'
 import { toReplayed, type Calls } from '../runs/calls.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import { LiveCall } from '../runs/live-call.ts'
-import { hashOf, type RunOrder, type RunSink, type ToolOutcome } from '../runs/order.ts'
+import type { RunOrder, RunSink, ToolOutcome } from '../runs/order.ts'
 import { failedOutcome } from '../runs/result.ts'
 import { whenBack } from '../store/gateway-store.ts'
 import {
@@ -316,15 +316,7 @@ function unknownTask({ taskId }: TaskReference): never {
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, text, { reason: 'unknown_task' })
 }
 
-/** Owners without a scope. Requests with one credential often share the object of their principal. */
-const owners = new WeakMap<Principal, string>()
-
-/** Returns a hash that only the same caller has. */
-export function taskOwnerOf({ principal, scope }: ArtifactCaller): string {
-  if (scope !== undefined) return hashOf([principal.id, scope])
-  const known = owners.get(principal)
-  if (known !== undefined) return known
-  const owner = hashOf([principal.id, null])
-  owners.set(principal, owner)
-  return owner
+/** Returns the owner of the tasks of a caller. Callers without a name and a session share one: nobody can guess the id of a task. */
+export function taskOwnerOf(caller: Caller): string {
+  return ownerOf(caller) ?? hashOf([caller.principal.id, null])
 }
