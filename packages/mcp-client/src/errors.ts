@@ -22,6 +22,7 @@ export type McpClientErrorCode =
   | 'TASK_UNKNOWN' // the server does not know the task, or has no tasks
   | 'TASK_INPUT' // the task waits for an answer that this client cannot give
   | 'TASK_REFERENCE' // the reference is invalid, or belongs to another server or principal
+  | 'SKILL_UNUSABLE' // a skill breaks a rule, or a file does not fit the entry of its skill
   | 'INPUT_FAILED' // a handler of this client failed to answer a question of the server
   | 'INVALID_OUTPUT' // a tool has run, and its result does not match its output schema
 

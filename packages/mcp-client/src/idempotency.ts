@@ -21,7 +21,11 @@ const IDEMPOTENCY_KEY = 'io.github.x-mcp/idempotency-key'
 export const KEYED_RETRIES = 7
 
 /** Returns the time for which a server honours keys, in milliseconds. Undefined if it does not. */
-export function retentionOf({ serverCapabilities }: ServerConnection): number | undefined {
+export function retentionOf({
+  endpoint,
+  serverCapabilities,
+}: ServerConnection): number | undefined {
+  if (endpoint === undefined) return undefined // the keys of a child process end with it
   const { extensions, experimental } = serverCapabilities ?? {}
   const advertised = [extensions, experimental].map((all) =>
     isRecord(all) ? all[IDEMPOTENCY] : undefined,

@@ -348,6 +348,17 @@ export class McpClient implements AsyncDisposable {
     return this.#set(method, emptyOperation(method, { level }), options)
   }
 
+  /**
+   * Capabilities of the server, from its answer to `initialize` or `server/discover`. Opens a session if there is none.
+   */
+  serverCapabilities(options: CallOptions = {}): Promise<Readonly<Record<string, unknown>>> {
+    const ping = emptyOperation('ping')
+    return this.#operations.use(ping, options, async (lease) => {
+      if (lease.slot.session === undefined) await this.#operations.run(ping, lease)
+      return lease.slot.connection?.serverCapabilities ?? {}
+    })
+  }
+
   /** Checks that the server answers. */
   async ping(options: CallOptions = {}): Promise<void> {
     await this.#operations.request(emptyOperation('ping'), options)

@@ -20,6 +20,7 @@ function recording({ isSent = true } = {}) {
     isResumed: false,
     epoch: 1,
     era: 'legacy',
+    serverCapabilities: undefined,
     protocolVersion: '2025-11-25',
     open: never,
     notify: never,

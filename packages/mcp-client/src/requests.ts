@@ -13,6 +13,7 @@ export type ServerConnection = Pick<
   | 'epoch'
   | 'era'
   | 'protocolVersion'
+  | 'serverCapabilities'
   | 'open'
   | 'notify'
   | 'createCall'
@@ -28,10 +29,7 @@ export type ServerConnection = Pick<
   }
 
 /** Parts for tasks, which servers on stdio do not have, and for another session: a child process is its session. */
-type OnlyAtUrl = Pick<
-  McpConnection,
-  'endpoint' | 'serverCapabilities' | 'answersTo' | 'toToolResult' | 'replaceSession'
->
+type OnlyAtUrl = Pick<McpConnection, 'endpoint' | 'answersTo' | 'toToolResult' | 'replaceSession'>
 
 /** A schema that checks the result of a request, such as those of the SDK. */
 export interface ResultSchema<T> {

@@ -17,6 +17,7 @@ test('exports exactly these names', () => {
     'startRecordingProxy',
     'startReplaceableServer',
     'startScriptedServer',
+    'startSkillServer',
     'startTaskServer',
     'startTestServer',
     'toolFailures',

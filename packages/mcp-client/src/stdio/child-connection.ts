@@ -77,6 +77,8 @@ export class ChildConnection implements ServerConnection {
   /** 0 is the id of `initialize`. */
   #nextId = 0
   #protocolVersion: string | undefined
+  /** Capabilities of the server, from its answer to `initialize`. */
+  serverCapabilities: Readonly<Record<string, unknown>> | undefined
   #stop: () => Promise<void> = async () => {}
   #endedBy: TransportError | undefined
   #ending: Promise<void> | undefined
@@ -129,8 +131,9 @@ export class ChildConnection implements ServerConnection {
     })
     if (TransportError.is(answer)) throw answer
     if (answer !== undefined && 'result' in answer) {
-      const { protocolVersion } = answer.result
+      const { protocolVersion, capabilities } = answer.result
       if (typeof protocolVersion === 'string') this.#protocolVersion = protocolVersion
+      if (isRecord(capabilities)) this.serverCapabilities = capabilities
     }
     return answer
   }
