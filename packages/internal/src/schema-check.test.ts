@@ -251,3 +251,57 @@ test.each<[union: string, schema: Readonly<Record<string, unknown>>]>([
   expect(check.errors('x')).toEqual([])
   expect(check.errors([])).not.toEqual([])
 })
+
+describe('a schema of plain types', () => {
+  const schema = {
+    type: 'object',
+    description: 'An order',
+    properties: {
+      name: { type: 'string' },
+      size: { type: 'string', enum: ['S', 'M'] },
+      count: { type: 'integer' },
+      price: { type: 'number' },
+      isGift: { type: 'boolean' },
+      note: {},
+      tags: { type: 'array', items: { type: 'string' } },
+      to: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    },
+    required: ['name'],
+    additionalProperties: false,
+  }
+  // The keyword `format` makes it a schema for the validator.
+  const checks = [schema, { ...schema, format: 'unknown' }].map((one) => new SchemaCheck(one))
+  const order = { name: 'Ada', size: 'S', count: 2, price: 1.5, isGift: true, note: [null] }
+
+  test.each<[value: unknown, isAccepted: boolean]>([
+    [{ ...order, tags: ['a'], to: { city: 'Bonn', zip: 1 } }, true],
+    [{ name: '' }, true],
+    [{ size: 'S' }, false],
+    [{ ...order, name: 7 }, false],
+    [{ ...order, size: 'L' }, false],
+    [{ ...order, count: 1.5 }, false],
+    [{ ...order, count: '2' }, false],
+    [{ ...order, price: '1' }, false],
+    [{ ...order, isGift: 'yes' }, false],
+    [{ ...order, tags: ['a', 1] }, false],
+    [{ ...order, tags: 'a' }, false],
+    [{ ...order, to: {} }, false],
+    [{ ...order, other: 1 }, false],
+    [JSON.parse('{ "name": "Ada", "__proto__": 1 }'), false],
+    [[order], false],
+    [null, false],
+  ])('accepts the values that the validator accepts: %j, %s', (value, isAccepted) => {
+    for (const check of checks) expect(check.errors(value).length === 0).toBe(isAccepted)
+  })
+
+  test.each([
+    [{ type: 'string', minLength: 2 }, 'a'],
+    [{ type: 'number', maximum: 2 }, 3],
+    [{ type: 'array', maxItems: 1 }, [1, 2]],
+    [{ type: 'object', minProperties: 1 }, {}],
+    [{ type: 'object', additionalProperties: { type: 'string' } }, { a: 1 }],
+    [{ properties: { a: { type: 'string' } } }, { a: 1 }],
+  ])('is not one with another keyword: %j', (other, value) => {
+    expect(new SchemaCheck(other).errors(value)).not.toEqual([])
+  })
+})

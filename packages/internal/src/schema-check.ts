@@ -29,6 +29,7 @@ const WRAPPERS: ReadonlySet<string> = new Set('properties items prefixItems $ref
 export class SchemaCheck {
   readonly #schema: JsonSchema
   readonly #formats: ReadonlySet<unknown>
+  #isPlainValue: PlainCheck | undefined
   #prepared: PreparedSchema | undefined
 
   /** Use `ignoreFormats` for the result of a tool: the tool was executed, and the server may know another form. */
@@ -48,6 +49,8 @@ export class SchemaCheck {
   /** Returns the validation errors of a value with their places. */
   locatedErrors(value: unknown): readonly ValidationError[] {
     if (documentOf(this.#schema).defect !== undefined) return []
+    this.#isPlainValue ??= plainCheckOf(this.#schema) ?? (() => false)
+    if (this.#isPlainValue(value)) return []
     try {
       const size = sizeOf(value)
       if (this.#prepared?.fits(size) !== true) {
@@ -63,6 +66,66 @@ export class SchemaCheck {
       return [] // it is too much work, a reference leads nowhere, or the value is nested too deeply
     }
   }
+}
+
+/** Returns true only for a value that the schema accepts. */
+type PlainCheck = (value: unknown) => boolean
+
+/** Keywords that restrict no value. */
+const TEXTS: ReadonlySet<string> = new Set(
+  'title description default examples deprecated readOnly writeOnly $comment $schema'.split(' '),
+)
+
+/**
+ * Returns a check for a schema that restricts types, fields and listed values only, as the schemas of most tools do: for
+ * small arguments, the validator takes as long as the rest of the call. Returns undefined for other schemas.
+ */
+function plainCheckOf(schema: unknown): PlainCheck | undefined {
+  if (!isRecord(schema)) return undefined
+  const { type, enum: listed, properties, required, additionalProperties, items, ...rest } = schema
+  if (Object.keys(rest).some((keyword) => !TEXTS.has(keyword))) return undefined
+  if (listed !== undefined) {
+    const isOfTexts = Array.isArray(listed) && listed.every((one) => typeof one === 'string')
+    return isOfTexts && type === 'string'
+      ? (value) => typeof value === 'string' && listed.includes(value)
+      : undefined
+  }
+  switch (type) {
+    case 'string':
+    case 'number':
+    case 'boolean':
+      return (value) => typeof value === type
+    case 'integer':
+      return Number.isInteger
+    case 'array': {
+      const isItem = plainCheckOf(items ?? {})
+      return isItem && ((value) => Array.isArray(value) && value.every((item) => isItem(item)))
+    }
+    case 'object':
+      return plainObjectCheckOf({ properties, required, additionalProperties })
+    default:
+      return Object.keys(schema).every((keyword) => TEXTS.has(keyword)) ? () => true : undefined
+  }
+}
+
+function plainObjectCheckOf({
+  properties = {},
+  required = [],
+  additionalProperties: isOpen = true,
+}: JsonSchema): PlainCheck | undefined {
+  if (!isRecord(properties) || !Array.isArray(required) || typeof isOpen !== 'boolean') {
+    return undefined
+  }
+  const fields = new Map<string, PlainCheck>()
+  for (const [name, inner] of Object.entries(properties)) {
+    const isField = plainCheckOf(inner)
+    if (isField === undefined) return undefined
+    fields.set(name, isField)
+  }
+  return (value) =>
+    isRecord(value) &&
+    required.every((name) => Object.hasOwn(value, name)) &&
+    Object.keys(value).every((name) => fields.get(name)?.(value[name]) ?? isOpen)
 }
 
 /** Returns at most five lines. */

@@ -5,8 +5,9 @@ const lost = (epoch: number) => ({ epoch, reason: 'the server lost it' })
 
 /** Makes a call. Returns a function that ends it and returns the replacement that is reported to the thread. */
 function startCall(replacements: SessionReplacements, scope: string, thread: string) {
-  const seen = replacements.seenBy(scope, thread)
-  return () => replacements.since(seen, scope, thread)
+  const owner = `${scope}/${thread}`
+  const before = replacements.knownTo(owner, scope)
+  return () => replacements.since(before, owner, scope)
 }
 
 test('reports a replaced session once to a thread that used it', () => {

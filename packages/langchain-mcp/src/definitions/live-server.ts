@@ -28,7 +28,6 @@ import { ToolCaller } from '../graph/live-call.ts'
 import {
   ambientConfig,
   inCall,
-  toThreadId,
   type CallContext,
   type CallContexts,
 } from '../graph/call-context.ts'
@@ -253,30 +252,29 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   async #call<Answer>(
     name: string,
-    options: ToolCallOptions = {},
+    { config = {}, headers, ...limits }: ToolCallOptions = {},
     send: (limits: ToolCallOptions) => Promise<Answer>,
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
-    const { config = {}, headers, ...rest } = options
     const { contexts, repeatsHarmless } = this.#options
+    const { mode } = contexts
     const context = contexts.of(config)
     const { scope } = context
-    const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
-    const thread = toThreadId(config.configurable?.['thread_id']) ?? ''
-    const seen = this.#replacements.seenBy(key, thread)
+    const key = scopeKey(mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
+    const { caller } = limits
+    const owner = `${key}\n${caller?.owner ?? ''}`
+    const before = this.#replacements.knownTo(owner, key)
     // The client of a shared session goes by its own list.
-    const isRepeatable =
-      repeatsHarmless && contexts.mode !== 'shared' && this.#isHarmless(context, name)
-    const limits = {
-      ...rest,
-      ...(isRepeatable && { idempotent: true }),
+    const asksList = repeatsHarmless && mode !== 'shared'
+    const options = {
+      ...limits,
       ...('url' in this.config && { headers }), // a child process refuses them
+      ...(asksList && { idempotent: this.#isHarmless(context, name) }),
     }
     try {
-      return await inCall(context, () => send(limits))
+      return await inCall(context, () => send(options))
     } finally {
-      const { caller } = rest
-      const replaced = this.#replacements.since(seen, key, thread)
+      const replaced = this.#replacements.since(before, owner, key)
       if (replaced !== undefined && caller instanceof ToolCaller) caller.replaced = replaced
       this.#refreshAfterCall(context)
     }
@@ -477,45 +475,40 @@ function scopeKey({ principal, thread, run }: SessionScope = {}): string {
   return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
 }
 
+/** Stands for no replacement, for threads that used the first session. */
+const NOT_REPLACED: unique symbol = Symbol('not replaced')
+
 /**
- * Reports a replaced session once to each thread that used the old one. Threads that share a session are
- * counted separately, because each may have left state in it. A thread that comes later had no state there.
+ * Reports a replaced session once to each thread that used the old one. Threads that share a session are told
+ * separately, because each may have left state in it. A thread that comes later had no state there.
  */
 export class SessionReplacements {
-  /** The last replacement in each scope, and how many there were. */
-  readonly #last: BoundedMap<string, SessionReplaced & { readonly count: number }>
-  /** Number of replacements that a thread knows, by scope and thread. */
-  readonly #seen: BoundedMap<string, number>
+  /** By scope. */
+  readonly #last: BoundedMap<string, SessionReplaced>
+  /** The replacement that was the last one at the end of a call, by thread and scope. */
+  readonly #known: BoundedMap<string, SessionReplaced | typeof NOT_REPLACED>
 
   /** `max`: number of scopes and of threads that are remembered. */
   constructor(max: number) {
     this.#last = new BoundedMap(max)
-    this.#seen = new BoundedMap(max)
+    this.#known = new BoundedMap(max)
   }
 
-  add(scope: string, { epoch, reason }: SessionReplaced): void {
-    const count = this.#count(scope) + 1
+  add(scope: string, replaced: SessionReplaced): void {
     this.#last.delete(scope)
-    this.#last.set(scope, { epoch, reason, count })
+    this.#last.set(scope, replaced)
   }
 
-  /** Returns the number of replacements that a thread knows, at the start of a call. */
-  seenBy(scope: string, thread: string): number {
-    return this.#seen.get(`${scope}\n${thread}`) ?? this.#count(scope)
+  /** Returns what `since()` needs from the start of a call. `owner`: the thread and the scope. */
+  knownTo(owner: string, scope: string): SessionReplaced | typeof NOT_REPLACED {
+    return this.#known.get(owner) ?? this.#last.get(scope) ?? NOT_REPLACED
   }
 
-  /** Returns the replacement that a thread learns of, at the end of a call that began with `seen`. */
-  since(seen: number, scope: string, thread: string): SessionReplaced | undefined {
-    const key = `${scope}\n${thread}`
+  /** Returns the replacement that a thread learns of, at the end of a call. */
+  since(before: unknown, owner: string, scope: string): SessionReplaced | undefined {
     const last = this.#last.get(scope)
-    const known = Math.max(this.#seen.get(key) ?? seen, seen)
-    this.#seen.delete(key)
-    this.#seen.set(key, last?.count ?? known)
-    if (last === undefined || last.count <= seen) return undefined
-    return { epoch: last.epoch, reason: last.reason }
-  }
-
-  #count(scope: string): number {
-    return this.#last.get(scope)?.count ?? 0
+    this.#known.delete(owner)
+    this.#known.set(owner, last ?? NOT_REPLACED)
+    return last === before ? undefined : last
   }
 }

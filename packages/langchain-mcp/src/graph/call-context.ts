@@ -75,7 +75,7 @@ export class CallContexts {
   of(config: RunnableConfig | undefined): CallContext {
     if (config === undefined) return NO_CALL
     const { mode, principal } = this
-    const store = storeIn(config) ?? storeIn(ambientConfig())
+    const store = 'store' in config ? toGraphStore(config.store) : undefined
     if (this.stores.size < MAX_STORES) this.stores.add(store)
     return {
       scope: {
@@ -92,10 +92,6 @@ export class CallContexts {
 export function ambientConfig(): RunnableConfig | undefined {
   const config: unknown = AsyncLocalStorageProviderSingleton.getRunnableConfig()
   return isRecord(config) ? config : undefined
-}
-
-function storeIn(config: RunnableConfig | undefined): GraphStore | undefined {
-  return config !== undefined && 'store' in config ? toGraphStore(config.store) : undefined
 }
 
 /** Returns the caller's own fields of `configurable`. */

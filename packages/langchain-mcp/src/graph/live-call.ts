@@ -24,7 +24,7 @@ export class ToolCaller implements Caller {
   /** Id of the thread, or `''`. A session never serves two principals, so no principal is needed. */
   readonly owner: string
   readonly toolCallId: string | undefined
-  readonly #config: ToolRunnableConfig
+  readonly config: ToolRunnableConfig
   /** The open request, if a person can be asked. */
   live: LiveCall | undefined
   /** Set if the server lost the session during the call. */
@@ -35,14 +35,14 @@ export class ToolCaller implements Caller {
   constructor(origin: McpToolOrigin, config: ToolRunnableConfig) {
     const { configurable, toolCall } = config
     this.origin = origin
-    this.#config = config
+    this.config = config
     this.owner = toThreadId(configurable?.['thread_id']) ?? ''
     this.toolCallId = toolCall?.id
   }
 
   /** Namespace of the graph's task. Agents that work at the same time may use one id for their calls. */
   get #task(): string | undefined {
-    return executionOf(this.#config)?.checkpointNs
+    return executionOf(this.config)?.checkpointNs
   }
 
   /** Returns true for the same call. A resumed graph makes the same call with another object. */

@@ -143,34 +143,33 @@ export class ToolBinding {
     const given: unknown = JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
     const calls = this.options.elicitation || answeredByClient
     // A call that was sent continues, whatever its definition is now.
-    const isCompared = this.#refreshBeforeCall || this.#isOutdated(config)
+    const isCompared = this.#refreshBeforeCall || (this.#isStored && this.#isOutdated(config))
     if (isCompared && !(await calls.wasSent(config))) await this.#assertCurrent(name, config)
-    const { inputSchema: schema } = this
-    const refused = this.#input.locatedErrors(given)
-    const fitted =
-      refused.length === 0
-        ? { value: given, errors: refused }
-        : fittedArguments(given, schema, this.#input)
-    const merged = await this.#fixed?.merge(fitted.value, { schema, config })
-    const errors = merged === undefined ? fitted.errors : this.#input.locatedErrors(merged.args)
-    const { value } = fitted
-    const { args, redacted, secrets } = merged ?? { args: value, redacted: value, secrets: [] }
-    for (const error of errors) {
-      const invalid = this.#fixed?.invalid(error)
-      if (invalid !== undefined) throw invalid
+    let value = given
+    let errors = this.#input.locatedErrors(given)
+    if (errors.length > 0) {
+      ;({ value, errors } = fittedArguments(given, this.inputSchema, this.#input))
+    }
+    let merged: MergedArguments = { args: value, redacted: value, secrets: [] }
+    if (this.#fixed !== undefined) {
+      merged = await this.#fixed.merge(value, { schema: this.inputSchema, config })
+      errors = this.#input.locatedErrors(merged.args)
+      for (const error of errors) {
+        const invalid = this.#fixed.invalid(error)
+        if (invalid !== undefined) throw invalid
+      }
     }
     if (errors.length > 0) {
       const message = `The arguments do not fit the tool's schema, so it was not called. ${linesOf(errors).join('; ')}`
       throw inputError(message, given)
     }
-    const accepted = objectOf(args, given)
-    const visible = redacted === args ? accepted : objectOf(redacted, given)
-    return { args: accepted, redacted: visible, secrets }
+    const { args, redacted, secrets } = merged
+    if (isRecord(args) && isRecord(redacted)) return { args, redacted, secrets }
+    throw inputError('The arguments of an MCP tool are an object', given)
   }
 
   /** Returns true if the definition of an earlier process is not in the list that was read since. */
   #isOutdated(config: ToolRunnableConfig): boolean {
-    if (!this.#isStored) return false
     const known = this.source.knownTools?.(config)
     return known !== undefined && !known.includes(this.definition)
   }
@@ -269,11 +268,6 @@ export class ToolBinding {
     const { server, toolName: tool } = this.origin
     this.#log({ ...entry, code, server: serverTitle(server), tool })
   }
-}
-
-function objectOf(args: unknown, given: unknown): Record<string, unknown> {
-  if (isRecord(args)) return args
-  throw inputError('The arguments of an MCP tool are an object', given)
 }
 
 /**

@@ -1,5 +1,9 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { McpClientError } from '@x/mcp-client'
+import type { ToolResult } from '../tool-source.ts'
+import type { ToolInterceptor } from './interceptors.ts'
+import { ToolCaller } from '../graph/live-call.ts'
+import { noAnswerError } from '../graph/call-outcome.ts'
 import { describe, expect, test } from 'vitest'
 import { AnsweringSource, textResult, toolCall, toolOver } from '../../test/answering-source.ts'
 
@@ -124,5 +128,56 @@ test('a function as onToolError is not asked about a result that can be read', a
   expect(await tool.invoke(toolCall({ item: 'x' }))).toMatchObject({
     status: 'success',
     content: '2\n[total is text]',
+  })
+})
+
+describe('a question of the server that got no answer', () => {
+  const broken = textResult('2', { structuredContent: { total: 'two' } })
+  const about = { server: 'shop', outcome: 'executed', result: broken } as const
+  const invalidOutput = new McpClientError('INVALID_OUTPUT', 'total is text', about)
+  const unreachable = new McpClientError('UNREACHABLE', 'the server is away', { server: 'shop' })
+
+  /** Asks without an answer in the first call. Fails with these errors, one for each call. */
+  class AskingSource extends AnsweringSource {
+    readonly #failures: Error[]
+
+    constructor(...failures: Error[]) {
+      super()
+      this.#failures = failures
+    }
+
+    override async callTool(...call: Parameters<AnsweringSource['callTool']>): Promise<ToolResult> {
+      const caller = call[2]?.caller
+      if (this.calls.length === 0 && caller instanceof ToolCaller) {
+        caller.unanswered = noAnswerError(caller.origin, 'elicitation/create')
+      }
+      const answer = await super.callTool(...call)
+      const failure = this.#failures.shift()
+      if (failure !== undefined) throw failure
+      return answer
+    }
+  }
+
+  test('is the failure, and not the error that the server made of it', async () => {
+    const tool = toolOver(new AskingSource(unreachable))
+    expect(await tool.invoke({ item: 'x' })).toMatch(/needs input \(elicitation\/create\)/)
+  })
+
+  test('does not hide a result that breaks its schema', async () => {
+    const tool = toolOver(new AskingSource(invalidOutput))
+    expect(await tool.invoke({ item: 'x' })).toBe('2\n[total is text]')
+  })
+
+  test('does not hide the failure of a second call of an interceptor', async () => {
+    const twice: ToolInterceptor = async (_request, next) => {
+      try {
+        return await next()
+      } catch {
+        return next()
+      }
+    }
+    const source = new AskingSource(unreachable, unreachable)
+    const tool = toolOver(source, {}, { interceptors: [twice] })
+    expect(await tool.invoke({ item: 'x' })).toMatch(/The server cannot be reached/)
   })
 })

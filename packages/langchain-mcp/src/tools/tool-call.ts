@@ -31,35 +31,35 @@ const SESSION_REPLACED =
   '[The server has lost the session that earlier calls used, and a new one was opened. What the server kept in it is gone: look before you rely on it.]'
 
 /** One call of a tool, until its answer. */
-export class ToolCall {
+export class ToolCall extends ToolCaller {
   readonly #binding: ToolBinding
   /** The name that the model used. */
   readonly #name: string
-  readonly #config: ToolRunnableConfig
-  readonly #caller: ToolCaller
   #secrets: readonly string[] = []
   /** Note for the model: the result does not fit the output schema of the tool. */
   #problem: string | undefined
 
   constructor(binding: ToolBinding, name: string, config: ToolRunnableConfig) {
+    super(binding.origin, config)
     this.#binding = binding
     this.#name = name
-    this.#config = config
-    this.#caller = new ToolCaller(binding.origin, config)
   }
 
   /** Makes the call. A failure becomes an answer for the model, or is thrown, as `onToolError` says. */
   async answer(input: unknown): Promise<Answer> {
-    const { signal } = this.#config
-    const { origin, options } = this.#binding
+    const { signal } = this.config
+    const { origin, options, interceptors } = this.#binding
     let failure: McpToolError
     let text: ToolOutput['content'] | undefined
     try {
       signal?.throwIfAborted()
-      const prepared = await this.#binding.prepare(input, this.#name, this.#config)
+      const prepared = await this.#binding.prepare(input, this.#name, this.config)
       this.#secrets = prepared.secrets
       signal?.throwIfAborted()
-      const answer = await this.#intercepted(prepared)
+      const { args } = prepared
+      const answer = await (interceptors.length === 0
+        ? this.send({ args, headers: {}, meta: {}, timeoutMs: this.#timeoutMs })
+        : this.#intercepted(prepared))
       if (isDirectAnswer(answer)) return [answer, undefined]
       const result = withoutSecrets(answer, this.#secrets)
       const { content: shown, artifact } = toolOutputFrom(result, options)
@@ -85,7 +85,7 @@ export class ToolCall {
   get #timeoutMs(): number | undefined {
     // Core turns the `timeout` of a run into its signal, and keeps the number in the metadata. Without it the
     // client would stop earlier, at its own default.
-    const { timeout, metadata } = this.#config
+    const { timeout, metadata } = this.config
     const ofRun: unknown = timeout ?? metadata?.['timeoutMs']
     const runMs = typeof ofRun === 'number' && ofRun > 0 ? ofRun : undefined
     return this.#binding.options.timeoutMs ?? runMs
@@ -94,8 +94,6 @@ export class ToolCall {
   /** Calls the interceptors, the first one outermost. The last one sends the call. */
   #intercepted({ args, redacted, secrets }: PreparedCall): Promise<ToolCallAnswer> {
     const { interceptors, origin, definition } = this.#binding
-    const timeoutMs = this.#timeoutMs
-    if (interceptors.length === 0) return this.send({ args, headers: {}, meta: {}, timeoutMs })
     return intercepted(interceptors, this, {
       name: this.#name,
       server: origin.server,
@@ -103,8 +101,8 @@ export class ToolCall {
       args,
       headers: {},
       meta: {},
-      timeoutMs,
-      config: this.#config,
+      timeoutMs: this.#timeoutMs,
+      config: this.config,
       withoutSecrets: (given) => (given === args ? redacted : withoutSecrets(given, secrets)),
     })
   }
@@ -117,40 +115,40 @@ export class ToolCall {
     timeoutMs,
   }: Pick<ToolCallRequest, 'args' | 'headers' | 'meta' | 'timeoutMs'>): Promise<ToolResult> {
     const { origin, source, options: toolOptions } = this.#binding
-    const { elicitation } = toolOptions
-    const config = this.#config
-    const caller = this.#caller
+    const { config } = this
     const { callbacks, toolCall } = config
     const isWatched = callbacks !== undefined || 'writer' in config
-    const notifications = isWatched ? runNotificationsFor(config, source, caller) : undefined
+    const notifications = isWatched ? runNotificationsFor(config, source, this) : undefined
     // Only a call that a model made has a key, and a place in a graph.
     const isOfModel = toolCall?.id !== undefined
     const options = {
       signal: config.signal,
       timeoutMs,
       config,
-      caller,
+      caller: this,
       headers,
       meta,
       onProgress: notifications?.onProgress,
       idempotencyKey: isOfModel ? idempotencyKeyOf(config) : undefined,
     }
-    const place = isOfModel ? graphPlaceOf(config) : undefined
+    // An interceptor may send the call more than once.
+    this.unanswered = undefined
+    this.#problem = undefined
     try {
+      const place = isOfModel ? graphPlaceOf(config) : undefined
       if (place === undefined) return await source.callTool(origin.toolName, args, options)
       const secrets = this.#secrets
       const interruptsForTasks = toolOptions.taskMode === 'interrupt'
       const call = { origin, source, args, options, secrets, interruptsForTasks }
-      return await (elicitation || answeredByClient).callTool(call, place)
+      return await (toolOptions.elicitation || answeredByClient).callTool(call, place)
     } catch (error) {
-      if (caller.unanswered !== undefined && config.signal?.aborted !== true) {
-        throw caller.unanswered
-      }
+      if (config.signal?.aborted === true) throw error
       const failure = toolErrorFrom(error, origin)
-      const result = failure && executedResult(failure)
+      // The error of the server may only repeat that its question got no answer.
+      if (failure?.outcome !== 'executed') throw this.unanswered ?? error
+      const result = executedResult(failure)
       // The artifact of the thrown error has the result.
-      if (failure === undefined || result === undefined || toolOptions.onToolError === 'throw')
-        throw error
+      if (result === undefined || toolOptions.onToolError === 'throw') throw error
       const { message } = failure.cause instanceof Error ? failure.cause : failure
       this.#problem = withoutErrorLink(message)
       return result
@@ -168,11 +166,11 @@ export class ToolCall {
     if (onToolError === 'throw' || isForTheCaller(failure)) throw failure
     const custom =
       typeof onToolError === 'function'
-        ? await untilAborted(Promise.resolve(onToolError(failure)), this.#config.signal)
+        ? await untilAborted(Promise.resolve(onToolError(failure)), this.config.signal)
         : undefined
     const content = this.#withSessionNote(custom ?? text)
     const artifact = this.#withSessionEntry(failure.artifact)
-    const { toolCall } = this.#config
+    const { toolCall } = this.config
     if (toolCall === undefined) return [content, artifact]
     const about = { status: 'error', name: this.#name, tool_call_id: toolCall.id ?? '' } as const
     return [new ToolMessage({ ...about, content, artifact }), undefined]
@@ -187,13 +185,13 @@ export class ToolCall {
 
   #withSessionNote(content: ToolOutput['content']): ToolOutput['content'] {
     const { tellSessionReplaced = false } = this.#binding.options
-    const isShown = tellSessionReplaced && this.#caller.replaced !== undefined
+    const isShown = tellSessionReplaced && this.replaced !== undefined
     return isShown ? withNote(content, SESSION_REPLACED) : content
   }
 
   /** Adds the replaced session to the artifact, also if the model does not see it. */
   #withSessionEntry(artifact: unknown): unknown {
-    const { replaced } = this.#caller
+    const { replaced } = this
     if (replaced === undefined) return artifact
     const entry: McpArtifactEntry = { type: 'mcp_session', data: { ...replaced, replaced: true } }
     return Array.isArray(artifact) ? [...artifact, entry] : [entry]
@@ -204,8 +202,8 @@ export class ToolCall {
  * Returns the result of a tool that was executed, although it does not fit a schema: the model can use what the server
  * sent, and would repeat a call that seems to have failed.
  */
-function executedResult({ outcome, artifact }: McpToolError): ToolResult | undefined {
-  if (outcome !== 'executed' || !isRecord(artifact)) return undefined
+function executedResult({ artifact }: McpToolError): ToolResult | undefined {
+  if (!isRecord(artifact)) return undefined
   const { content, structuredContent, isError, _meta } = artifact
   if (!Array.isArray(content) && structuredContent === undefined) return undefined
   return {
