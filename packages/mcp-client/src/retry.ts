@@ -26,7 +26,7 @@ import type { McpClientErrorCode } from './errors.ts'
 export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
 
 /** Result of a failed attempt, as far as it matters for a retry. */
-export type FailedAttempt = Partial<
+type FailedAttempt = Partial<
   Pick<TransportError, 'certain' | 'status' | 'outcome' | 'retryAfterMs' | 'serverError'>
 > & { readonly code: McpClientErrorCode }
 
@@ -75,7 +75,7 @@ function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
  * error has the id of the request. After 503, the request may have been executed. Where that is possible, only
  * requests that may run twice are sent again.
  */
-export function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
+function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
   if (rules.policy === 'never' || error.code !== 'REJECTED') return undefined
   const isUnread = error.status === 429 && error.outcome !== 'unknown'
   const isOverload = error.status === 429 || error.status === 503

@@ -1,32 +1,40 @@
-// Which requests are sent again: each failure, under each policy, for each kind of request. The server counts how
+// Which requests are sent again: each failure × each retry setting × each kind of request × era. The server counts how
 // often it received a request, and how often it executed the tool.
-import { freePort, lossForms } from '@x/mcp-testing'
-import type { InjectedAction } from '@x/mcp-testing'
+import { freePort, lossForms, startRecordingProxy, startReplaceableServer } from '@x/mcp-testing'
+import type { InjectedAction, RecordingProxy, ReplaceableServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import { McpClientError } from '../src/index.ts'
-import type { McpClient, McpClientOptions } from '../src/index.ts'
+import { McpClient, McpClientError } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
 import { is, misled, startSetting, stopClock } from './setting.ts'
-import type { Setting } from './setting.ts'
 
-type ReplayPolicy = NonNullable<McpClientOptions['replay']>
-const policies: readonly ReplayPolicy[] = ['session-loss', 'idempotent', 'never']
+/** Retry settings. Without a retry, each failure is reported, but its session is replaced. */
+const settings = {
+  'session-loss': { replay: 'session-loss' },
+  idempotent: { replay: 'idempotent' },
+  never: { replay: 'never' },
+  'no retries': { replay: 'idempotent', maxRetries: 0 },
+} as const satisfies Readonly<Record<string, McpClientOptions>>
+type SettingName = keyof typeof settings
+const settingNames = Object.keys(settings) as readonly SettingName[]
 
 /** The kinds of requests, and how the server counts them. */
 const requests = {
   /** A tool without annotations. */
-  tool: { method: 'tools/call', send: (client: McpClient) => client.callTool('counter_add') },
+  tool: { method: 'tools/call', send: (client: McpClient) => client.callTool('fail') },
   /** A call with `idempotent: true`. */
   allowed: {
     method: 'tools/call',
-    send: (client: McpClient) => client.callTool('counter_add', {}, { idempotent: true }),
+    send: (client: McpClient) => client.callTool('fail', {}, { idempotent: true }),
   },
   /** A tool with the annotation `readOnlyHint`. */
   declared: {
     method: 'tools/call',
     send: (client: McpClient) => client.callTool('echo', { text: 'x' }),
   },
-  ping: { method: 'ping', send: (client: McpClient) => client.ping() },
-  list: { method: 'resources/list', send: (client: McpClient) => client.listResources() },
+  list: {
+    method: 'tools/list',
+    send: (client: McpClient) => client.listTools({ forceRefresh: true }),
+  },
 } as const
 type RequestKind = keyof typeof requests
 const kinds = Object.keys(requests) as readonly RequestKind[]
@@ -38,163 +46,205 @@ const all = (answer: string): Expected => ({
   tool: answer,
   allowed: answer,
   declared: answer,
-  ping: answer,
   list: answer,
 })
-/** An ambiguous refusal without a retry. A tool has another code than a ping. */
-const doubtful: Expected = { ...all('OUTCOME_UNKNOWN'), ping: 'SESSION_LOST', list: 'SESSION_LOST' }
-const broken: Readonly<Record<ReplayPolicy, Expected>> = {
-  'session-loss': { ...all('answered'), tool: 'OUTCOME_UNKNOWN', declared: 'OUTCOME_UNKNOWN' },
-  idempotent: { ...all('answered'), tool: 'OUTCOME_UNKNOWN' },
-  never: all('OUTCOME_UNKNOWN'),
+/** An ambiguous refusal that is not sent again. A tool has another code than a list. */
+const refused: Expected = { ...all('OUTCOME_UNKNOWN'), list: 'SESSION_LOST' }
+const broken: Expected = all('OUTCOME_UNKNOWN')
+const answered: Expected = all('answered')
+const unlessDoubtful = (unanswered: Expected): Readonly<Record<SettingName, Expected>> => ({
+  'session-loss': { ...answered, tool: 'OUTCOME_UNKNOWN', declared: 'OUTCOME_UNKNOWN' },
+  idempotent: { ...answered, tool: 'OUTCOME_UNKNOWN' },
+  never: unanswered,
+  'no retries': unanswered,
+})
+const always = (answer: Expected): Readonly<Record<SettingName, Expected>> => ({
+  'session-loss': answer,
+  idempotent: answer,
+  never: answer,
+  'no retries': answer,
+})
+
+interface Fault {
+  readonly proxy: RecordingProxy
+  readonly server: ReplaceableServer
+  /** Leads the next POST to a port where no server listens. */
+  readonly mislead: () => void
 }
 
-interface Way {
-  readonly fault: (setting: Setting, method: string) => void
-  readonly expected: Readonly<Record<ReplayPolicy, Expected>>
+interface Failure {
+  readonly eras: readonly ('legacy' | 'modern')[]
+  readonly cause: (fault: Fault, method: string) => void
+  readonly expected: Readonly<Record<SettingName, Expected>>
   /** True if the server executed the failed attempt. */
-  readonly runs: boolean
+  readonly runs?: boolean
   /** True if the client opens another session. */
-  readonly heals: boolean
+  readonly heals?: boolean
 }
 
-function once(action: InjectedAction): Way['fault'] {
-  return ({ proxy }, method) => {
-    proxy.inject({ match: is.method(method), times: 1, action })
-  }
+const bothEras = ['legacy', 'modern'] as const
+
+function once(action: InjectedAction): Failure['cause'] {
+  return ({ proxy }, method) => void proxy.inject({ match: is.method(method), times: 1, action })
 }
 
-const progress = {
+const message = {
   jsonrpc: '2.0',
   method: 'notifications/message',
   params: { level: 'info', data: 1 },
 }
 
-const ways: Readonly<Record<string, Way>> = {
+const failures: Readonly<Record<string, Failure>> = {
   'the server refused the session, and nothing else': {
-    fault: ({ server }) => server.forgetSessions(),
+    eras: ['legacy'],
+    cause: ({ server }) => server.legacy.forgetSessions(),
     expected: {
-      'session-loss': all('answered'),
-      idempotent: all('answered'),
+      'session-loss': answered,
+      idempotent: answered,
       never: all('SESSION_LOST'),
+      'no retries': all('SESSION_LOST'),
     },
-    runs: false,
     heals: true,
   },
   'a refusal that proves nothing': {
-    fault: once(lossForms['200-32001']),
-    expected: {
-      'session-loss': { ...all('answered'), tool: 'OUTCOME_UNKNOWN', declared: 'OUTCOME_UNKNOWN' },
-      idempotent: { ...all('answered'), tool: 'OUTCOME_UNKNOWN' },
-      never: doubtful,
-    },
-    runs: false,
+    eras: ['legacy'],
+    cause: once(lossForms['200-32001']),
+    expected: unlessDoubtful(refused),
     heals: true,
   },
   'a refusal after another message of the request had come': {
-    fault: once({
+    eras: ['legacy'],
+    cause: once({
       status: 200,
       headers: { 'content-type': 'text/event-stream' },
-      body: `data: ${JSON.stringify(progress)}\n\ndata: {"error":"Session not found"}\n\n`,
+      body: `data: ${JSON.stringify(message)}\n\ndata: {"error":"Session not found"}\n\n`,
     }),
-    expected: {
-      'session-loss': { ...all('answered'), tool: 'OUTCOME_UNKNOWN', declared: 'OUTCOME_UNKNOWN' },
-      idempotent: { ...all('answered'), tool: 'OUTCOME_UNKNOWN' },
-      never: doubtful,
-    },
-    runs: false,
+    expected: unlessDoubtful(refused),
     heals: true,
   },
   'the connection broke before the answer': {
-    fault: once('reset-after'),
-    expected: broken,
+    eras: bothEras,
+    cause: once('reset-after'),
+    expected: unlessDoubtful(broken),
     runs: true,
-    heals: false,
   },
   'the answer broke off': {
-    fault: once('cut-stream'),
-    expected: broken,
+    eras: bothEras,
+    cause: once('cut-stream'),
+    expected: unlessDoubtful(broken),
     runs: true,
-    heals: false,
   },
   'no connection': {
-    fault: () => {}, // see `startUnreachable`
+    eras: bothEras,
+    cause: ({ mislead }) => mislead(),
     expected: {
       'session-loss': { ...all('UNREACHABLE'), allowed: 'answered' },
-      idempotent: all('answered'),
+      idempotent: answered,
       never: all('UNREACHABLE'),
+      'no retries': all('UNREACHABLE'),
     },
-    runs: false,
-    heals: false,
+  },
+  'the server was busy, and read nothing': {
+    eras: bothEras,
+    cause: once({ status: 429, headers: { 'retry-after': '1' } }),
+    expected: {
+      'session-loss': answered,
+      idempotent: answered,
+      never: all('REJECTED'),
+      'no retries': all('REJECTED'),
+    },
+  },
+  'the server was busy': {
+    eras: bothEras,
+    cause: once({ status: 503, headers: { 'retry-after': '1' } }),
+    expected: {
+      'session-loss': { ...answered, tool: 'REJECTED', declared: 'REJECTED' },
+      idempotent: { ...answered, tool: 'REJECTED' },
+      never: all('REJECTED'),
+      'no retries': all('REJECTED'),
+    },
+  },
+  'the server was busy for longer than the call may take': {
+    eras: bothEras,
+    cause: once({ status: 429, headers: { 'retry-after': '3600' } }),
+    // A list is shared by callers, each with a limit of its own.
+    expected: {
+      ...always(all('REJECTED')),
+      'session-loss': { ...all('REJECTED'), list: 'answered' },
+      idempotent: { ...all('REJECTED'), list: 'answered' },
+    },
+  },
+  'the server was busy, and named no time': {
+    eras: bothEras,
+    cause: once({ status: 429 }),
+    expected: always(all('REJECTED')),
   },
   'an error of the server': {
-    fault: once({
+    eras: bothEras,
+    cause: once({
       status: 200,
       body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32000, message: 'No' } }),
     }),
-    expected: {
-      'session-loss': all('McpError'),
-      idempotent: all('McpError'),
-      never: all('McpError'),
-    },
-    runs: false,
-    heals: false,
+    expected: always(all('McpError')),
   },
   'an error of HTTP': {
-    fault: once({ status: 500, body: 'on fire' }),
-    expected: {
-      'session-loss': all('REJECTED'),
-      idempotent: all('REJECTED'),
-      never: all('REJECTED'),
-    },
-    runs: false,
-    heals: false,
+    eras: bothEras,
+    cause: once({ status: 500, body: 'on fire' }),
+    expected: always(all('REJECTED')),
   },
 }
 
-const cases = Object.entries(ways).flatMap(([way, how]) =>
-  policies.flatMap((policy) =>
-    kinds.map((kind) => ({ way, how, policy, kind, expected: how.expected[policy][kind] })),
+const cases = Object.entries(failures).flatMap(([name, failure]) =>
+  failure.eras.flatMap((era) =>
+    settingNames.flatMap((setting) =>
+      kinds.map((kind) => {
+        const expected = failure.expected[setting][kind]
+        return { name, failure, era, setting, kind, expected }
+      }),
+    ),
   ),
 )
 
 describe('the outcome of a request, and how often it was executed', () => {
   test.each(cases)(
-    "$way, '$policy', $kind: $expected",
-    async ({ way, how, policy, kind, expected }) => {
+    "$name, $era, '$setting', $kind: $expected",
+    async ({ name, failure, era, setting, kind, expected }) => {
+      const { cause, runs = false, heals = false } = failure
       const wrongPort = await freePort()
-      let isUnreachable = false
+      let isMisled = false
       await using dispatcher = misled(() => {
-        const origin = isUnreachable ? `http://127.0.0.1:${wrongPort}` : undefined
-        isUnreachable = false
+        const origin = isMisled ? `http://127.0.0.1:${wrongPort}` : undefined
+        isMisled = false
         return origin
       })
-      await using setting = await startSetting({
-        client: { replay: policy, dispatcher: dispatcher.value },
-      })
-      const { client, server, proxy } = setting
+      await using server = await startReplaceableServer(era)
+      await using proxy = await startRecordingProxy(server.url)
+      const retryTiming = { wait: async () => {}, random: () => 0 }
+      await using client = new McpClient(
+        { url: proxy.url },
+        { ...settings[setting], dispatcher: dispatcher.value, retryTiming },
+      )
       await client.listTools() // shows what tools declare
       const { method, send } = requests[kind]
-      how.fault(setting, method)
-      isUnreachable = way === 'no connection'
-      const answer = await send(client).then(() => 'answered', nameOf)
-      expect(answer).toBe(expected)
+      const mark = proxy.mark()
+      cause({ proxy, server, mislead: () => (isMisled = true) }, method)
+      expect(await send(client).then(() => 'answered', nameOf)).toBe(expected)
 
-      const attempts = proxy.count({ rpcMethod: method })
       const isRepeated = expected === 'answered'
-      expect(attempts).toBe((isRepeated ? 2 : 1) - (way === 'no connection' ? 1 : 0))
-      const ran = Number(isRepeated) + Number(how.runs)
-      const runs = server.executions('counter_add') + server.executions('echo')
-      expect(runs).toBe(method === 'tools/call' ? ran : 0)
+      const attempts = (isRepeated ? 2 : 1) - (name === 'no connection' ? 1 : 0)
+      expect(mark.count({ rpcMethod: method })).toBe(attempts)
+      const executions = server.ledger.executions('fail') + server.ledger.executions('echo')
+      const expectedRuns = Number(isRepeated) + Number(runs)
+      expect(executions).toBe(method === 'tools/call' ? expectedRuns : 0)
       await client.ping()
-      expect(server.count('initialize')).toBe(how.heals ? 2 : 1)
+      expect(client.status().epoch).toBe(heals ? 2 : 1)
     },
   )
 
-  test.each(policies)(
-    "never sends a request again after a time-out or an abort, policy '%s'",
-    async (replay) => {
-      await using setting = await startSetting({ client: { replay } })
+  test.each(settingNames)(
+    'never sends a request again after a time-out or an abort: %s',
+    async (name) => {
+      await using setting = await startSetting({ client: settings[name] })
       const { client, proxy } = setting
       await client.listTools()
       proxy.inject({ match: is.method('ping'), action: 'hang' })
