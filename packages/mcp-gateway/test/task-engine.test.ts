@@ -7,6 +7,7 @@ import type { ExecuteRun, RunEngine } from '../src/runs/engine.ts'
 import { endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import {
+  accepted,
   call,
   cancel,
   get,
@@ -318,6 +319,25 @@ test('lets an agent delete the thread of a task that is cancelled while it waits
   expect(forgotten).toEqual([])
   await cancel(world.a, taskId)
   expect(forgotten).toEqual([['asking', world.agents.calls[0]?.runId]])
+})
+
+test('lets an agent delete the thread of a plain call that an engine has continued', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine })
+  const forgotten: unknown[] = []
+  Object.assign(world.agents, {
+    forget: async (...state: unknown[]): Promise<void> => void forgotten.push(state),
+  })
+  await world.assemblies[0].work()
+  const params = { name: 'asking', arguments: { message: 'Hi' } }
+  const plain = await send(world.a, request('tools/call', params, { extensions: {} }))
+  const answer = accepted({ answer: 'red' })
+  const inputResponses = { i0: answer, i1: answer }
+  const requestState = plain.result?.['requestState']
+  engine.onSubmit = () => void engine.next()
+  await send(world.b, request('tools/call', { ...params, requestState, inputResponses }))
+  expect(world.agents.calls.map(({ attempt }) => attempt)).toEqual([undefined, 1])
+  expect(forgotten).toEqual([['asking', { at: 1 }]])
 })
 
 test('makes a call of an engine again if its agent did not get the first one', async () => {

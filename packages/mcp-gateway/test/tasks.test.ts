@@ -346,6 +346,36 @@ test('asks in the answer to the call what is asked before the task', async () =>
   expect(JSON.stringify(done)).toContain('Ada')
 })
 
+test('keeps the result of a task that told its question, after the answer', async () => {
+  await using world = twoReplicas()
+  const go = deferred()
+  world.agents.join('late', async function* ({ resume }) {
+    if (resume) yield { type: 'done', text: 'Order cancelled' }
+    else {
+      await go.promise
+      yield { type: 'asked', questions: [{ id: 'q', message: 'Sure?' }], state: {} }
+    }
+  })
+  const capabilities = { extensions: { [EXTENSION]: {} } }
+  const meta = { 'io.modelcontextprotocol/clientCapabilities': capabilities }
+  const message = (args: object): Request =>
+    request('tools/call', { name: 'late', arguments: args, _meta: meta })
+  const calling = send(world.a, message({ message: 'Hi' }))
+  await settled()
+  await world.clock.advance(2000)
+  const taskId = (await calling).result?.['taskId']
+  go.resolve()
+  await settled()
+  const { result: told } = await get(world.b, taskId)
+  expect(told).toMatchObject({ status: 'completed', result: { _meta: { reason: 'needs_input' } } })
+  const { structuredContent } = told?.['result'] as { structuredContent: { run: string } }
+  expect((await cancel(world.b, taskId)).error).toBeUndefined()
+  const resume = { run: structuredContent.run, answers: { i0: { action: 'decline' } } }
+  const { result: declined } = await send(world.b, message({ resume }))
+  expect(declined).toMatchObject({ _meta: { reason: 'decline' } })
+  expect((await get(world.a, taskId)).result).toMatchObject({ result: told?.['result'] })
+})
+
 test('cancels a task at another replica, and keeps the first end', async () => {
   await using world = twoReplicas()
   const taskId = await taskOf(world, 'endless')

@@ -1,6 +1,6 @@
 import { runsOptions } from '../../test/settings.ts'
 import { isRecord } from '@x/internal'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
@@ -310,6 +310,25 @@ test('answers `outcome_unknown` after the process of a continued run died, and r
   const late = await callRuns(world.a, tool, answering(outcome, large))
   expect(textOf(late)).toContain('The process that executed this call died')
   expect(world.source.calls).toHaveLength(2)
+  // The process may be frozen: then its agent still uses its state.
+  expect(world.source.forgotten).toEqual([])
+  await world.clock.advance(90_000_000)
+  expect(world.source.forgotten).toEqual([{ heard: [] }])
+})
+
+test('deletes the state of the agent if a process dies while it stores the end of a question', async () => {
+  await using world = replicas(asking([question]))
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const outcome = await callRuns(world.a, tool, asked)
+  const dying = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    if (key.startsWith('call:')) throw new GatewayError('UNAVAILABLE', 'The process dies')
+    return put(key, ...entry)
+  })
+  const declined = answering(outcome, { i0: { action: 'decline' } })
+  expect(reasonOf(await callRuns(world.a, tool, declined))).toBe('unavailable')
+  dying.mockRestore()
+  await world.clock.advance(3_720_000)
   expect(world.source.forgotten).toEqual([{ heard: [] }])
 })
 

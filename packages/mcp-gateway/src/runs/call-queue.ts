@@ -77,7 +77,7 @@ export class CallQueue {
 
   /** Lets the engine continue a call that no process executes, or ends it. @throws GatewayError `UNAVAILABLE` */
   async takeOver(found: StoredCall): Promise<StoredCall> {
-    const { asked, attempt, isDurable, order, state, task } = found.call
+    const { attempt, isDurable, order, state, task } = found.call
     if (state.status !== 'running') return found
     // A call without its order cannot be joined at the server of its agent.
     const isJoined = state.remote !== undefined && order !== undefined
@@ -88,7 +88,6 @@ export class CallQueue {
     const expiresAt = this.#executions.expiryOf('ended', task !== undefined)
     const ended = await this.#store.apply(found, { type: 'ended', attempt, end: DIED, expiresAt })
     if (!ended) return found
-    if (asked) this.#executions.forget(found.call, asked.state)
     this.#executions.report(ended.call)
     return ended
   }
@@ -238,7 +237,7 @@ export class CallQueue {
   /** Executes a call that this process has claimed. @throws GatewayError `UNAVAILABLE` */
   async #executeClaimed(found: StoredCall, leaving: AbortSignal): Promise<'ended' | 'released'> {
     const { call } = found
-    const { attempt, isDurable, runId, state } = call
+    const { asked, attempt, isDurable, runId, state } = call
     const { claims = 1, remote } = state.status === 'running' ? state : {}
     const expiresAt = this.#executions.expiryOf('ended', true)
     let prepared: PreparedCall
@@ -269,7 +268,11 @@ export class CallQueue {
     leaving.removeEventListener('abort', leave)
     const last = live.stored?.call
     const isEnded = live.isSettled && last?.attempt === attempt && last.state.status === 'ended'
-    if (isEnded && isDurable) prepared.forget()
+    if (isEnded && isDurable) {
+      prepared.forget()
+      // A process without the engine may have begun the run, with another thread.
+      if (asked) this.#executions.forget(call, asked.state)
+    }
     if (isEnded || !this.#executions.isLeft(live)) return 'ended'
     await this.#store.apply(found, { type: 'released', attempt })
     return 'released'

@@ -35,6 +35,7 @@ const asked = (attempt = 1): CallEvent => ({
   beginsAnew: false,
   files: undefined,
   progress: 2,
+  told: undefined,
   expiresAt: () => 20_000,
 })
 type Reading = Extract<CallEvent, { type: 'answered' }>['reading']

@@ -46,8 +46,10 @@ export interface CallRecord {
   readonly round: number
   /** Number of times that the client was asked. It counts once more when no answer fits. */
   readonly asks: number
-  /** The last questions, with what continues the run. */
+  /** The last questions, with what continues the run. Kept after the death of a process, until the call expires. */
   readonly asked?: AskedQuestions | undefined
+  /** The task that has ended with the last questions as its result. They are answered by another call. */
+  readonly told?: ToldTask | undefined
   /** The last answers that were accepted: a repeat of them executes nothing. */
   readonly answered?: { readonly round: number; readonly hash: string } | undefined
   /** Files of earlier rounds. */
@@ -103,8 +105,6 @@ interface AskedQuestions {
   readonly state?: unknown
   /** The agent has no state to continue with: with the answers, the run begins again. */
   readonly beginsAnew: boolean
-  /** The result of a task whose client cannot show the questions. They are answered by another call. */
-  readonly told?: CallToolResult | undefined
 }
 
 export interface TaskFacts {
@@ -112,6 +112,10 @@ export interface TaskFacts {
   readonly owner: string
   /** Round in which the call became the task. It is part of the id of the task. */
   readonly began: number
+}
+
+interface ToldTask extends TaskFacts {
+  readonly result: CallToolResult
 }
 
 /** Returns when a call expires that has this status from now on. */
@@ -131,6 +135,8 @@ export type CallEvent =
       readonly attempt: number
       readonly files: EarlierFiles | undefined
       readonly progress: number
+      /** Result of a task whose client cannot show the questions. */
+      readonly told: CallToolResult | undefined
       readonly expiresAt: ExpiryOf
     } & Omit<AskedQuestions, 'answers'>)
   /** Some answers to the questions of a task. */
@@ -217,7 +223,8 @@ export function nextCall(call: CallRecord, event: CallEvent, now: number): CallR
   const next = afterEvent(call, event)
   if (next === call) return call
   // A call is kept for as long as it was promised to be.
-  const expiresAt = next.task ? Math.max(call.expiresAt, next.expiresAt) : next.expiresAt
+  const isPromised = next.task !== undefined || next.told !== undefined
+  const expiresAt = isPromised ? Math.max(call.expiresAt, next.expiresAt) : next.expiresAt
   return { ...next, expiresAt, updatedAt: now }
 }
 
@@ -290,20 +297,22 @@ function withQuestions(
   call: CallRecord,
   { files, progress, expiresAt, ...event }: Extract<CallEvent, { type: 'asked' }>,
 ): CallRecord {
-  const { beginsAnew, questions, state, told } = event
+  const { beginsAnew, questions, state, told: result } = event
   const asks = call.asks + 1
   const next = { ...call, files, progress }
   if (asks > MAX_ASKS) {
     const end = askedTooOften(next, ASKED_TOO_OFTEN)
     return { ...ended(next, end), expiresAt: expiresAt('ended') }
   }
+  const { task } = call
   return {
     ...next,
     expiresAt: expiresAt('asking'),
     asks,
     round: call.round + 1,
-    asked: { questions, answers: {}, state, beginsAnew, told },
+    asked: { questions, answers: {}, state, beginsAnew },
     state: { status: 'asking', given: {} },
+    ...(task && result && { task: undefined, told: { ...task, result } }),
   }
 }
 
@@ -347,16 +356,17 @@ function withAnswers(
         order,
         isDurable,
         attempt: call.attempt + (process === '' ? 0 : 1),
-        asked: { ...asked, answers: reading.answers, told: undefined },
+        asked: { ...asked, answers: reading.answers },
         state: { status: 'running', process, claims: process === '' ? 0 : 1 },
         expiresAt: expiresAt('running'),
       }
   }
 }
 
+/** Without the state of its agent: but a process that seems dead may be frozen, and still use it. */
 function ended(call: CallRecord, end: CallEnd): CallRecord {
-  const { asked: _, files: __, order: ___, ...rest } = call
-  return { ...rest, state: { status: 'ended', end } }
+  const { asked, files: _, order: __, ...rest } = call
+  return { ...rest, ...(asked && isDeath(end) && { asked }), state: { status: 'ended', end } }
 }
 
 /** Returns whether an end says that the process of the call died. */

@@ -157,8 +157,7 @@ export class CallStore {
   /** @returns `false` if another process changed or deleted it in the meantime. @throws GatewayError `UNAVAILABLE` */
   async delete({ call, version }: StoredCall): Promise<boolean> {
     if (!(await this.#options.records.delete(PREFIX + call.runId, version))) return false
-    if (call.task) await this.#setEntry(TASKS, call, undefined)
-    if (call.asked) await this.#setEntry(ASKED, call, undefined)
+    await this.#dropEntries(call, undefined)
     return true
   }
 
@@ -269,8 +268,8 @@ export class CallStore {
     const ifVersion = before?.version ?? null
     let version: string | undefined
     try {
-      // The entries are first: without them, nothing would clean up, and nothing would count.
-      await this.#putEntries(call, before?.call)
+      // New entries come before the record, and old ones go after it: without them, nothing would clean up or count.
+      await this.#addEntries(call, before?.call)
       version = await records.put(PREFIX + runId, call, { ttlMs, ifVersion, event: logs && change })
     } catch (cause) {
       // The record may have been written, and the next attempt finds nothing to change.
@@ -282,30 +281,26 @@ export class CallStore {
     }
     if (version === undefined) return undefined
     this.#notify(runId, false)
+    if (before) await this.#dropEntries(before.call, call).catch(() => {}) // they end by themselves
     return { call, version }
   }
 
-  async #putEntries(call: CallRecord, before: CallRecord | undefined): Promise<void> {
-    const isExtended = call.expiresAt !== before?.expiresAt
-    if (before && call.key !== undefined && call.expiresAt > before.expiresAt) {
-      await this.#extendKey(call)
-    }
-    if (call.task && (isExtended || !before?.task)) await this.#setEntry(TASKS, call, call)
-    else if (!call.task && before?.task) await this.#setEntry(TASKS, before, undefined)
-    if (call.asked && (isExtended || !before?.asked)) await this.#setEntry(ASKED, call, call)
-    else if (!call.asked && before?.asked) await this.#setEntry(ASKED, before, undefined)
+  async #addEntries(call: CallRecord, before: CallRecord | undefined): Promise<void> {
+    const { clock, records } = this.#options
+    const { asked, expiresAt, key, task } = call
+    const isExtended = expiresAt !== before?.expiresAt
+    if (before && key !== undefined && expiresAt > before.expiresAt) await this.#extendKey(call)
+    const ttlMs = Math.max(1, expiresAt - clock.now())
+    if (task && (isExtended || !before?.task)) await records.put(taskEntry(call), 1, { ttlMs })
+    if (!asked || !(isExtended || !before?.asked)) return
+    await records.put(askedEntry(call), 1, { ttlMs: ttlMs + SWEEP_GRACE_MS })
   }
 
-  async #setEntry(
-    prefix: typeof TASKS | typeof ASKED,
-    { runId, task }: CallRecord,
-    value: CallRecord | undefined,
-  ): Promise<void> {
-    const { clock, records } = this.#options
-    const key = prefix === TASKS ? `${TASKS}${task?.owner}:${runId}` : ASKED + runId
-    if (!value) return void (await records.delete(key))
-    const grace = prefix === TASKS ? 0 : SWEEP_GRACE_MS
-    await records.put(key, 1, { ttlMs: Math.max(1, value.expiresAt - clock.now() + grace) })
+  /** Deletes the entries of a call that it needs no more. @param after `undefined`: the call was deleted */
+  async #dropEntries(before: CallRecord, after: CallRecord | undefined): Promise<void> {
+    const { records } = this.#options
+    if (before.task && !after?.task) await records.delete(taskEntry(before))
+    if (before.asked && !after?.asked) await records.delete(askedEntry(before))
   }
 
   async #sweep(): Promise<void> {
@@ -322,4 +317,12 @@ export class CallStore {
   #notify(runId: string, isForeign: boolean): void {
     for (const watcher of this.#watchers.get(runId) ?? []) watcher(isForeign)
   }
+}
+
+function taskEntry({ runId, task }: CallRecord): string {
+  return `${TASKS}${task?.owner}:${runId}`
+}
+
+function askedEntry({ runId }: CallRecord): string {
+  return ASKED + runId
 }

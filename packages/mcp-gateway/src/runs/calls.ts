@@ -163,12 +163,11 @@ export class Calls {
 
   /** @throws RunFailure `busy`, `outcome_unknown`, `expired`, `cancelled`; ProtocolError of the call */
   outcomeOf(call: CallRecord, { order, tool }: Pick<Execution, 'order' | 'tool'>): ToolOutcome {
-    const { asked, state, task } = call
+    const { state, task } = call
     if (state.status === 'running') throw busy(task ? WORKS : BUSY)
     if (state.status === 'asking') {
-      if (!task) return questionsOutcome(call, { client: order.client, tool })
-      if (asked?.told) return { type: 'result', result: asked.told }
-      throw busy(WORKS)
+      if (task) throw busy(WORKS)
+      return questionsOutcome(call, { client: order.client, tool })
     }
     const { end } = state
     switch (end.type) {
@@ -200,7 +199,7 @@ export class Calls {
     if (state.status === 'running') {
       return (await this.queue.isExecuted(call)) ? found : this.queue.takeOver(found)
     }
-    const isOpen = state.status === 'asking' && task && !asked?.told
+    const isOpen = state.status === 'asking' && task
     if (!isOpen || clock.now() < expiresAt - taskTtlMs) return found
     const ended = await this.store.apply(found, { type: 'unanswered' })
     this.executions.forget(call, asked?.state)

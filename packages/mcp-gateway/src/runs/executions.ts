@@ -308,6 +308,7 @@ export class Executions {
       progress,
       questions,
       state,
+      told: undefined,
       expiresAt,
     } as const
     const next = nextCall(before, asked, clock.now())

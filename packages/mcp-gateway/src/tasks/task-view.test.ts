@@ -3,7 +3,15 @@ import { expect, test } from 'vitest'
 import { requestOf } from '../../test/scripted-source.ts'
 import { newCall, nextCall, toEnd, type CallEvent } from '../runs/call-record.ts'
 import type { RunOrder } from '../runs/order.ts'
-import { areLast, isTask, newAnswers, runIdOfTask, taskIdOf, toDetailedTask } from './task-view.ts'
+import {
+  areLast,
+  isTask,
+  newAnswers,
+  runIdOfTask,
+  taskIdOf,
+  taskOf,
+  toDetailedTask,
+} from './task-view.ts'
 
 const { canAsk: _, canVisit, knowsChoices, signal: __, progress: ___, ...rest } = requestOf('Hi')
 const order: RunOrder = { ...rest, client: { canAsk: true, canVisit, knowsChoices } }
@@ -18,18 +26,23 @@ const asked: Extract<CallEvent, { readonly type: 'asked' }> = {
   beginsAnew: false,
   files: undefined,
   progress: 0,
+  told: undefined,
   expiresAt: () => 20_000,
 }
 const given: CallEvent = { type: 'given', responses: { i0: { action: 'decline' } } }
 
 function after(...events: readonly CallEvent[]) {
+  const call = recordAfter(...events)
+  if (!isTask(call)) throw new Error('It is no task')
+  return call
+}
+
+function recordAfter(...events: readonly CallEvent[]) {
   const names = { agentId: 'echo', skillId: 'echo', tool: 'echo', principal: 'ada', args: '' }
   const facts = { ...names, runId, secret: 'fedcba9876543210', isDurable: false }
   const kept: CallEvent = { type: 'kept', owner: 'ada', order, expiresAt: () => 9000 }
   const begun = newCall({ ...facts, expiresAt: 9000 }, 'a', 1000)
-  const call = [kept, ...events].reduce((each, event) => nextCall(each, event, 1001), begun)
-  if (!isTask(call)) throw new Error('It is no task')
-  return call
+  return [kept, ...events].reduce((each, event) => nextCall(each, event, 1001), begun)
 }
 
 test('shows a task as its status demands', () => {
@@ -74,10 +87,32 @@ test('says that a task waits for a process, until one executes it', () => {
   )
 })
 
-test('shows the result that a client without forms was told', () => {
+const answered = (reading: Extract<CallEvent, { type: 'answered' }>['reading']): CallEvent => ({
+  type: 'answered',
+  answered: { round: 1, hash: 'h' },
+  reading,
+  process: '',
+  task: { owner: 'ada', began: 1 },
+  order,
+  isDurable: false,
+  expiresAt: () => 10_000,
+})
+
+test.each<[string, ...events: readonly CallEvent[]]>([
+  ['before an answer'],
+  ['after a refusal', answered({ type: 'refusal', action: 'decline' })],
+  ['after the time for answers', answered({ type: 'timeout' })],
+  ['while another call continues it', answered({ type: 'answers', answers: {} })],
+  ['after a cancellation', { type: 'cancelled' }],
+])('shows the result that a client without forms was told, %s', (___, ...events) => {
   const told = { content: [{ type: 'text' as const, text: 'Who?' }] }
-  const call = after({ ...asked, told })
-  expect(toDetailedTask(call)).toMatchObject({ status: 'completed', result: told })
+  const call = taskOf(recordAfter({ ...asked, told }, ...events), taskId)
+  if (!call) throw new Error('It is no task')
+  expect(toDetailedTask(call)).toMatchObject({
+    status: 'completed',
+    ttlMs: 19_000,
+    result: told,
+  })
   expect(newAnswers(call, { '1.i0': { action: 'decline' } })).toEqual({})
 })
 

@@ -1,7 +1,5 @@
-import type { CallToolResult } from '@modelcontextprotocol/server'
-
 import { isRecord } from '@x/internal'
-import type { CallRecord, TaskFacts } from '../runs/call-record.ts'
+import { toEnd, type CallRecord, type TaskFacts } from '../runs/call-record.ts'
 import { toInputRequests, type QuestionForm } from '../runs/forms.ts'
 import { openForms } from '../runs/questions.ts'
 
@@ -16,6 +14,15 @@ export type TaskCallRecord = CallRecord & { readonly task: TaskFacts }
 
 export function isTask(call: CallRecord): call is TaskCallRecord {
   return call.task !== undefined
+}
+
+/** Returns the task of this id as it is, or as it ended before its call was continued by another one. */
+export function taskOf(call: CallRecord, taskId: string): TaskCallRecord | undefined {
+  const { told } = call
+  if (told && taskIdOf({ ...call, task: told }) === taskId) {
+    return { ...call, task: told, state: { status: 'ended', end: toEnd(told.result) } }
+  }
+  return isTask(call) && taskIdOf(call) === taskId ? call : undefined
 }
 
 const QUEUED = 'Waits for a process that executes tasks'
@@ -52,10 +59,9 @@ export function toTaskFields(call: TaskCallRecord): Values {
 /** Returns a task with its result, error or open questions (SEP-2663, "DetailedTask"). */
 export function toDetailedTask(call: TaskCallRecord): Values {
   const fields = toTaskFields(call)
-  const { asked, state } = call
+  const { state } = call
   if (state.status === 'running') return fields
   if (state.status === 'asking') {
-    if (asked?.told) return { ...fields, result: completed(asked.told) }
     const open = openTaskForms(call).map(({ key, form }) => [key, form] as const)
     return {
       ...fields,
@@ -63,19 +69,16 @@ export function toDetailedTask(call: TaskCallRecord): Values {
     }
   }
   if (state.end.type === 'error') return { ...fields, error: state.end.error }
-  return state.end.type === 'result' ? { ...fields, result: completed(state.end.result) } : fields
+  if (state.end.type !== 'result') return fields
+  return { ...fields, result: { resultType: 'complete', ...state.end.result } }
 }
 
-function completed(result: CallToolResult): Values {
-  return { resultType: 'complete', ...result }
-}
-
-function statusOf({ asked, state }: CallRecord): Status {
+function statusOf({ state }: CallRecord): Status {
   switch (state.status) {
     case 'running':
       return 'working'
     case 'asking':
-      return asked?.told ? 'completed' : 'input_required'
+      return 'input_required'
     case 'ended':
       if (state.end.type === 'cancelled') return 'cancelled'
       return state.end.type === 'error' ? 'failed' : 'completed'
@@ -86,8 +89,8 @@ function statusOf({ asked, state }: CallRecord): Status {
 function openTaskForms(
   call: CallRecord,
 ): readonly { readonly key: string; readonly form: QuestionForm }[] {
-  const { asked, order, round, state } = call
-  if (state.status !== 'asking' || !order || asked?.told) return []
+  const { order, round, state } = call
+  if (state.status !== 'asking' || !order) return []
   return openForms(call, order.client)
     .filter(({ key }) => !Object.hasOwn(state.given, key))
     .map((form) => ({ key: `${round}.${form.key}`, form }))

@@ -18,7 +18,7 @@ import {
   isTask,
   newAnswers,
   runIdOfTask,
-  taskIdOf,
+  taskOf,
   toDetailedTask,
   type TaskCallRecord,
 } from './task-view.ts'
@@ -142,7 +142,7 @@ export class Tasks {
   /** Ends a task as cancelled, unless it has ended. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
   async cancel(reference: TaskReference): Promise<void> {
     const found = await this.#find(reference)
-    if (found.call.asked?.told === undefined) await this.#calls.cancel(found)
+    if (found.call.state.status !== 'ended') await this.#calls.cancel(found)
   }
 
   /** @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
@@ -150,10 +150,8 @@ export class Tasks {
     const { owner, taskId } = reference
     const runId = runIdOfTask(taskId)
     const found = runId === undefined ? undefined : await this.#calls.store.read(runId)
-    const call = found?.call
-    if (!found || !call || !isTask(call)) return unknownTask(reference)
-    const isOwn = call.task.owner === owner && taskIdOf(call) === taskId
-    return isOwn ? { ...found, call } : unknownTask(reference)
+    const call = found && taskOf(found.call, taskId)
+    return found && call?.task.owner === owner ? { ...found, call } : unknownTask(reference)
   }
 
   /** @returns `undefined` for a call that is made without a task, because the store is away: its run reports that */
@@ -257,7 +255,8 @@ export class Tasks {
   }
 
   /** Returns whether the first request for a queued call returns its outcome, and is a task no longer. */
-  #isTakenBack({ isAlways }: TaskCall, { asked, state }: CallRecord): boolean {
+  #isTakenBack({ isAlways }: TaskCall, { asked, state, task }: CallRecord): boolean {
+    if (task === undefined) return true
     if (isAlways || this.#options.engine.isLocal === true) return false
     if (state.status === 'ended') return state.end.type !== 'cancelled'
     return asked?.questions.every((question) => question.isBeforeTask === true) ?? false
@@ -312,7 +311,7 @@ function begunTask(call: CallRecord): BegunTask | ToolOutcome {
 
 function unknownTask({ taskId }: TaskReference): never {
   // The same for a task of somebody else.
-  const text = `Unknown task "${taskId.slice(0, 13)}…": it does not exist, has expired, or belongs to another caller. Whether its call was executed is not known.`
+  const text = `Unknown task "${taskId.slice(0, 13)}…": it does not exist, has expired, was continued by another call, or belongs to another caller. Check what its call did before you make it again.`
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, text, { reason: 'unknown_task' })
 }
 
