@@ -93,41 +93,40 @@ const outcomes = (events: readonly RunEvent[]): readonly string[] =>
 
 interface Leg {
   readonly name: string
-  readonly options?: GatewayOptions
-  /** How its calls are made. */
-  open(url: string): Promise<(id: number) => Promise<ClientRequest>>
-  /** For a client that lost its connection to come back. */
-  readonly graceMs: number
+  /** Begins calls, and drops their connections. */
+  drop(url: string, ids: readonly number[]): Promise<void>
 }
 
 const LEGS: readonly Leg[] = [
   {
     name: 'a modern client',
-    open: async (url) => (id) => begun(url, modernCall(id)),
-    graceMs: 0,
+    async drop(url, ids) {
+      const calls = await Promise.all(ids.map((id) => begun(url, modernCall(id))))
+      for (const each of calls) each.destroy()
+    },
   },
   {
-    name: 'a client with a session',
-    async open(url) {
-      const { headers } = await WireSession.open(url)
-      return (id) => begun(url, { message: toolCall(id, 'endless', 'Go'), headers })
+    name: 'a client that ended its session',
+    async drop(url, ids) {
+      const session = await WireSession.open(url)
+      const { headers } = session
+      const messages = ids.map((id) => toolCall(id, 'endless', 'Go'))
+      const calls = await Promise.all(messages.map((message) => begun(url, { message, headers })))
+      for (const each of calls) each.destroy()
+      await session.end(url)
     },
-    graceMs: 10_000,
   },
 ]
 
 test.each(LEGS)('200 calls that $name dropped leave nothing', async (leg) => {
-  await using world = worldOf(leg.options)
+  await using world = worldOf()
   const { url } = await world.gateway.listen({ port: 0 })
-  const call = await leg.open(url)
   const dropSome = async (round: number): Promise<void> => {
-    const calls = await Promise.all(Array.from({ length: 50 }, (_, n) => call(round * 50 + n)))
-    for (const each of calls) each.destroy()
-    // When the gateway notices that a client is gone, nobody can tell: its grace begins then.
-    while (outcomes(world.events).length < (round + 1) * 50) {
-      await settled()
-      await world.clock.advance(leg.graceMs)
-    }
+    await leg.drop(
+      url,
+      Array.from({ length: 50 }, (_, n) => round * 50 + n),
+    )
+    await world.ended((round + 1) * 50)
   }
   const pendingBefore = world.clock.pending
   for (let round = 0; round < 4; round++) await dropSome(round)

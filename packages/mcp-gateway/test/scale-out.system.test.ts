@@ -125,24 +125,24 @@ describe.runIf(redis)('two processes that are one gateway', () => {
     const listed = await session.ask(b.url, { jsonrpc: '2.0', id: 6, method: 'resources/list' })
     expect(listed.message.result?.['resources']).toHaveLength(1)
 
-    const result = { action: 'accept', content: { answer: 'L' } }
-    const answering = session.ask(b.url, { jsonrpc: '2.0', id: question.id, result })
     const rest = await new EventReader(await session.listen(b.url, slow.lastId)).rest()
     expect(rest).toMatchObject([
       { id: 2, error: { message: expect.stringContaining('was not repeated') } },
     ])
-    expect(await answering).toMatchObject({
+    const result = { action: 'accept', content: { answer: 'L' } }
+    const answered = await session.ask(b.url, { jsonrpc: '2.0', id: question.id, result })
+    expect(answered).toMatchObject({
       status: 400,
       message: { error: { message: expect.stringContaining('call again') } },
     })
     expect(b.said.slice(before)).not.toContain('called slow')
-    const answered = await modernCall(b.url, 8, {
+    const continued = await modernCall(b.url, 8, {
       name: 'shop',
       arguments: { message: 'A shirt' },
       requestState: asked.result?.['requestState'],
       inputResponses: { i0: { action: 'accept', content: { answer: 'XL' } } },
     })
-    expect(answered.result?.['content']).toEqual([{ type: 'text', text: 'Size XL' }])
+    expect(continued.result?.['content']).toEqual([{ type: 'text', text: 'Size XL' }])
     const shops = b.said.slice(before).filter((line) => line.endsWith('shop'))
     expect(shops).toEqual(['resumed shop'])
     const stream = new EventReader(await session.listen(b.url))

@@ -141,8 +141,6 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
     const onError = ({ message }: Error): void => void warnings.push(message)
     const changes = new ChangeFeed({
       logs: store.logs,
-      limits: settings.events ?? { maxEvents: 1000, ttlMs: 60_000 },
-      process: lease.id,
       clock,
       onError,
     })

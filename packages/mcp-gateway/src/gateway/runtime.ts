@@ -50,7 +50,7 @@ import { Runs, STOP_GRACE_MS } from '../runs/runs.ts'
 import { prepareCall } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource } from '../agents/langgraph/source.ts'
-import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 
@@ -62,9 +62,6 @@ const STDIO_WAIT_MS = 5000
 const ENDLESS_MS = 1e12
 /** Time within which Redis counts the queued tasks for the metrics. */
 const COUNT_MS = 1000
-
-/** Limits of the feed of changes. Clients come back to it as they do to the stream of a call. */
-const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 300_000 }
 
 /** Limits that are no settings. */
 const LIMITS: Limits = {
@@ -183,8 +180,6 @@ export class Runtime implements AsyncDisposable {
     this.#lease = new ProcessLease(this.#store.records, clock)
     this.#changes = new ChangeFeed({
       logs: this.#store.logs,
-      limits: FEED_LIMITS,
-      process: this.#lease.id,
       clock,
       onError: this.#onError,
     })
@@ -202,9 +197,9 @@ export class Runtime implements AsyncDisposable {
       onWarning,
       clock,
     })
-    this.registry.on('changed', ({ plan, tools, prompts }) => {
-      if (tools) void this.#changes.publish({ type: 'tools', version: plan.toolsVersion })
-      if (prompts) void this.#changes.publish({ type: 'prompts', version: plan.promptsVersion })
+    this.registry.on('changed', ({ tools, prompts }) => {
+      if (tools) void this.#changes.publish({ type: 'tools' })
+      if (prompts) void this.#changes.publish({ type: 'prompts' })
     })
     this.#engine = options.engine ?? new LocalEngine()
     this.#runs = new Runs({
@@ -245,7 +240,6 @@ export class Runtime implements AsyncDisposable {
       changes: this.#changes,
       maxSubscriptions: options.sessions.max,
       streams,
-      disconnectGraceMs: this.#limits.disconnectGraceMs,
       clock,
     })
     this.#legacy = this.#makeLegacy({ streams })

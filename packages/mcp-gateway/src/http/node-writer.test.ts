@@ -22,7 +22,7 @@ interface World extends Disposable {
 /** A stream of events, and a client that reads nothing yet. */
 async function open(limits?: Partial<UnreadLimits>, reply?: Reply): Promise<World> {
   const unread = new UnreadBytes({ ...UNREAD_LIMITS, ...limits })
-  const events = new EventStream('')
+  const events = new EventStream()
   const closed = deferred<StreamEnd>()
   events.onClose(closed.resolve)
   const begun = deferred()
@@ -109,7 +109,7 @@ test('does not gather many events', async () => {
 })
 
 test('leaves the connection to the server, whatever a library says about it', async () => {
-  const events = new EventStream('')
+  const events = new EventStream()
   const headers = { connection: 'keep-alive' }
   using world = await open({}, { status: 200, headers, body: events })
   events.end()

@@ -16,7 +16,7 @@ interface World {
 
 function open(signal?: AbortSignal): World {
   const clock = new ManualClock()
-  const events = new EventStream('')
+  const events = new EventStream()
   const ends: string[] = []
   events.onClose((end) => ends.push(end))
   const { body } = toResponse({ status: 200, body: events }, signal, clock)

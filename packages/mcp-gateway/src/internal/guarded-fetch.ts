@@ -1,16 +1,11 @@
 // oxlint-disable-next-line typescript/triple-slash-reference -- also programs that compile only this file need it
 /// <reference path="../../../internal/src/undici-parts.d.ts" />
+import type { LookupOptions } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
-import {
-  check,
-  isPublicAddress,
-  readAtMost,
-  untilAborted,
-  type Check,
-  type Checks,
-} from '@x/internal'
+import { callbackify } from 'node:util'
+import { check, isPublicAddress, readAtMost, type Check, type Checks } from '@x/internal'
 import type { Agent, Dispatcher } from 'undici'
 import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
 import { MAX_TIMER_MS } from './clock.ts'
@@ -26,7 +21,7 @@ export interface GuardedFetchOptions {
   readonly trustedOrigins?: readonly string[] | undefined
   /** Largest body of a response. Bytes. @default 16 MiB */
   readonly maxBytes?: number | undefined
-  /** Time until the head of the response, with the lookup and redirects. Milliseconds. @default 10_000 */
+  /** Time until the head of the response, with the lookup. Milliseconds. @default 10_000 */
   readonly headersTimeoutMs?: number | undefined
   /** Time between two pieces of the body of a response. Milliseconds. @default 30_000 */
   readonly idleTimeoutMs?: number | undefined
@@ -50,10 +45,11 @@ const optionChecks: Checks<GuardedFetchOptions> = {
   resolve: check.func,
 }
 
-/** The shape of `fetch`. `redirect` and `signal` of the request apply, but `cache` and `credentials` do not. */
+/**
+ * The shape of `fetch`. Of a request, `redirect: 'manual'` and `signal` apply, but `cache` and `credentials` do not.
+ */
 export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
-const MAX_REDIRECTS = 3
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /** Advice for operators, which is part of errors. */
@@ -61,12 +57,11 @@ const UNTRUSTED = ' (its origin is not in trustedOrigins)'
 
 /**
  * Creates a `fetch` for URLs that others chose: agent cards, files, documents of clients. It connects to public
- * addresses over https only. It looks up a host name once, and connects to the addresses that it checked. It follows
- * at most three redirects within one origin, and limits the size and time of a response. It uses no cookies, no cache,
- * no compression and a new connection for each call.
+ * addresses over https only: each connection checks the addresses that it uses. It follows no redirects, and limits the
+ * size and time of a response. It uses no cookies, no cache, no compression and a new connection for each call.
  *
- * @throws GatewayError `REFUSED` if the URL is not allowed, `UNAVAILABLE` without a response, `LIMIT` for a response
- *   that is too large (also while its body is read); the reason of the caller's signal
+ * @throws GatewayError `REFUSED` if the URL is not allowed, and for a redirect; `UNAVAILABLE` without a response;
+ *   `LIMIT` for a response that is too large (also while its body is read); the reason of the caller's signal
  * @example
  * ```ts
  * import { createGuardedFetch } from '@x/mcp-gateway'
@@ -85,8 +80,9 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFe
   return async (input, init) => {
     const body = init?.body ?? undefined
     const request = new Request(input, { ...init, ...(body !== undefined && { duplex: 'half' }) })
-    const isReplayable = typeof body === 'string' || body instanceof Uint8Array
-    return exchange(rules, request, isReplayable ? Buffer.from(body) : undefined)
+    const isWhole = typeof body === 'string' || body instanceof Uint8Array
+    const stream = request.body && Readable.fromWeb(request.body)
+    return exchange(rules, request, isWhole ? body : stream)
   }
 }
 
@@ -97,7 +93,7 @@ interface Rules extends Complete<Omit<GuardedFetchOptions, 'trustedOrigins'>> {
 async function exchange(
   rules: Rules,
   request: Request,
-  body: Buffer | undefined,
+  body: string | Uint8Array | Readable | null,
 ): Promise<Response> {
   request.signal.throwIfAborted()
   const { headersTimeoutMs, idleTimeoutMs, maxBytes, timeoutMs } = rules
@@ -116,19 +112,35 @@ async function exchange(
     void agent?.destroy()
   }
   try {
-    const addresses = await untilAborted(addressesFor(new URL(request.url), rules), signal)
+    const url = new URL(request.url)
     agent = await createAgent({
       allowH2: false, // `maxResponseSize` is a limit of HTTP/1.1
       maxResponseSize: maxBytes,
       headersTimeout: 0,
       bodyTimeout: idleTimeoutMs,
-      connect: { lookup: pinnedTo(addresses), timeout: headersTimeoutMs },
+      // Then the lookup is asked for all addresses.
+      connect: {
+        lookup: guardedLookup(url, rules),
+        timeout: headersTimeoutMs,
+        autoSelectFamily: true,
+      },
     })
-    return toResponse(await follow({ dispatcher: agent, signal }, request, body), {
-      maxBytes,
-      end,
-      explain: (error) => toFetchError(error, request.signal, rules),
+    const headers = new Headers(request.headers)
+    headers.set('accept-encoding', 'identity')
+    const answer = await agent.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: request.method,
+      headers: Object.fromEntries(headers),
+      body,
+      signal,
     })
+    answer.body.on('error', () => undefined) // the reader of the body gets the error
+    if (REDIRECTS.has(answer.statusCode) && request.redirect !== 'manual') {
+      throw refused('a redirect')
+    }
+    const explain = (error: unknown): unknown => toFetchError(error, request.signal, rules)
+    return toResponse(answer, { maxBytes, end, explain })
   } catch (error) {
     end()
     throw toFetchError(error, request.signal, rules)
@@ -146,75 +158,34 @@ async function createAgent(options: Agent.Options): Promise<Agent> {
   return Object.assign(new UndiciAgent(options), { request: api.request })
 }
 
-/** Sends a request, and follows redirects within its origin. The connections stay pinned to the checked addresses. */
-async function follow(
-  { dispatcher, signal }: { readonly dispatcher: Agent; readonly signal: AbortSignal },
-  request: Request,
-  replayable: Buffer | undefined,
-): Promise<Dispatcher.ResponseData> {
-  let url = new URL(request.url)
-  let method = request.method
-  let body = replayable ?? (request.body === null ? undefined : Readable.fromWeb(request.body))
-  const headers = new Headers(request.headers)
-  headers.set('accept-encoding', 'identity')
-  for (let redirects = 0; ; redirects++) {
-    const answer = await dispatcher.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
-      method,
-      headers: Object.fromEntries(headers),
-      body: body ?? null,
-      signal,
-    })
-    answer.body.on('error', () => undefined) // the reader of the body gets the error
-    const { statusCode, headers: answered } = answer
-    const location = REDIRECTS.has(statusCode) ? answered['location'] : undefined
-    if (location === undefined || request.redirect === 'manual') return answer
-    await answer.body.dump({ limit: 16_384, signal })
-    if (request.redirect === 'error') throw refused('a redirect, which the caller does not follow')
-    const target = redirectTarget(location, url)
-    if (redirects >= MAX_REDIRECTS) throw refused(`more than ${MAX_REDIRECTS} redirects`)
-    if (statusCode === 303 || (statusCode < 307 && method === 'POST')) {
-      method = method === 'HEAD' ? 'HEAD' : 'GET'
-      body = undefined
-      for (const name of ['content-length', 'content-type']) headers.delete(name)
-    } else if (body instanceof Readable) {
-      throw refused('a redirect of a request whose body was already sent')
-    }
-    url = target
-  }
-}
-
-function redirectTarget(location: string | string[], from: URL): URL {
-  const text = String(location)
-  if (!URL.canParse(text, from.href)) throw refused('a redirect to a malformed URL')
-  const target = new URL(text, from.href)
-  if (target.origin !== from.origin) throw refused('a redirect to another origin')
-  if (hasCredentials(target)) throw refused('a URL with a user name')
-  return target
-}
-
 /**
- * Returns all addresses of the host of a URL, if they may be fetched.
+ * Returns the lookup for a connection to the host of a URL. It fails for addresses that may not be fetched.
  *
- * @throws GatewayError `REFUSED`; errors of the lookup
+ * @throws GatewayError `REFUSED` for a URL that is not allowed, whatever its addresses are
  */
-async function addressesFor(url: URL, rules: Rules): Promise<readonly ResolvedAddress[]> {
-  if (hasCredentials(url)) throw refused('a URL with a user name')
+function guardedLookup(url: URL, { resolve, trusted }: Rules): LookupFunction {
+  if (url.username !== '' || url.password !== '') throw refused('a URL with a user name')
   const isWeb = url.protocol === 'https:' || url.protocol === 'http:'
-  const isTrusted = isWeb && rules.trusted.has(url.origin)
+  const isTrusted = isWeb && trusted.has(url.origin)
   if (!isTrusted && url.protocol !== 'https:') {
     throw refused(`${url.protocol} instead of https:${isWeb ? UNTRUSTED : ''}`)
   }
-  // `URL` has normalised octal, hexadecimal, short and decimal spellings of IPv4.
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
-  const addresses = isIP(host) === 0 ? await rules.resolve(host) : [toResolved(host)]
-  if (addresses.length === 0) throw new GatewayError('UNAVAILABLE', 'The host name has no address')
-  // A single address that is not public is enough: such an answer may be an attack.
-  if (!isTrusted && !addresses.every(({ address }) => isPublicAddress(address))) {
+  const assertAllowed = (addresses: readonly ResolvedAddress[]): void => {
+    // A single address that is not public is enough: such an answer may be an attack.
+    if (isTrusted || addresses.every(({ address }) => isPublicAddress(address))) return
     throw refused(`an address that is not public${UNTRUSTED}`)
   }
-  return addresses
+  // `URL` has normalised octal, hexadecimal, short and decimal spellings of IPv4. An address is not looked up.
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(host) !== 0) assertAllowed([toResolved(host)])
+  return callbackify(async (hostname: string, _options: LookupOptions) => {
+    const addresses = await resolve(hostname)
+    if (addresses.length === 0) {
+      throw new GatewayError('UNAVAILABLE', 'The host name has no address')
+    }
+    assertAllowed(addresses)
+    return [...addresses]
+  })
 }
 
 async function systemResolve(hostname: string): Promise<readonly ResolvedAddress[]> {
@@ -224,14 +195,6 @@ async function systemResolve(hostname: string): Promise<readonly ResolvedAddress
 
 function toResolved(address: string): ResolvedAddress {
   return { address, family: isIP(address) === 6 ? 6 : 4 }
-}
-
-function pinnedTo(addresses: readonly ResolvedAddress[]): LookupFunction {
-  return (_hostname, options, callback) => {
-    const [first] = addresses
-    if (options.all) callback(null, [...addresses])
-    else callback(null, first?.address ?? '', first?.family)
-  }
 }
 
 function toResponse(
@@ -297,10 +260,6 @@ function refused(what: string): GatewayError {
 
 function tooLarge(maxBytes: number): GatewayError {
   return new GatewayError('LIMIT', `The response is larger than ${maxBytes} bytes`)
-}
-
-function hasCredentials({ username, password }: URL): boolean {
-  return username !== '' || password !== ''
 }
 
 /**

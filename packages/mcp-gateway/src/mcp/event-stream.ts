@@ -15,8 +15,6 @@ export type StreamEnd = 'ended' | 'lost'
  * once how the stream was closed.
  */
 export class EventStream {
-  /** Names this stream among those of all processes: `<process>.<number>`. */
-  readonly id: string
   /** True if the client listens for changes on the stream. Such a stream lasts until the gateway closes. */
   isEndless = false
   readonly #closeListeners: ((end: StreamEnd) => void)[] = []
@@ -25,10 +23,6 @@ export class EventStream {
   /** Nothing more is written. */
   #isEnding = false
   #end: StreamEnd | undefined
-
-  constructor(id: string) {
-    this.id = id
-  }
 
   get isClosed(): boolean {
     return this.#isEnding || this.#end !== undefined

@@ -23,7 +23,7 @@ test('keeps every open stream open, and no stream that has ended', async () => {
   const streams = openStreams(clock)
   const texts = ['', '', '', '']
   const all = texts.map((_, n) => {
-    const stream = new EventStream(String(n))
+    const stream = new EventStream()
     stream.connect({
       write: (text) => (texts[n] += text),
       end: () => undefined,

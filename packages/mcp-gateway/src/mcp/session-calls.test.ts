@@ -13,7 +13,6 @@ import {
 import { sessionWorld, turnsPass, type Fetch, type Tool } from '../../test/session-world.ts'
 import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
-import { nextPhase, type CallEvent, type CallPhase } from './session-calls.ts'
 import type { SessionStore } from './sessions.ts'
 
 const call = (id: number, name: string, meta?: object): object => ({
@@ -315,24 +314,30 @@ describe('a store that is away', () => {
     expect(again.status).toBe(400)
   })
 
-  test('cancels a call without a reader, because its answer could not be stored', async () => {
-    const speak = deferred()
-    const { tool, signals } = endless()
-    const talking: Tool = async (context, text) => {
-      void speak.promise.then(() => context.progress?.({ progress: 1, message: 'hello' }))
-      return tool(context, text)
-    }
-    await using w = sessionWorld({ tools: { talking }, wrap: away, isShared: false })
-    const headers = inSession(await openSession(w.a))
-    const { events } = await first(
-      await w.a(post(call(1, 'talking', { progressToken: 1 }), headers)),
-    )
-    await events.return(undefined)
-    isAway = true
-    speak.resolve()
-    await turnsPass()
-    expect(signals[0]?.aborted).toBe(true)
-  })
+  test.each(['a', 'b'] as const)(
+    'ends the stream of a client that came back to process %s, where events would be missing',
+    async (at) => {
+      const speak = deferred()
+      const { tool, signals } = endless()
+      const talking: Tool = async (context, text) => {
+        void speak.promise.then(() => context.progress?.({ progress: 1, message: 'hello' }))
+        return tool(context, text)
+      }
+      await using w = sessionWorld({ tools: { talking }, wrap: away })
+      const headers = inSession(await openSession(w.a))
+      const talk = post(call(1, 'talking', { progressToken: 1 }), headers)
+      const { event, events } = await first(await w.a(talk))
+      await events.return(undefined)
+      const again = await w[at](get({ ...headers, 'last-event-id': event?.id ?? '' }))
+      const text = again.text()
+      isAway = true
+      speak.resolve()
+      await turnsPass()
+      await w.clock.advance(1000)
+      expect(await text).toBe('')
+      expect(signals[0]?.aborted).toBe(false)
+    },
+  )
 
   test('that is slow does not hold back the head of the response', async () => {
     const [finish, opened] = [deferred<string>(), deferred()]
@@ -492,19 +497,6 @@ describe('a question', () => {
     await events.return(undefined)
   })
 
-  test('of a process that dies before it takes the answer is refused as soon as its lease ends', async () => {
-    await using w = sessionWorld({ tools: { asking } })
-    const headers = inSession(await openSession(w.a))
-    const { id, events } = await asked(await w.a(post(call(1, 'asking'), headers)))
-    w.processes[0].http.sessions.onSignal = undefined
-    const answering = w.b(post(accepted(id), headers))
-    await w.clock.advance(1000)
-    await w.processes[0].kill()
-    await w.clock.advance(500)
-    expect((await answering).status).toBe(400)
-    await events.return(undefined)
-  })
-
   test('is one of several, which are answered in any order', async () => {
     const both: Tool = async (context) =>
       Object.keys((await context.ask({ x: elicit, y: elicit })) ?? {}).join()
@@ -522,35 +514,4 @@ test('serves a client that sends its first request before notifications/initiali
   await using w = sessionWorld({ tools: { quick: () => 'done' } })
   const id = (await w.a(initialize())).headers.get('mcp-session-id') ?? ''
   expect((await w.b(post(call(1, 'quick'), inSession(id)))).status).toBe(200)
-})
-
-describe('the phase of a call after an event', () => {
-  const EVENTS = 'stream lost resume elsewhere left break end'.split(' ') as CallEvent[]
-  /** One column per event; `-`: the event has no effect; `a/b`: `b` if the log is not complete. */
-  const TABLE: readonly (readonly [CallPhase, string])[] = [
-    //            stream lost        resume   elsewhere   left   break end
-    ['held', '     direct -           -        -           -      -     ended'],
-    ['direct', '   -      away/ended  tailed/- elsewhere/- -      -     ended'],
-    ['tailed', '   -      away/ended  tailed/- elsewhere/- -      ended ended'],
-    ['elsewhere', '-      -           tailed/- elsewhere/- away/- ended ended'],
-    ['away', '     -      -           tailed/- elsewhere/- -      ended ended'],
-    ['ended', '    -      -           -        -           -      -     -'],
-  ]
-
-  test.each(TABLE)('%s: %s', (phase, row) => {
-    const cells = row.trim().split(/\s+/)
-    for (const [at, event] of EVENTS.entries()) {
-      const [resumable = '', other = resumable] = cells[at]?.split('/') ?? []
-      expect(`${event}: ${nextPhase(phase, event, true) ?? '-'}`).toBe(`${event}: ${resumable}`)
-      expect(`${event}: ${nextPhase(phase, event, false) ?? '-'}`).toBe(`${event}: ${other}`)
-    }
-  })
-
-  test('never waits for a client that could not read the rest', () => {
-    for (const [phase] of TABLE) {
-      for (const event of EVENTS) {
-        expect(['away', 'tailed', 'elsewhere']).not.toContain(nextPhase(phase, event, false))
-      }
-    }
-  })
 })

@@ -8,8 +8,7 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import { ownerOf } from '../internal/principal.ts'
-import { inTime } from '../internal/timers.ts'
-import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
+import { isListenerId, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
@@ -38,7 +37,7 @@ import {
   SessionContext,
   type SessionRequest,
 } from './session-context.ts'
-import { readerChanged, resumeStream, streamOver, unknownEvent } from './session-replay.ts'
+import { resumeStream, streamOver, unknownEvent } from './session-replay.ts'
 import { LiveSession, Sessions, type SessionParts } from './sessions.ts'
 
 export interface SessionHttpOptions extends SessionParts {
@@ -49,9 +48,6 @@ export interface SessionHttpOptions extends SessionParts {
 }
 
 const MAX_HANDSHAKE_CHARS = 32_768
-/** Interval and number of the checks whether the process that asked is alive. */
-const CHECK_MS = 500
-const MAX_CHECKS = 20
 /** Time after which some stream may have ended. */
 const LATER_MS = 60_000
 
@@ -64,8 +60,6 @@ export class SessionHttp {
   readonly sessions: Sessions
   readonly #options: SessionHttpOptions
   readonly #questions: OpenQuestions
-  /** Answers that another process has not confirmed yet, by the id of their question. */
-  readonly #forwarded = new Map<string, () => void>()
 
   constructor(options: SessionHttpOptions) {
     const process = options.lease.id
@@ -74,23 +68,18 @@ export class SessionHttp {
     const questions = new OpenQuestions(options)
     this.sessions = sessions
     this.#questions = questions
-    sessions.onSignal = (session, signal, from) => {
+    sessions.onSignal = (session, signal) => {
       switch (signal.type) {
         case 'changed':
           return listenerOf(session)?.recordChanged()
         case 'cancel':
           return callOf(session, signal.requestId)?.cancel()
         case 'answer':
-          if (signal.to === process) this.#takeAnswer(session, signal.message, from)
+          if (signal.to === process) questions.answer(session, signal.message)
           return
-        case 'taken':
-          return this.#forwarded.get(signal.id)?.()
         case 'progress':
           if (signal.to === process) questions.extend(session, signal.token)
           return
-        case 'reading':
-        case 'left':
-          return readerChanged(session, signal, from === process)
         case 'ended': // by `Sessions`
       }
     }
@@ -254,29 +243,11 @@ export class SessionHttp {
    * @throws GatewayError `UNAVAILABLE`
    */
   async #forward(session: LiveSession, message: RpcResponse, to: string): Promise<boolean> {
-    const { clock, lease } = this.#options
-    const id = String(message.id)
-    const taken = new Promise<boolean>((resolve) => {
-      this.#forwarded.set(id, () => resolve(true))
-    })
-    try {
-      if (!(await lease.isAlive(to))) return false
-      if (!(await this.sessions.signal(session, { type: 'answer', to, message: { ...message } }))) {
-        throw new GatewayError('UNAVAILABLE', 'Other processes cannot be reached')
-      }
-      for (let checks = 0; checks < MAX_CHECKS; checks++) {
-        if (await inTime(taken, { clock, ms: CHECK_MS, late: () => false })) return true
-        if (!(await lease.isAlive(to))) return false
-      }
+    if (!(await this.#options.lease.isAlive(to))) return false
+    if (await this.sessions.signal(session, { type: 'answer', to, message: { ...message } })) {
       return true
-    } finally {
-      this.#forwarded.delete(id)
     }
-  }
-
-  #takeAnswer(session: LiveSession, message: Params, from: string): void {
-    this.#questions.answer(session, message)
-    void this.sessions.signal(session, { type: 'taken', to: from, id: String(message['id']) })
+    throw new GatewayError('UNAVAILABLE', 'Other processes cannot be reached')
   }
 
   async #receiveProgress(session: LiveSession, { params }: RpcNotification): Promise<void> {
@@ -310,29 +281,28 @@ export class SessionHttp {
 
   async #read(session: LiveSession, http: SessionRequest): Promise<Reply> {
     const lastEventId = http.headers.get('last-event-id')
-    if (lastEventId === null || !this.#options.settings.events) return this.#listen(session, http)
+    const { settings, store } = this.#options
+    if (lastEventId === null || !settings.events) return this.#listen(session, http, false)
+    if (isListenerId(lastEventId)) return this.#listen(session, http, true)
     if (isEndOfStream(lastEventId)) return streamOver()
-    const { changes, store } = this.#options
-    const found = await store.logs.find(lastEventId)
-    const isChange = found ? found.log === CHANGES : await changes.isPlace(lastEventId)
-    if (isChange) return this.#listen(session, http, lastEventId)
-    const { log, header } = found ?? {}
+    const { log, header } = (await store.logs.find(lastEventId)) ?? {}
     if (log === undefined || header?.session !== session.name) return unknownEvent()
-    return resumeStream(this.sessions, { session, lastEventId, log, header })
+    return resumeStream(this.#options, { session, lastEventId, log, header })
   }
 
-  async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
+  /** @param isBack the client has listened before: it may have lost a stream that is still open here */
+  async #listen(session: LiveSession, http: SessionRequest, isBack: boolean): Promise<Reply> {
     const { changes: feed, handlers } = this.#options
     const { prompts, resources } = handlers.capabilities('session')
     const before = listenerOf(session)
-    if (before && lastEventId === undefined) {
+    if (before && !isBack) {
       const text = 'Conflict: Only one SSE stream is allowed per session'
       return refused(409, RPC_ERROR.refused, text)
     }
     before?.end()
     const { scope, handshake } = session.record
     const { principal } = http.caller
-    const stream = new EventStream(this.sessions.newStreamId())
+    const stream = new EventStream()
     const listener = new SessionListener({
       session,
       stream,
@@ -344,11 +314,8 @@ export class SessionHttp {
     try {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion
       const { events, retryMs } = this.#options.settings
-      if (events && version >= PRIMED_SINCE) {
-        const place = lastEventId ?? (await feed.place())
-        if (place !== undefined) stream.write(toPrimingEvent(place, retryMs))
-      }
-      if (await listener.begin(lastEventId)) return { status: 200, body: stream }
+      if (events && version >= PRIMED_SINCE) stream.write(toPrimingEvent(listener.id, retryMs))
+      if (await listener.begin()) return { status: 200, body: stream }
       stream.end()
       return noSession()
     } catch (error) {

@@ -29,8 +29,6 @@ export interface SessionRecord {
 }
 
 export const SESSION_LIMITS: Omit<SessionLimits, keyof SessionSettings> = {
-  // Long enough for a client that changes its network. Meanwhile an agent works, though no client may read its answer.
-  disconnectGraceMs: 10_000,
   // A client that comes back at once would meet the process that is just ending.
   retryMs: 1000,
   // More than a long answer in pieces needs; the memory of a call stays bounded.
@@ -38,11 +36,9 @@ export const SESSION_LIMITS: Omit<SessionLimits, keyof SessionSettings> = {
 }
 
 export interface SessionLimits extends SessionSettings {
-  /** Time that a client has to come back to a lost stream. Then its call is cancelled. */
-  readonly disconnectGraceMs: number
   /** Time that a client is asked to wait before it comes back to a stream. */
   readonly retryMs: number
-  /** Limits of the event log of each stream. `undefined`: streams cannot be resumed. */
+  /** Limits of the event log of each call. `undefined`: streams cannot be resumed. */
   readonly events: LogLimits | undefined
 }
 
@@ -63,16 +59,12 @@ export interface SessionParts {
   readonly onError: (error: Error) => void
 }
 
-/** A message between processes about a session. `by` is the id of a stream, `to` the id of a process. */
+/** A message between processes about a session. `to` is the id of a process. */
 export type SessionSignal =
   | { readonly type: 'ended' | 'changed' }
   | { readonly type: 'cancel'; readonly requestId: string | number }
   | { readonly type: 'answer'; readonly to: string; readonly message: Params }
-  /** The process that asked has the answer with this id. */
-  | { readonly type: 'taken'; readonly to: string; readonly id: string }
   | { readonly type: 'progress'; readonly to: string; readonly token: string }
-  /** A client resumed a log at the sender, or left it. */
-  | { readonly type: 'reading' | 'left'; readonly log: string; readonly by: string }
 
 /** A call or a stream that a session has open in this process. */
 export interface SessionUse {
@@ -88,14 +80,16 @@ export class LiveSession {
   readonly name: string
   readonly principalId: string
   readonly uses: SessionUse[] = []
-  /** Logs that this process wrote, and the store may still have, in the order of their ends. */
-  readonly logs: Map<string, LogEnd> = new Map()
+  /** Logs of the last calls here whose clients have read them to the end. */
+  readonly readLogs: string[] = []
   record: SessionRecord
   /** When a request of the session came last to this process. */
   seenAt: number
   /** When the life of the record was extended last. */
   touchedAt: number
   isEnded = false
+  /** The session ends here, but its client may read its logs at another process, or later. */
+  keepsLogs = false
   readonly #clock: Clock
 
   constructor(names: SessionNames, record: SessionRecord, clock: Clock) {
@@ -126,33 +120,9 @@ export class LiveSession {
   end(reason: Error): void {
     for (const use of this.uses.slice()) use.end(reason) // each removes itself
   }
-
-  /**
-   * Notes the end of a log. Returns logs that are not needed any more: some that clients read to their end are kept,
-   * because their last bytes may not have arrived.
-   *
-   * @param droppedAt when the store drops it
-   */
-  endLog(name: string, { isRead, droppedAt }: LogEnd): readonly string[] {
-    if (!this.logs.delete(name)) return []
-    this.logs.set(name, { isRead, droppedAt })
-    const now = this.#clock.now()
-    const ended = [...this.logs].filter((log) => log[1].droppedAt !== Infinity)
-    const old = ended.filter((log) => log[1].isRead).slice(0, -KEPT_LOGS)
-    const dropped = ended.filter((log) => log[1].droppedAt <= now)
-    for (const [each] of [...old, ...dropped]) this.logs.delete(each)
-    return old.map(([each]) => each)
-  }
 }
 
 type SessionNames = Pick<LiveSession, 'id' | 'name' | 'principalId'>
-
-interface LogEnd {
-  /** Whether a client was connected to the end. */
-  readonly isRead: boolean
-  /** `Infinity` while it is written. */
-  readonly droppedAt: number
-}
 
 const PREFIX = 'session:'
 const SIGNALS = 'signals'
@@ -170,7 +140,7 @@ const SWEEP_MS = { min: 1000, max: 60_000 }
 /** The sessions of all processes that share a store, as this process knows them. */
 export class Sessions {
   /** Called for signals about calls and streams of sessions that this process serves. */
-  onSignal: ((session: LiveSession, signal: SessionSignal, from: string) => void) | undefined
+  onSignal: ((session: LiveSession, signal: SessionSignal) => void) | undefined
   readonly parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
   /** By name, for signals of other processes. */
@@ -180,8 +150,6 @@ export class Sessions {
   #opening: Promise<unknown> = Promise.resolve()
   readonly #signals: LogFollower | undefined
   #stopSweep: (() => void) | undefined
-  /** Streams of events that were made here. */
-  #streams = 0
   /** Events can be stored. Reported once each time that this changes. */
   #isStoring = true
   #isClosed = false
@@ -200,10 +168,6 @@ export class Sessions {
     return this.#live.size
   }
 
-  newStreamId(): string {
-    return `${this.parts.lease.id}.${++this.#streams}`
-  }
-
   /** Reports that events cannot be stored, once for each outage. */
   noteStored(error?: unknown): void {
     if (error !== undefined && this.#isStoring) {
@@ -211,6 +175,18 @@ export class Sessions {
       this.parts.onError(new Error(text, { cause: error }))
     }
     this.#isStoring = error === undefined
+  }
+
+  /** Keeps the logs of the last calls that clients have read: their last bytes may not have arrived. */
+  noteRead({ readLogs }: LiveSession, log: string): void {
+    readLogs.push(log)
+    const old = readLogs.length > KEPT_LOGS ? readLogs.shift() : undefined
+    if (old !== undefined) this.deleteLog(old)
+  }
+
+  /** Logs that cannot be deleted end by themselves. */
+  deleteLog(log: string): void {
+    void this.parts.store.logs.delete(log).catch(() => undefined)
   }
 
   /** Opens a session. Returns the refusal if a limit forbids it. @throws GatewayError `UNAVAILABLE` */
@@ -422,16 +398,16 @@ export class Sessions {
 
   #close(session: LiveSession, reason: SessionEnd['reason']): void {
     if (session.isEnded) return
+    const { isShared, isDurable } = this.parts.store
     session.isEnded = true
+    session.keepsLogs = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
     this.#live.delete(session.id)
     this.#byName.delete(session.name)
     const error = new Error(
       reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
     )
     session.end(error)
-    const { isShared, isDurable, logs } = this.parts.store
-    const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
-    if (!isKept) for (const log of session.logs.keys()) logs.delete(log).catch(this.#report)
+    if (!session.keepsLogs) for (const log of session.readLogs) this.deleteLog(log)
     const openMs = this.parts.clock.now() - session.record.createdAt
     this.parts.observer?.sessionClosed({ reason, openMs })
   }
@@ -444,7 +420,7 @@ export class Sessions {
     if (!session || !signal || typeof from !== 'string') return
     const isOwn = from === this.parts.lease.id
     if (signal.type === 'ended') this.#close(session, 'client')
-    else if (signal.type !== 'changed') this.onSignal?.(session, signal, from)
+    else if (signal.type !== 'changed') this.onSignal?.(session, signal)
     else if (!isOwn) void this.#refresh(session)
   }
 
@@ -458,7 +434,7 @@ export class Sessions {
       const record = parseSessionRecord(found?.value)
       if (!record) return this.#close(session, 'client')
       session.record = record
-      this.onSignal?.(session, { type: 'changed' }, '')
+      this.onSignal?.(session, { type: 'changed' })
     } catch (error) {
       this.#report(error)
     }
@@ -508,15 +484,11 @@ function parseSessionRecord(value: unknown): SessionRecord | undefined {
 
 /** `undefined` for signals that this version does not know. */
 function parseSignal(value: Params): SessionSignal | undefined {
-  const { type, log, by, to, id, requestId, token, message } = value
+  const { type, to, requestId, token, message } = value
   if (type === 'ended' || type === 'changed') return { type }
   if (type === 'cancel' && isRequestId(requestId)) return { type, requestId }
-  if (type === 'reading' || type === 'left') {
-    return typeof log === 'string' && typeof by === 'string' ? { type, log, by } : undefined
-  }
   if (typeof to !== 'string') return undefined
   if (type === 'answer' && isRecord(message)) return { type, to, message }
-  if (type === 'taken' && typeof id === 'string') return { type, to, id }
   return type === 'progress' && typeof token === 'string' ? { type, to, token } : undefined
 }
 

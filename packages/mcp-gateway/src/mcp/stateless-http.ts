@@ -37,10 +37,11 @@ export interface StatelessHttpOptions {
   /** Number of `subscriptions/listen` of all callers. */
   readonly maxSubscriptions: number
   readonly streams: OpenStreams
-  /** Time that a client has to come back to a call with an idempotency key. Then the call is cancelled. */
-  readonly disconnectGraceMs: number
   readonly clock: Clock
 }
+
+/** Time that a client has to come back to a call with an idempotency key. Then the call is cancelled. */
+const KEYED_GRACE_MS = 10_000
 
 interface Inbound {
   readonly body: unknown
@@ -126,7 +127,7 @@ export class StatelessHttp {
   /** The reply is JSON, unless there is a message before the answer. */
   #call(call: ValidCall, request: CallRequest, caller: Caller): Promise<Reply> {
     const context = new StatelessContext(call, request, caller)
-    if (hasKey(call.meta)) context.grace = this.#options
+    if (hasKey(call.meta)) context.grace = this.#options.clock
     if (context.progress === undefined && call.meta[LOG_LEVEL_META_KEY] === undefined) {
       return this.#answer(call, context, request)
     }
@@ -330,8 +331,8 @@ class StatelessContext extends RequestContext {
   readonly client: ClientInfo
   readonly stop: AbortController = new AbortController()
   readonly signal: AbortSignal
-  /** Time that the client has to come back. @default none */
-  grace: Pick<StatelessHttpOptions, 'clock' | 'disconnectGraceMs'> | undefined
+  /** Measures the time that the client has to come back. @default none */
+  grace: Clock | undefined
   undoLeave: (() => void) | undefined
   continuation: RunResume | undefined
   /** Is called once, before the first message. `undefined`: messages are dropped. */
@@ -365,13 +366,13 @@ class StatelessContext extends RequestContext {
   leave(reason: unknown): void {
     const abort = (): void => this.stop.abort(reason)
     if (!this.grace) return abort()
-    this.undoLeave ??= this.grace.clock.after(this.grace.disconnectGraceMs, abort)
+    this.undoLeave ??= this.grace.after(KEYED_GRACE_MS, abort)
   }
 
   async #send(method: string, params: Params): Promise<void> {
     if (!this.onStream) return
     if (!this.stream) {
-      this.stream = new EventStream('')
+      this.stream = new EventStream()
       this.stream.onClose((end) => {
         if (end === 'lost') this.leave(new Error('The client has left'))
       })

@@ -15,7 +15,7 @@ import { MAX_FOLLOWED } from './request-context.ts'
 
 /** A stream of `subscriptions/listen`: changes of lists and resources, for a client of 2026-07-28. */
 export class Subscription implements ChangeListener {
-  readonly stream: EventStream = new EventStream('')
+  readonly stream: EventStream = new EventStream()
   readonly #id: RequestId
   readonly #filter: SubscriptionFilter
   /** Owner of the list of resources that the client sees. */

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import { MAX_TIMER_MS, sleep } from '../internal/clock.ts'
 import { pause } from '../internal/timers.ts'
-import { DIED, nextCall, toErrorEnd, type CallRecord } from './call-record.ts'
+import { DIED, isDeath, nextCall, toErrorEnd, type CallRecord } from './call-record.ts'
 import type { CallStore, StoredCall } from './call-store.ts'
 import type { RunEngine } from './engine.ts'
 import { reasonOf, type Executions, type ExecutionsOptions } from './executions.ts'
@@ -270,8 +270,8 @@ export class CallQueue {
     const isEnded = live.isSettled && last?.attempt === attempt && last.state.status === 'ended'
     if (isEnded && isDurable) {
       prepared.forget()
-      // A process without the engine may have begun the run, with another thread.
-      if (asked) this.#executions.forget(call, asked.state)
+      // A process without the engine may have begun the run, with another thread. With an unknown outcome, it may be in use.
+      if (asked && !hasUnknownOutcome(last)) this.#executions.forget(call, asked.state)
     }
     if (isEnded || !this.#executions.isLeft(live)) return 'ended'
     await this.#store.apply(found, { type: 'released', attempt })
@@ -303,6 +303,10 @@ export class CallQueue {
 /** Names a call and its round for the engine, which may still finish an earlier round. */
 function idOf({ round, runId }: CallRecord): string {
   return `${runId}/${round}`
+}
+
+function hasUnknownOutcome({ state }: CallRecord): boolean {
+  return state.status === 'ended' && isDeath(state.end)
 }
 
 function closed(): GatewayError {

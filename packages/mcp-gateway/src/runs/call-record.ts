@@ -366,7 +366,7 @@ function withAnswers(
 /** Without the state of its agent: but a process that seems dead may be frozen, and still use it. */
 function ended(call: CallRecord, end: CallEnd): CallRecord {
   const { asked, files: _, order: __, ...rest } = call
-  return { ...rest, ...(asked && isDeath(end) && { asked }), state: { status: 'ended', end } }
+  return { ...rest, ...(asked && end === DIED && { asked }), state: { status: 'ended', end } }
 }
 
 /** Returns whether an end says that the process of the call died. */

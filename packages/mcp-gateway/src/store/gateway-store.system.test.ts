@@ -359,6 +359,18 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await other.logs.find(late)).toEqual({ log: 'one', header })
   })
 
+  test('keeps the events of a log for as long as it lives', async () => {
+    await using opening = await open()
+    const { store, other, shortMs, untilEnded } = opening
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
+    const beginning = await store.logs.open('one', header, { maxEvents: 10, ttlMs: shortMs })
+    await store.logs.append('one', 1, { limits: LIMITS, isLast: false })
+    await store.records.put('mark', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await other.records.get('mark')) === undefined)
+    expect(await other.logs.find(beginning)).toEqual({ log: 'one', header })
+    expect(await other.logs.read('one', beginning)).toMatchObject([{ event: 1 }])
+  })
+
   test('rejects an event that JSON cannot hold', async () => {
     await using opening = await open()
     const { logs } = opening.store

@@ -183,13 +183,11 @@ export class MemoryLogRows implements LogRows {
     const tag = toLogTag(found.log)
     const log: MemoryLog = this.#live(tag) ?? { found, rows: [], chars: 0, endsAt: 0 }
     this.#logs.set(tag, log)
-    const now = this.#now()
-    log.endsAt = now + limits.ttlMs
-    log.rows.push({ ...row, endsAt: log.endsAt })
+    log.endsAt = this.#now() + limits.ttlMs
+    log.rows.push(row)
     log.chars += row.text.length
     this.#chars += row.text.length
-    const live = log.rows.findIndex(({ endsAt }) => endsAt > now)
-    const excess = Math.max(live, log.rows.length - limits.maxEvents)
+    const excess = Math.max(0, log.rows.length - limits.maxEvents)
     for (const { text } of log.rows.splice(0, excess)) {
       log.chars -= text.length
       this.#chars -= text.length
@@ -239,7 +237,7 @@ export class MemoryLogRows implements LogRows {
 
 interface MemoryLog {
   readonly found: FoundLog
-  readonly rows: (LogRow & { readonly endsAt: number })[]
+  readonly rows: LogRow[]
   chars: number
   endsAt: number
 }

@@ -252,12 +252,15 @@ class SqliteLogRows implements LogRows {
     const tag = toLogTag(found.log)
     const now = this.#now()
     const endsAt = now + limits.ttlMs
-    const { begin, insert, trim } = this.#statements
+    const { begin, clear, extend, insert, trim } = this.#statements
     this.#database.exec('BEGIN')
     try {
-      begin.run(tag, JSON.stringify(found), endsAt)
+      if (extend.run(endsAt, tag, now).changes === 0) {
+        clear.run(tag)
+        begin.run(tag, JSON.stringify(found), endsAt)
+      }
       insert.run(tag, row.number, row.text, Number(row.isLast), endsAt)
-      trim.run(tag, now, tag, limits.maxEvents)
+      trim.run(tag, tag, limits.maxEvents)
       this.#database.exec('COMMIT')
     } catch (error) {
       // After some errors, such as a full disk, SQLite has rolled back by itself, and another ROLLBACK fails.
@@ -293,36 +296,36 @@ class SqliteLogRows implements LogRows {
 
   /** Deletes some expired events and logs. */
   sweep(now: number): void {
-    this.#statements.sweepRows.run(now, SWEEP_ROWS)
+    this.#statements.sweepRows.run(now, now, SWEEP_ROWS)
     this.#statements.sweepLogs.run(now, SWEEP_ROWS)
   }
 }
 
 function prepareLogs(database: DatabaseSync) {
   return {
-    begin: database.prepare(
-      `INSERT INTO event_log VALUES (?, ?, ?)
-       ON CONFLICT (tag) DO UPDATE SET ends_at = excluded.ends_at`,
-    ),
+    extend: database.prepare('UPDATE event_log SET ends_at = ? WHERE tag = ? AND ends_at > ?'),
+    begin: database.prepare('INSERT OR REPLACE INTO event_log VALUES (?, ?, ?)'),
     insert: database.prepare('INSERT INTO event_log_row VALUES (?, ?, ?, ?, ?)'),
     // The event with this offset from the end, and all before it, are too many.
     trim: database.prepare(
-      `DELETE FROM event_log_row WHERE tag = ? AND (ends_at <= ? OR number <=
-         (SELECT number FROM event_log_row WHERE tag = ? ORDER BY number DESC LIMIT 1 OFFSET ?))`,
+      `DELETE FROM event_log_row WHERE tag = ? AND number <=
+         (SELECT number FROM event_log_row WHERE tag = ? ORDER BY number DESC LIMIT 1 OFFSET ?)`,
     ),
     find: database.prepare(
       `SELECT head FROM event_log JOIN event_log_row USING (tag)
        WHERE tag = ? AND number = ? AND event_log.ends_at > ?`,
     ),
     after: database.prepare(
-      `SELECT number, text, is_last FROM event_log_row
-       WHERE tag = ? AND number > ? AND ends_at > ? ORDER BY number`,
+      `SELECT number, text, is_last FROM event_log JOIN event_log_row USING (tag)
+       WHERE tag = ? AND number > ? AND event_log.ends_at > ? ORDER BY number`,
     ),
     delete: database.prepare('DELETE FROM event_log WHERE tag = ?'),
     clear: database.prepare('DELETE FROM event_log_row WHERE tag = ?'),
+    // A log that lives keeps all of its events.
     sweepRows: database.prepare(
       `DELETE FROM event_log_row WHERE (tag, number) IN
-         (SELECT tag, number FROM event_log_row WHERE ends_at <= ? LIMIT ?)`,
+         (SELECT tag, number FROM event_log_row WHERE ends_at <= ? AND tag NOT IN
+           (SELECT tag FROM event_log WHERE ends_at > ?) LIMIT ?)`,
     ),
     sweepLogs: database.prepare(
       'DELETE FROM event_log WHERE tag IN (SELECT tag FROM event_log WHERE ends_at <= ? LIMIT ?)',

@@ -104,7 +104,7 @@ test.each<[string, ...events: readonly CallEvent[]]>([
   ['after the time for answers', answered({ type: 'timeout' })],
   ['while another call continues it', answered({ type: 'answers', answers: {} })],
   ['after a cancellation', { type: 'cancelled' }],
-])('shows the result that a client without forms was told, %s', (___, ...events) => {
+])('shows the result that a client without forms was told, %s', (____, ...events) => {
   const told = { content: [{ type: 'text' as const, text: 'Who?' }] }
   const call = taskOf(recordAfter({ ...asked, told }, ...events), taskId)
   if (!call) throw new Error('It is no task')
