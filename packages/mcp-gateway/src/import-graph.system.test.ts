@@ -49,7 +49,7 @@ test('loads none of these libraries in the command that serves one graph', async
       exit: () => {},
     })
   `)
-  expect(loaded).toContain('pino')
+  expect(loaded).toContain('yaml')
   expect(loaded.filter((name) => OPTIONAL.test(name))).toEqual([])
 })
 

@@ -73,11 +73,11 @@ async function serveConfig(
   } else if (serves === 'http') {
     const { url } = await gateway.listen({ insecure: config.http.insecure })
     context.stdout.write(`${json ? JSON.stringify({ url }) : url}\n`)
-    log.info({ url }, 'listening')
+    log('info', { url }, 'listening')
   } else {
     const { url } = await gateway.listen({ probesOnly: true })
     probed = url
-    log.info({ url }, 'answering probes')
+    log('info', { url }, 'answering probes')
   }
   const begin = async (): Promise<void> => {
     await gateway.registry.start()
@@ -86,7 +86,7 @@ async function serveConfig(
     if (!works || !options.engine) return
     await gateway.work()
     const tools = gateway.registry.plan().tools.length
-    log.info({ tools }, 'executing tasks')
+    log('info', { tools }, 'executing tasks')
     if (serves) return
     const named = `${tools} ${tools === 1 ? 'tool' : 'tools'}`
     const line = `Executes the queued tasks of ${named}, ready at ${probed}${READY_PATH}`
@@ -94,7 +94,7 @@ async function serveConfig(
   }
   await Promise.race([begin(), ...ended])
   const signal = await Promise.race(ended)
-  log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
+  log('info', typeof signal === 'string' ? { signal } : {}, 'stopping')
 }
 
 /**

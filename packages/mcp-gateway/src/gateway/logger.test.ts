@@ -79,7 +79,7 @@ test('writes the error of a run with its causes, without credentials', () => {
   const observer = loggerObserver(toGatewayLogger(log))
   observer.runEvent({ type: 'failed', error, ...NAMES })
   observer.warned('token=s3cr3t was odd')
-  log.info({ headers: { authorization: 'Bearer s3cr3t' }, token: 's3cr3t' }, 'x')
+  log('info', { headers: { authorization: 'Bearer s3cr3t' }, token: 's3cr3t' }, 'x')
   expect(lines()[0]).toMatchObject({ level: 'error', runId: 'run_1', tool: 'support' })
   expect(lines()[0]?.['error']).toMatch(
     /^TypeError: no answer ← Error: POST https:\/\/a\.example\/x/,

@@ -1,32 +1,48 @@
-import { pino, type Logger } from 'pino'
-
 import { minuteCounter, type GatewayLogger, type LogLevel } from '../internal/logger.ts'
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 
-/** Fields that are never written, at any depth of an entry. */
-const SECRETS = ['authorization', 'cookie', 'token', 'password', 'secret', 'apiKey', 'stateKey']
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const
 
-/** Makes a logger that writes one line of JSON at a time to `output`, without a buffer. */
-export function gatewayLog(level: LogLevel, output: { write(line: string): void }): Logger {
-  const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
-  const options = {
-    level,
-    base: null,
-    redact: { paths, censor: '[redacted]' },
-    formatters: { level: (label: string) => ({ level: label }) },
-    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+/** Writes one entry of a log. */
+export type LogEntries = (
+  level: (typeof LEVELS)[number],
+  fields: Readonly<Record<string, unknown>>,
+  message?: string,
+) => void
+
+/** Fields that are never written, at any depth of an entry. */
+const SECRETS: ReadonlySet<string> = new Set([
+  'authorization',
+  'cookie',
+  'token',
+  'password',
+  'secret',
+  'apiKey',
+  'stateKey',
+])
+
+/** Makes a log that writes one line of JSON at a time to `output`, without a buffer. */
+export function gatewayLog(least: LogLevel, output: { write(line: string): void }): LogEntries {
+  const written = least === 'silent' ? [] : LEVELS.slice(LEVELS.indexOf(least))
+  return (level, fields, msg) => {
+    if (!written.includes(level)) return
+    const entry = { level, time: new Date().toISOString(), ...fields, msg }
+    output.write(`${JSON.stringify(entry, censored)}\n`)
   }
-  return pino(options, output)
+}
+
+function censored(key: string, value: unknown): unknown {
+  return SECRETS.has(key) ? '[redacted]' : value
 }
 
 /** Names that clients send are cut here. No name of a tool is that long. */
 const MAX_TOOL_LENGTH = 128
 
 /** Passes warnings and errors of a gateway to this log. */
-export function toGatewayLogger(log: Logger): GatewayLogger {
+export function toGatewayLogger(log: LogEntries): GatewayLogger {
   return {
-    warn: (message, details = {}) => log.warn(details, message),
-    error: (message, details = {}) => log.error(details, message),
+    warn: (message, details = {}) => log('warn', details, message),
+    error: (message, details = {}) => log('error', details, message),
   }
 }
 
@@ -34,11 +50,11 @@ export function toGatewayLogger(log: Logger): GatewayLogger {
  * Writes audit lines for calls, files and refused requests, and runs and sessions at level `debug`. An audit line says
  * who did what, and the outcome. It has no argument, text, name of a file, claim or credential.
  */
-export function auditObserver(log: Logger, now: () => number = Date.now): GatewayObserver {
+export function auditObserver(log: LogEntries, now: () => number = Date.now): GatewayObserver {
   const isWritten = refusalFilter(log, now)
   return {
     callEnded: ({ principal, isAnonymous, tool, address }, end) => {
-      log.info({
+      log('info', {
         event: 'audit',
         action: 'call',
         principal,
@@ -55,19 +71,19 @@ export function auditObserver(log: Logger, now: () => number = Date.now): Gatewa
     requestRefused: (refusal) => {
       const { principal, reason: outcome, status, address } = refusal
       const entry = { event: 'audit', action: 'sign_in', principal, outcome, status, address }
-      log[isWritten(refusal) ? 'info' : 'debug'](entry)
+      log(isWritten(refusal) ? 'info' : 'debug', entry)
     },
     fileTransferred: ({ direction: action, durationMs, isAnonymous, isLinked, ...transfer }) => {
       const { principal, file, outcome, bytes, address } = transfer
       const entry = { event: 'audit', action, principal, anonymous: isAnonymous, link: isLinked }
-      log.info({ ...entry, file, outcome, ms: Math.round(durationMs), bytes, address })
+      log('info', { ...entry, file, outcome, ms: Math.round(durationMs), bytes, address })
     },
     runEvent: (event) => {
       const { type, ...fields } = event
-      if (type === 'started' || type === 'ended') log.debug({ event: 'run', ...fields }, type)
+      if (type === 'started' || type === 'ended') log('debug', { event: 'run', ...fields }, type)
     },
-    sessionOpened: () => log.debug({ event: 'session' }, 'opened'),
-    sessionClosed: (end) => log.debug({ event: 'session', ...end }, 'closed'),
+    sessionOpened: () => log('debug', { event: 'session' }, 'opened'),
+    sessionClosed: (end) => log('debug', { event: 'session', ...end }, 'closed'),
   }
 }
 
@@ -81,13 +97,13 @@ const USUAL: ReadonlySet<RefusedRequest['reason']> = new Set(['no_credential', '
 const MAX_PER_MINUTE = 60
 
 /** Chooses the refused requests that get a line: everyone can send them without end, and would fill the log. */
-function refusalFilter(log: Logger, now: () => number): (refusal: RefusedRequest) => boolean {
+function refusalFilter(log: LogEntries, now: () => number): (refusal: RefusedRequest) => boolean {
   const countRefusal = minuteCounter(now)
   return ({ reason }) => {
     if (USUAL.has(reason)) return false
     const count = countRefusal()
     if (count === MAX_PER_MINUTE + 1) {
-      log.warn('more requests are refused than are written here: metrics count all of them')
+      log('warn', {}, 'more requests are refused than are written here: metrics count all of them')
     }
     return count <= MAX_PER_MINUTE
   }
