@@ -1,4 +1,4 @@
-import { check, isRecord, Listeners, withoutErrorLink, type Checks } from '@x/internal'
+import { check, isRecord, Listeners, nearestWord, withoutErrorLink, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './log.ts'
 import { mapBounded } from './map-bounded.ts'
@@ -30,8 +30,11 @@ import {
   type GraphStore,
 } from './graph/call-context.ts'
 import { buildOptionChecks, buildTools, type BuildToolsOptions } from './tools/build-tools.ts'
+import { deferTools } from './search/deferred-tools.ts'
+import { toolSearchChecks, ToolSearch, type ToolSearchOptions } from './search/tool-search.ts'
 import { toolPinsFrom } from './tools/interceptors.ts'
 import type { McpTool } from './tools/mcp-tool.ts'
+import { serverTitle } from './tool-source.ts'
 
 export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsOptions {
   /**
@@ -42,6 +45,8 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
   readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
   /** Handling of a server that gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
+  /** Which tools a model sees, if there are many. @default a search above 40 tools */
+  readonly tools?: ToolSearchOptions | undefined
 }
 
 const { scope: _scope, ...sharedClientChecks } = clientOptionChecks
@@ -58,6 +63,7 @@ const optionChecks: Checks<CreateMcpToolsOptions> = {
   }),
   principal: check.func,
   onServerError: wordOrFunction('skip', 'throw'),
+  tools: check.section(toolSearchChecks),
 }
 
 interface ListMcpToolsOptions extends ListRequest {
@@ -76,9 +82,17 @@ export interface McpTools extends AsyncDisposable {
    * call; a skipped server is asked again.
    *
    * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`
-   * @throws {McpClientError} `CLOSED` after `close()`
+   * @throws {McpClientError} `CLOSED` after `close()`; `CONFIG` if `tools.alwaysShow` names a tool that no server has. With
+   * `principal`, and while a server gives no list, that is a warning
    */
   listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
+  /**
+   * Returns the current tools as `listTools()` does, with the search of the option `tools`, for a graph with a `ToolNode` of
+   * your own. `mcpToolsMiddleware()` does it for `createAgent()`.
+   *
+   * @throws what `listTools()` throws
+   */
+  toolSearch(options?: ListMcpToolsOptions): Promise<ToolSearch>
   /**
    * Listens to changes: a list differs from the previous list of the same server and principal. With one principal and a shared session, a list is read as soon as
    * its server reports a change, else when it is next requested. Returns a function that removes the listener.
@@ -155,6 +169,8 @@ class LiveTools implements McpTools {
   readonly #contexts: CallContexts
   readonly #servers: readonly LiveServer[]
   readonly #toolsChanged: Listeners<ToolsChanged>
+  /** Names of `tools.alwaysShow` that no list has had yet. */
+  readonly #unseen: Set<string>
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
@@ -170,6 +186,7 @@ class LiveTools implements McpTools {
     // All lists share the pins, because `'first-use'` compares with the first list.
     this.#elicitation = elicitation
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
+    this.#unseen = new Set(options.tools?.alwaysShow)
     this.#log = log
     this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
@@ -223,11 +240,33 @@ class LiveTools implements McpTools {
       }
     })
     const found = lists.filter((list) => list !== undefined)
-    const { tools, quarantined } = buildTools(found, { ...this.#options, log: this.#listLog })
+    const { tools, quarantined: unusable } = buildTools(found, {
+      ...this.#options,
+      log: this.#listLog,
+    })
+    const dropped = deferTools(tools, this.#options.tools ?? {})
+    for (const { server, toolName: tool, reason } of dropped) {
+      const message = `Tool "${tool}" of MCP server "${serverTitle(server)}" may not reach the model: ${reason}`
+      this.#listLog({
+        level: 'warning',
+        code: 'TOOL_QUARANTINED',
+        message,
+        server: serverTitle(server),
+        tool,
+      })
+    }
+    const quarantined = [...unusable, ...dropped]
+    const names = tools.flatMap(({ name, origin }) => [name, origin.toolName])
+    const isComplete = found.length === lists.length
+    this.#assertSeen([...names, ...quarantined.map(({ toolName }) => toolName)], { isComplete })
     for (const { server, source } of found) {
       source.quarantined = quarantined.filter((tool) => tool.server === server)
     }
     return tools
+  }
+
+  async toolSearch(options?: ListMcpToolsOptions): Promise<ToolSearch> {
+    return new ToolSearch(await this.listTools(options), this.#options.tools)
   }
 
   on(_event: 'toolsChanged', listener: (change: ToolsChanged) => unknown): () => void {
@@ -300,6 +339,20 @@ class LiveTools implements McpTools {
       listsMax: idleScopes?.max ?? LISTS_MAX,
       toolsChanged: this.#toolsChanged,
     })
+  }
+
+  /** Looks for the names of `tools.alwaysShow`. A name that was there once is not looked for again: servers remove tools. */
+  #assertSeen(names: readonly string[], { isComplete }: { readonly isComplete: boolean }): void {
+    for (const name of names) this.#unseen.delete(name)
+    if (this.#unseen.size === 0) return
+    const unseen = Array.from(this.#unseen, (name) => {
+      const nearest = nearestWord(name, names)
+      return nearest === undefined ? `"${name}"` : `"${name}" (did you mean "${nearest}"?)`
+    })
+    const message = `createMcpTools(): "tools.alwaysShow" names tools that no server has: ${unseen.join(', ')}`
+    // Another server, or the list of another principal, may have them.
+    if (isComplete && this.#options.principal === undefined) throw configError(message)
+    this.#listLog({ level: 'warning', code: 'TOOL_MISSING', message, server: 'all' })
   }
 
   #listenerFailed(error: unknown): void {

@@ -23,6 +23,7 @@ export {
   type McpToolset,
 } from './definitions/create-mcp-tools-from-agent.ts'
 export { loadMcpTools, type LoadMcpToolsOptions } from './load-mcp-tools.ts'
+export { ToolSearch, type ToolSearchOptions } from './search/tool-search.ts'
 export type { SchemaProjection } from './tools/schema-projection.ts'
 export {
   elicitationToInterrupt,

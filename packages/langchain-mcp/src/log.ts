@@ -6,7 +6,7 @@ export interface ToolLogEntry {
   /** Stable, for filters and tests. */
   readonly code:
     | 'SERVER_DISABLED' // a resource with `isEnabled: false` has no tools and no client
-    | 'TOOL_MISSING' // the agent names a tool that the server does not list
+    | 'TOOL_MISSING' // the agent, or `tools.alwaysShow`, names a tool that no list has
     | 'NAME_COLLISION' // two tools had the same name; the later one got another name
     | 'TOOL_REDEFINED' // the definition differs from the pinned one; the tool is left out
     | 'LANGGRAPH_UNKNOWN' // this LangGraph does not have something that is needed to judge answers without a key
@@ -49,6 +49,7 @@ export function processWarnings(entry: ToolLogEntry): void {
 const LIST_CODES: ReadonlySet<ToolLogEntry['code']> = new Set<ToolLogEntry['code']>([
   'NAME_COLLISION',
   'SCHEMA_SIMPLIFIED',
+  'TOOL_MISSING',
   'TOOL_QUARANTINED',
   'TOOL_REDEFINED',
 ])

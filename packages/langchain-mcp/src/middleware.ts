@@ -15,7 +15,7 @@ import { McpTool } from './tools/mcp-tool.ts'
 const RETRY = { retryDownAfterMs: 30_000 } as const
 
 const MCP_TOOLS = check.required({
-  ...check.methods('listTools', 'status'),
+  ...check.methods('toolSearch', 'status'),
   takes: 'what createMcpTools() returns',
 })
 
@@ -37,32 +37,32 @@ const MCP_TOOLS = check.required({
  * const agent = createAgent({ model, middleware: [mcpToolsMiddleware(mcp)] })
  * ```
  */
-export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>): AgentMiddleware {
+export function mcpToolsMiddleware(mcp: Pick<McpTools, 'toolSearch' | 'status'>): AgentMiddleware {
   assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
   /** Names of all tools that a model may have seen: they separate removed tools from unknown ones. */
   const offered = new Set<string>()
   return createMiddleware({
     name: 'McpTools',
     async wrapModelCall(request, handler) {
-      const current = await mcp.listTools(RETRY)
-      for (const { name } of current) offered.add(name)
-      const names = new Set(current.map(({ name }) => name))
+      const search = await mcp.toolSearch(RETRY)
+      for (const { name } of search.registered) offered.add(name)
       const servers = new Set(mcp.status().map(({ name }) => name))
-      // Only tools of these servers are removed, never tools from elsewhere.
-      const kept = request.tools.filter(
-        (tool) =>
-          !(tool instanceof McpTool) ||
-          !servers.has(tool.origin.server.name ?? '') ||
-          names.has(tool.name),
+      // Only tools of these servers are replaced, never tools from elsewhere.
+      const others = request.tools.filter(
+        (tool) => !(tool instanceof McpTool) || !servers.has(tool.origin.server.name ?? ''),
       )
-      const known = new Set(kept.map((tool) => tool['name']))
-      const added = current.filter(({ name }) => !known.has(name))
-      return handler({ ...request, tools: [...kept, ...added] })
+      const taken = others.map((tool) => String(tool['name']))
+      const shown = search
+        .shownFor(request.state.messages, taken)
+        .filter(({ name }) => !taken.includes(name))
+        // LangChain refuses another object for a tool that the agent was created with.
+        .map((tool) => request.tools.find(({ name }) => name === tool.name) ?? tool)
+      return handler({ ...request, tools: [...others, ...shown] })
     },
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)
       const { id = '', name } = request.toolCall
-      const tool = (await mcp.listTools(RETRY)).find((one) => one.name === name)
+      const tool = (await mcp.toolSearch(RETRY)).find(name)
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
       const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`

@@ -13,6 +13,7 @@ test('exports exactly this', () => {
     'SessionInfoFactory',
     'SessionInfoLangGraphStoreFactory',
     'ToolPins',
+    'ToolSearch',
     'agentDefinitionFrom',
     'authorizationResume',
     'authorizationToInterrupt',
