@@ -4,6 +4,7 @@ import {
   bearer,
   clientCredentials,
   createAuthProvider,
+  deviceOAuth,
   fileTokenStore,
   loopbackOAuth,
   memoryTokenStore,
@@ -90,6 +91,8 @@ describe('option checks of the factories', () => {
       'such as fileTokenStore(path)',
     ],
     [loopbackOAuth, {}, 'loopbackOAuth(): option "openBrowser" is missing'],
+    [deviceOAuth, {}, 'deviceOAuth(): option "onCode" is missing'],
+    [deviceOAuth, { onCod: redirect }, 'Did you mean "onCode"?'],
     [
       loopbackOAuth,
       { openBrowser: redirect, redirectUrl: URL_TEXT },

@@ -22,7 +22,7 @@ export interface StreamableHttpTransportOptions {
    */
   readonly headers?: HeadersOption | undefined
   /**
-   * Provides tokens: `bearer()`, `clientCredentials()`, `loopbackOAuth()` or `createAuthProvider()` of
+   * Provides tokens: `bearer()`, `clientCredentials()`, `loopbackOAuth()`, `deviceOAuth()` or `createAuthProvider()` of
    * `@x/mcp-transport/auth`, or a provider written for SDK v1 or v2. Called before every request; its token
    * replaces an `authorization` header. Transports that share a provider share its refreshes. @default none
    */

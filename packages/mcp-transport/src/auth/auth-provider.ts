@@ -48,6 +48,34 @@ export interface OAuthDiscoveryState {
   readonly redirectUrl?: string | undefined
   /** Number of authorizations in a row, this one included, whose callback has not come. */
   readonly unanswered?: number | undefined
+  /** The code that the user has not entered yet. A secret. */
+  readonly device?: DeviceAuthorization | undefined
+}
+
+/** What a user needs to sign in on another device (RFC 8628, section 3.2). Show it only to the user. */
+export interface UserCode {
+  /** Code that the user enters: 1 to 64 printable characters. */
+  readonly userCode: string
+  /** Page on which the user enters the code. */
+  readonly url: string
+  /** Page that contains the code already, for a link or a QR code. Undefined if the server has none. */
+  readonly completeUrl?: string | undefined
+  /** Time when the code expires, in milliseconds since 1970. At most one hour after its request. */
+  readonly expiresAt: number
+}
+
+/** A device authorization (RFC 8628) that has not ended. Set by the transport; store it unchanged. */
+export interface DeviceAuthorization extends UserCode {
+  /** A secret: whoever has it gets the tokens. */
+  readonly deviceCode: string
+  /** Client that requested the code. */
+  readonly clientId: string
+  /** Origin of the MCP server that the tokens are for. */
+  readonly server: string
+  /** Time between two token requests, in milliseconds. */
+  readonly intervalMs: number
+  /** Earliest time of the next token request, in milliseconds since 1970. */
+  readonly nextAt: number
 }
 
 /** Names the authorization server, for providers that keep credentials for several. */
@@ -83,7 +111,7 @@ type MaybePromise<Value> = Value | Promise<Value>
  * one set of credentials: transports that share the object share its refreshes.
  */
 export interface OAuthClientProvider {
-  /** Undefined if no user is involved. Then `prepareTokenRequest` is required. */
+  /** Undefined without a redirect. Then `prepareTokenRequest` or `showUserCode` is required. */
   readonly redirectUrl: string | URL | undefined
   readonly clientMetadata: OAuthClientMetadata
   /** URL of the client id metadata document of this client. */
@@ -113,6 +141,12 @@ export interface OAuthClientProvider {
    * goes on. Otherwise the request fails with `UNAUTHORIZED`, and `finishAuth` takes the callback.
    */
   redirectToAuthorization(url: URL, context?: RedirectContext): unknown
+  /**
+   * Shows the user a code. A provider with this method gets its tokens by the device authorization grant (RFC 8628): the
+   * request goes on when the user has entered the code. If it throws, the request fails, and the next one uses the same
+   * code, provided that `saveDiscoveryState` stored it. The SDKs do not have this method.
+   */
+  showUserCode?(code: UserCode, context: RedirectContext): unknown
   saveCodeVerifier(codeVerifier: string): MaybePromise<void>
   codeVerifier(): MaybePromise<string>
   /**
@@ -188,13 +222,14 @@ export type AuthErrorCode =
   | 'TOKEN_REFUSED' // the token endpoint, or the provider, gave no usable token
   | 'NOT_REGISTERED' // the authorization server did not register the client
   | 'DISCOVERY_FAILED' // metadata could not be read
+  | 'DEVICE_UNSUPPORTED' // the authorization server gives no codes for other devices (RFC 8628)
   | 'ISSUER_MISMATCH' // the response or the credentials belong to another authorization server
   | 'STATE_MISMATCH' // the callback answers another authorization request
   | 'INSECURE_URL' // neither https nor loopback, or a private address that a public server names
   | 'INVALID_RESPONSE' // a response that violates the specifications
   | 'STORE_UNUSABLE' // the token store could not be read or written
   | 'LIBRARY_MISSING' // `@modelcontextprotocol/client` is not installed
-  | 'TIMEOUT' // the user did not come back in time
+  | 'TIMEOUT' // the user did not come back, or did not enter the code, in time
 
 export interface AuthErrorOptions extends ErrorOptions {
   readonly oauthError?: string | undefined
@@ -208,7 +243,8 @@ export class AuthError extends Error {
   readonly code: AuthErrorCode
   /**
    * `error` of the authorization server, such as `invalid_grant` (RFC 6749, section 5.2). `invalid_client` also if
-   * only the text of the server says that it does not know the client.
+   * only the text of the server says that it does not know the client, and `temporarily_unavailable` also if only the
+   * status says so (429 and 5xx).
    */
   readonly oauthError: string | undefined
 

@@ -7,6 +7,7 @@ test('exports exactly these names', () => {
     'bearer',
     'clientCredentials',
     'createAuthProvider',
+    'deviceOAuth',
     'fileTokenStore',
     'loopbackOAuth',
     'memoryTokenStore',

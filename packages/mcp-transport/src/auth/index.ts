@@ -5,6 +5,7 @@ export type { AuthErrorCode, AuthErrorOptions } from './auth-provider.ts'
 export type {
   AuthorizationCallback,
   AuthProvider,
+  DeviceAuthorization,
   DpopSession,
   IssuerContext,
   OAuthClientInformation,
@@ -16,13 +17,17 @@ export type {
   TokenContext,
   TokenProvider,
   UnauthorizedContext,
+  UserCode,
 } from './auth-provider.ts'
+export { deviceOAuth } from './device-oauth.ts'
+export type { DeviceOAuthOptions } from './device-oauth.ts'
 export { bearer, clientCredentials, createAuthProvider, loopbackOAuth } from './providers.ts'
 export type {
   AuthProviderOptions,
   BearerSource,
   ClientCredentialsOptions,
   LoopbackOAuthOptions,
+  UserOptions,
 } from './providers.ts'
 export { fileTokenStore, memoryTokenStore } from './token-store.ts'
 export type { StoredCredentials, TokenStore } from './token-store.ts'

@@ -6,6 +6,7 @@
 // - `state` is always sent and compared, and an error in a callback is used only after its `iss`.
 // - The authorization server is chosen before `auth()` runs: it takes the first of several, and no `issuer`.
 // - A registration that the authorization server has forgotten is made again once.
+// - The device authorization grant (RFC 8628), whose rules are in `device-flow.ts`.
 import type * as client from '@modelcontextprotocol/client'
 import type { OAuthClientProvider as LibraryProvider } from '@modelcontextprotocol/client'
 import { AuthError, storedTokens } from './auth-provider.ts'
@@ -17,6 +18,8 @@ import type {
 } from './auth-provider.ts'
 import { oauthChallenge } from './authorizer.ts'
 import type { FetchFunction, Renewal } from './authorizer.ts'
+import { deviceEndpoint, DeviceFlow } from './device-flow.ts'
+import type { Clock } from './device-flow.ts'
 import { chooseServer, isSameIssuer, namedServer, withFinalSlash } from './discovery.ts'
 import type { Discovery } from './discovery.ts'
 import {
@@ -29,7 +32,9 @@ import {
 import { secureUrl } from './secure-url.ts'
 
 type LibraryOptions = Omit<Parameters<typeof client.auth>[1], 'serverUrl' | 'fetchFn'>
-type Overrides = { [Name in keyof OAuthClientProvider]?: OAuthClientProvider[Name] | undefined }
+type Overrides = { [Name in keyof OAuthClientProvider]?: OAuthClientProvider[Name] | undefined } & {
+  saveResourceUrl?: (url: string) => void
+}
 
 /** What a provider may not keep: some providers for SDK v1 drop the issuer of a credential. */
 interface Memory {
@@ -56,6 +61,8 @@ interface FlowOptions {
   readonly fetch: FetchFunction
   /** Aborts when no request waits for the tokens any more. */
   readonly signal: AbortSignal
+  /** For the device authorization grant. @default the time of this machine */
+  readonly clock?: Clock | undefined
 }
 
 /** Parts of the library that this package uses. */
@@ -68,6 +75,7 @@ export type OAuthLibrary = Pick<
   | 'IssuerMismatchError'
   | 'OAuthError'
   | 'RegistrationRejectedError'
+  | 'selectClientAuthMethod'
   | 'validateAuthorizationResponseIssuer'
 >
 
@@ -85,6 +93,7 @@ async function loadLibrary(): Promise<OAuthLibrary> {
       IssuerMismatchError,
       OAuthError,
       RegistrationRejectedError,
+      selectClientAuthMethod,
       validateAuthorizationResponseIssuer,
     } = await import('@modelcontextprotocol/client')
     return {
@@ -95,6 +104,7 @@ async function loadLibrary(): Promise<OAuthLibrary> {
       IssuerMismatchError,
       OAuthError,
       RegistrationRejectedError,
+      selectClientAuthMethod,
       validateAuthorizationResponseIssuer,
     }
   } catch (cause) {
@@ -121,8 +131,8 @@ export class OAuthFlow {
   #discovery: Discovery | undefined
   /** Authorization server that the user named. */
   #named: string | undefined
-  /** Id of the client that the last request was for. */
-  #clientId: string | undefined
+  /** The client that the last request was for. */
+  #client: OAuthClientInformation | undefined
   #hasForgottenClient = false
 
   constructor(options: FlowOptions, library: OAuthLibrary) {
@@ -152,7 +162,8 @@ export class OAuthFlow {
       ...(scope && { scope }),
       ...(URL.canParse(resourceMetadata) && { resourceMetadataUrl: new URL(resourceMetadata) }),
     }
-    const hasUser = provider.redirectUrl !== undefined
+    const isDevice = provider.showUserCode !== undefined
+    const hasUser = isDevice || provider.redirectUrl !== undefined
     let isDone = false
     if (!hasUser || (!isStepUp && stored?.refresh_token !== undefined)) {
       const work = async (): Promise<void> => {
@@ -163,7 +174,9 @@ export class OAuthFlow {
       }
       await (provider.exclusively === undefined ? work() : provider.exclusively(work))
     }
-    if (!isDone) await this.#signIn(options, isStepUp)
+    if (isDone) return
+    if (isDevice) await this.#registeredAgain(() => this.#signInByCode(options, isReplaced))
+    else await this.#signIn(options, isStepUp)
   }
 
   /**
@@ -184,7 +197,7 @@ export class OAuthFlow {
     try {
       await this.#askUser(options)
     } catch (error) {
-      if (this.#clientId !== undefined) throw error
+      if (this.#client !== undefined) throw error
       memory.forgotten = undefined // registering failed, and the old registration may be valid
       await this.#askUser(options)
     }
@@ -194,6 +207,48 @@ export class OAuthFlow {
   async #unanswered(): Promise<number> {
     const kept = await this.#options.provider.discoveryState?.()
     return kept?.unanswered ?? this.#memory.pending?.unanswered ?? 0
+  }
+
+  /** Lets the user enter a code on another device, and requests the tokens until that is done (RFC 8628). */
+  async #signInByCode(options: LibraryOptions, isReplaced: () => Promise<boolean>): Promise<void> {
+    const { provider, serverUrl, signal, clock } = this.#options
+    const flow = new DeviceFlow({
+      provider,
+      serverUrl,
+      library: this.#library,
+      signal,
+      clock,
+      fetch: (url, init) => this.#exchange(this.#secureUrl(url), init),
+      secureUrl: (url) => this.#secureUrl(url),
+    })
+    let found: OAuthDiscoveryState | undefined
+    let resource: string | undefined
+    const overrides: Overrides = {
+      redirectUrl: undefined,
+      saveDiscoveryState: (state) => {
+        found = state
+        deviceEndpoint(state) // before the client is registered
+      },
+      saveResourceUrl: (url) => void (resource = url),
+      prepareTokenRequest: (scope) => {
+        const { authorizationServerUrl = serverUrl.origin } = this.#discovery ?? {}
+        const all = { ...this.#discovery, ...found, authorizationServerUrl }
+        this.#scope = scope
+        if (this.#client === undefined) throw new TypeError('The client is not registered')
+        return flow.tokenRequest({ found: all, client: this.#client, scope, resource })
+      },
+    }
+    for (;;) {
+      // A process that shares the store may have got the tokens.
+      if (await isReplaced()) return
+      try {
+        await this.#auth(options, overrides)
+        return await flow.end()
+      } catch (error) {
+        if (await isReplaced()) return
+        await flow.failed(error)
+      }
+    }
   }
 
   /**
@@ -255,7 +310,7 @@ export class OAuthFlow {
     const { provider } = this.#options
     if (this.#hasForgottenClient || provider.saveClientInformation === undefined) return false
     const stored = await provider.clientInformation()
-    const id = this.#clientId ?? stored?.client_id
+    const id = (this.#client ?? stored)?.client_id
     if (id === undefined || id === provider.clientMetadataUrl) return false
     // Another process may have registered the client already.
     if (id === stored?.client_id) {
@@ -284,9 +339,10 @@ export class OAuthFlow {
    * @throws AuthError or TransportError for temporary failures.
    */
   async #refreshed(options: LibraryOptions, isReplaced: () => Promise<boolean>): Promise<boolean> {
-    const { provider } = this.#options
+    const { provider, serverUrl } = this.#options
     try {
       await this.#auth(options, {
+        redirectUrl: provider.redirectUrl ?? serverUrl, // without one, the library requests new tokens
         saveClientInformation: undefined, // the redirect URL is not ready for a registration yet
         saveDiscoveryState: undefined,
         state() {
@@ -435,17 +491,17 @@ export class OAuthFlow {
       clientInformation: async (context) => {
         const client = await provider.clientInformation(context)
         const isForgotten = client?.client_id === memory.forgotten
-        this.#clientId = isForgotten ? undefined : client?.client_id
-        if (!client || isForgotten) return undefined
-        const issuer = client.issuer ?? memory.clientIssuer ?? context?.issuer
-        return { ...client, issuer }
+        const issuer = client?.issuer ?? memory.clientIssuer ?? context?.issuer
+        this.#client = client && !isForgotten ? { ...client, issuer } : undefined
+        return this.#client
       },
       saveClientInformation:
         provider.saveClientInformation === undefined
           ? undefined
           : async (client, context) => {
               memory.clientIssuer = client.issuer
-              this.#clientId = memory.registered = client.client_id
+              this.#client = client
+              memory.registered = client.client_id
               await provider.saveClientInformation?.(client, context)
             },
       tokens: async (context) => {
@@ -479,12 +535,15 @@ export class OAuthFlow {
     return secureUrl(input, this.#options.serverUrl, this.#named)
   }
 
-  async #send(input: string | URL, init: RequestInit = {}): Promise<Response> {
-    const url = this.#secureUrl(input)
+  #exchange(url: URL, init: RequestInit): Promise<Response> {
     const headers = new Headers(init.headers)
     headers.delete('mcp-protocol-version') // some authorization servers refuse it
-    const send = (): Promise<Response> =>
-      this.#options.fetch(url, { ...init, headers, signal: this.#options.signal })
+    return this.#options.fetch(url, { ...init, headers, signal: this.#options.signal })
+  }
+
+  async #send(input: string | URL, init: RequestInit = {}): Promise<Response> {
+    const url = this.#secureUrl(input)
+    const send = (): Promise<Response> => this.#exchange(url, init)
     if (init.body instanceof URLSearchParams) {
       this.#scope = init.body.get('scope') ?? this.#scope
       return tokenResponse(await send(), url)

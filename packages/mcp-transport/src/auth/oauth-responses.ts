@@ -45,15 +45,46 @@ export async function tokenResponse(response: Response, { origin }: URL): Promis
   // The library repeats the request once with the nonce.
   if (body?.['error'] === 'use_dpop_nonce') return new Response(text, { status, headers })
   const form = body === undefined ? formOf(response, text) : undefined
-  const isUnknownClient = REFUSALS.has(status) && UNKNOWN_CLIENT.test(text.slice(0, 1024))
-  const oauthError =
-    errorCode(body) ??
-    printable(form?.get('error')) ??
-    (isUnknownClient ? 'invalid_client' : undefined)
+  const oauthError = printable(form?.get('error')) ?? refusalOf(response, text, body)
   const problem = oauthError ?? problemOf(response, body, form)
   if (problem === undefined) return Response.json(body, { status, headers })
-  const message = `${origin} gave no usable token: ${problem} (HTTP ${status})`
-  throw new AuthError('TOKEN_REFUSED', message, { oauthError })
+  throw refused(`${origin} gave no usable token: ${problem}`, status, oauthError)
+}
+
+/**
+ * Reads the response of a device authorization endpoint (RFC 8628, section 3.2).
+ *
+ * @throws AuthError `TOKEN_REFUSED` if the server refuses the request
+ */
+export async function deviceResponse(
+  response: Response,
+  { origin }: URL,
+): Promise<Record<string, unknown>> {
+  const text = await response.text()
+  const json = parseJson(text)
+  const body = isRecord(json) ? withoutEmpty(json) : undefined
+  const oauthError = refusalOf(response, text, body)
+  if (response.ok && oauthError === undefined) return body ?? {}
+  const problem = oauthError ?? 'it gave no error code'
+  throw refused(`${origin} gave no code for the user: ${problem}`, response.status, oauthError)
+}
+
+function refused(what: string, status: number, code: string | undefined): AuthError {
+  const isBusy = status === 429 || status >= 500
+  const oauthError = code ?? (isBusy ? 'temporarily_unavailable' : undefined)
+  return new AuthError('TOKEN_REFUSED', `${what} (HTTP ${status})`, { oauthError })
+}
+
+/** Returns the error code of a response, or what its text means. */
+function refusalOf(
+  { ok, status }: Response,
+  text: string,
+  body: Record<string, unknown> | undefined,
+): string | undefined {
+  const code = errorCode(body)
+  if (code !== undefined || ok) return code
+  const isUnknownClient = REFUSALS.has(status) && UNKNOWN_CLIENT.test(text.slice(0, 1024))
+  return isUnknownClient ? 'invalid_client' : undefined
 }
 
 /** A gateway before the server answers with other statuses. */

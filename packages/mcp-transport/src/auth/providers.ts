@@ -131,14 +131,8 @@ function noUser(): never {
   throw new TypeError('clientCredentials() has no user to redirect')
 }
 
-export interface AuthProviderOptions extends CredentialOptions {
-  /** URL that the user's browser comes back to. */
-  readonly redirectUrl: string | URL
-  /**
-   * Sends the user to `url`. If it can wait for the user, it returns the callback (a URL or its query), and the
-   * request that needs the token goes on. Otherwise pass the callback to `finishAuth`.
-   */
-  readonly redirect: (url: URL, context: RedirectContext) => unknown
+/** Options of each provider that asks a user. */
+export interface UserOptions extends CredentialOptions {
   /** Name shown to users. */
   readonly clientName?: string | undefined
   /** More metadata for the registration. */
@@ -150,15 +144,29 @@ export interface AuthProviderOptions extends CredentialOptions {
   readonly clientMetadataUrl?: string | undefined
 }
 
-const authProviderChecks: Checks<AuthProviderOptions> = {
+export const userChecks: Checks<UserOptions> = {
   ...credentialChecks,
-  redirectUrl: check.required(check.url),
-  redirect: check.required(check.func),
   clientName: check.text,
   clientMetadata: check.record,
   clientId: check.text,
   clientSecret: check.text,
   clientMetadataUrl: check.text,
+}
+
+export interface AuthProviderOptions extends UserOptions {
+  /** URL that the user's browser comes back to. */
+  readonly redirectUrl: string | URL
+  /**
+   * Sends the user to `url`. If it can wait for the user, it returns the callback (a URL or its query), and the
+   * request that needs the token goes on. Otherwise pass the callback to `finishAuth`.
+   */
+  readonly redirect: (url: URL, context: RedirectContext) => unknown
+}
+
+const authProviderChecks: Checks<AuthProviderOptions> = {
+  ...userChecks,
+  redirectUrl: check.required(check.url),
+  redirect: check.required(check.func),
 }
 
 /**
@@ -257,10 +265,7 @@ class Credentials {
   }
 }
 
-export interface LoopbackOAuthOptions extends Omit<
-  AuthProviderOptions,
-  'redirectUrl' | 'redirect'
-> {
+export interface LoopbackOAuthOptions extends UserOptions {
   /** Opens `url` in a browser on this machine. An error that it throws ends the authorization. */
   readonly openBrowser: (url: URL) => unknown
   /** For servers that compare redirect URLs exactly. @default the registered port, or else any free one */
@@ -271,9 +276,8 @@ export interface LoopbackOAuthOptions extends Omit<
   readonly waitMs?: number | undefined
 }
 
-const { redirectUrl: _url, redirect: _redirect, ...commonChecks } = authProviderChecks
 const loopbackChecks: Checks<LoopbackOAuthOptions> = {
-  ...commonChecks,
+  ...userChecks,
   openBrowser: check.required(check.func),
   port: check.number(),
   path: check.text,
