@@ -2,9 +2,11 @@ import { createHash } from 'node:crypto'
 import { canonicalJson, isRecord, isSessionId } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { HttpRequest } from '../http/exchange.ts'
-import { isAnswerTo, isRequest, isResponse, METHOD_NOT_FOUND, repairedAnswer } from '../json-rpc.ts'
+import type { Refusal } from '../http/answer-reader.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { RpcExchange } from '../http/rpc-exchange.ts'
+import type { RpcHandlers, RpcReply, RpcRequest } from '../http/rpc-exchange.ts'
+import { isRequest, METHOD_NOT_FOUND } from '../json-rpc.ts'
 import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
@@ -75,7 +77,7 @@ export function initialize(
   }
   const onLateHead = (head: ResponseHeaders): void =>
     assign(headerValue(head, 'mcp-session-id'), false)
-  const sent = { message: request, sessionId, headers, idleMs: 0, onLateHead }
+  const sent = { body: request, sessionId, headers, idleMs: 0, onLateHead }
   return post(opening, sent, (reply) => {
     const initialized = toInitialized(reply, opening)
     assign(reply.assigned, initialized.kind === 'opened')
@@ -212,8 +214,8 @@ function askIn(
   const { postHeaders: headers } = session
   let next = 0
   return (method) => {
-    const message = { jsonrpc: '2.0', id: session.wireId(next++), method } as const
-    const sent = { message, sessionId: id, headers, idleMs: SILENCE_MS }
+    const body = { jsonrpc: '2.0', id: session.wireId(next++), method } as const
+    const sent = { body, sessionId: id, headers, idleMs: SILENCE_MS }
     return post(opening, sent, (reply) => {
       const response = reply.kind === 'answered' ? reply.answer : reply.refusal
       if (response === undefined || 'result' in response) return reply
@@ -234,65 +236,43 @@ function isUnknownMethod(answer: JsonRpcResponse): boolean {
  * @param read Called synchronously with the reply
  */
 function post<T>(
-  opening: Asking,
-  sent: {
-    readonly message: JsonRpcRequest
-    readonly sessionId: string | undefined
-    readonly headers: readonly string[]
-    readonly idleMs: number
-    readonly onLateHead?: HttpRequest['onLateHead']
-  },
+  { http, timeouts, signal, limitMs, onNotification, guard }: Asking,
+  sent: Pick<RpcRequest, 'body' | 'sessionId' | 'headers' | 'idleMs' | 'onLateHead'>,
   read: (reply: Reply) => T,
 ): Promise<T> {
-  const { http, timeouts, signal, limitMs, onNotification, guard } = opening
-  const { message: request, sessionId, headers, idleMs, onLateHead } = sent
-  const url = http.url.display
-  let assigned: string | undefined
-  let answer: JsonRpcResponse | undefined
-  let misrouted: JsonRpcResponse | undefined
-  const toReply = (outcome: AnswerOutcome): Reply => {
-    if (answer !== undefined) return { kind: 'answered', answer, assigned }
-    const failed = (error: TransportError, refusal?: Refusal): Reply => {
-      // A misrouted answer may carry the session of another client, which must not be terminated.
-      const own = misrouted === undefined ? assigned : undefined
-      return { kind: 'failed', error, refusal, assigned: own }
-    }
-    if (outcome.kind === 'failed') return failed(outcome.error)
-    if (outcome.kind === 'refused') {
-      const { refusal } = outcome
-      return failed(toRefusalError(refusal, http, { sessionId }), refusal)
-    }
-    if (misrouted !== undefined) return failed(misroutedError({ url }, request.id, misrouted))
-    const message = `${url} ended its response to ${request.method} without an answer`
-    return failed(http.error('OUTCOME_UNKNOWN', message))
-  }
-  return new Promise<T>((resolve) => {
-    http.send(
-      {
-        signal,
-        limitMs,
-        onLateHead,
-        method: 'POST',
-        era: 'legacy',
-        sessionId,
-        headers,
-        body: request,
-        headersMs: timeouts.headersMs,
-        idleMs,
+  const { headersMs } = timeouts
+  const request = { ...sent, method: 'POST', era: 'legacy', headersMs, signal, limitMs } as const
+  return new Promise((resolve) => {
+    const handlers: RpcHandlers = {
+      message: (message) => {
+        // A server must not ask before the session is open (2025-11-25, lifecycle).
+        if (!isRequest(message)) guard(() => onNotification(message))
       },
-      {
-        head: (_status, responseHeaders) => {
-          assigned = headerValue(responseHeaders, 'mcp-session-id')
-        },
-        message: (message) => {
-          if (!isResponse(message)) {
-            // A server must not ask before the session is open (2025-11-25, lifecycle).
-            if (!isRequest(message)) guard(() => onNotification(message))
-          } else if (isAnswerTo(request.id, message)) answer ??= repairedAnswer(request, message)
-          else misrouted = message
-        },
-        outcome: (outcome) => resolve(read(toReply(outcome))),
-      },
-    )
+      reply: (reply, exchange) => resolve(read(toReply(reply, exchange, http))),
+    }
+    new RpcExchange(http, request, handlers).start()
   })
+}
+
+function toReply(
+  reply: RpcReply,
+  { request: { body, sessionId }, headers, misrouted }: RpcExchange,
+  http: HttpClient,
+): Reply {
+  const assigned = headerValue(headers, 'mcp-session-id')
+  if (reply.kind === 'answered') return { ...reply, assigned }
+  const failed = (error: TransportError, refusal?: Refusal): Reply => {
+    // A misrouted answer may carry the session of another client, which must not be terminated.
+    const own = misrouted === undefined ? assigned : undefined
+    return { kind: 'failed', error, refusal, assigned: own }
+  }
+  if (reply.kind === 'failed') return failed(reply.error)
+  if (reply.kind === 'refused') {
+    const { refusal } = reply
+    return failed(toRefusalError(refusal, http, { sessionId }), refusal)
+  }
+  const { display: url } = http.url
+  if (misrouted !== undefined) return failed(misroutedError({ url }, body.id, misrouted))
+  const message = `${url} ended its response to ${body.method} without an answer`
+  return failed(http.error('OUTCOME_UNKNOWN', message))
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attempt, Call } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
-import type { Exchange } from '../http/exchange.ts'
+import type { RpcExchange } from '../http/rpc-exchange.ts'
 import type {
   Answer,
   InputAnswers,
@@ -28,7 +28,7 @@ export class ModernAttempt implements Attempt {
   readonly #parts: ConnectionParts
   readonly #call: Call
   /** Undefined between two rounds, while the call waits for the user. */
-  exchange: Exchange | undefined
+  exchange: RpcExchange | undefined
   #end: TransportError | undefined
   #cancellation: AbortController | undefined
   #lastProgress = 0

@@ -2,10 +2,11 @@ import { isRecord, TASKS_EXTENSION } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
-import type { Exchange, HttpRequest } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isAnswerTo, isResponse, repairedAnswer, versionOf } from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { RpcExchange } from '../http/rpc-exchange.ts'
+import type { RpcHandlers, RpcReply, RpcRequest } from '../http/rpc-exchange.ts'
+import { versionOf } from '../json-rpc.ts'
+import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
   parseEvidence,
   misroutedError,
@@ -40,19 +41,16 @@ interface Failed extends Pick<Refused, 'error' | 'headers'> {
 }
 
 export interface ModernPostOptions extends Pick<
-  HttpRequest,
+  RpcRequest,
   'isOfCaller' | 'callHeaders' | 'headersMs' | 'idleMs' | 'signal' | 'limitMs' | 'onLateHead'
 > {
   /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[] | undefined
   /** The call that waits for the answer. It aborts the exchange if it ends early. */
-  readonly call: { exchange: Exchange | undefined; activity(): void } | undefined
-  /** Called with each notification of this request, in order. */
-  readonly onMessage: (message: JsonRpcMessage) => void
+  readonly call: { exchange: RpcExchange | undefined; activity(): void } | undefined
+  /** Called with each message of the server before the answer, in order. */
+  readonly onMessage: RpcHandlers['message']
 }
-
-const NO_HEADERS: ResponseHeaders = {}
-const ANY_STRUCTURE = { hasAnyStructure: true } as const
 
 /**
  * Sends one request by POST (2026-07-28, streamable-http). Streams cannot be resumed: if one breaks before the
@@ -64,69 +62,52 @@ const ANY_STRUCTURE = { hasAnyStructure: true } as const
 export function modernPost(
   http: HttpClient,
   request: JsonRpcRequest,
-  options: Partial<ModernPostOptions>,
+  { call, onMessage, headers: added, ...options }: Partial<ModernPostOptions>,
 ): Promise<PostOutcome> {
-  const { call, onMessage, headers: added } = options
+  const headers = modernHeaders(request)
+  if (added !== undefined) headers.push(...added)
   const isLongLived = request.method === 'subscriptions/listen'
+  const sent = {
+    ...options,
+    method: 'POST',
+    era: 'modern',
+    body: request,
+    headers,
+    isLongLived,
+  } as const
   return new Promise((resolve) => {
-    let exchange: Exchange | undefined
-    let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
-    let isAnswered = false
-    let misrouted: JsonRpcResponse | undefined
-    exchange = http.send(
-      {
-        method: 'POST',
-        isOfCaller: options.isOfCaller,
-        era: 'modern',
-        headers:
-          added === undefined ? modernHeaders(request) : modernHeaders(request).concat(added),
-        callHeaders: options.callHeaders,
-        body: request,
-        headersMs: options.headersMs,
-        idleMs: options.idleMs,
-        isLongLived,
-        signal: options.signal,
-        limitMs: options.limitMs,
-        onLateHead: options.onLateHead,
-      },
-      {
-        activity: () => call?.activity(),
-        head: (...head) => {
-          response = head
-        },
-        message: (message) => {
-          if (isAnswered) return
-          if (!isResponse(message)) return onMessage?.(message)
-          if (!isAnswerTo(request.id, message)) {
-            misrouted = message
-            return
-          }
-          isAnswered = true
-          const [status, headers] = response
-          const answer = repairedAnswer(request, message, ANY_STRUCTURE)
-          resolve({ kind: 'answered', answer, status, headers, errorId: 'own' })
-          // A stream of subscriptions need not end after its answer.
-          if (isLongLived) exchange?.abort(http.closed('The subscription was closed'))
-          else http.answered(exchange)
-        },
-        outcome: (outcome) => {
-          if (isAnswered) return
-          const [status, headers] = response
-          if (outcome.kind === 'failed') return resolve({ ...outcome, headers })
-          if (outcome.kind === 'refused') return resolve(toRefused(outcome.refusal, request, http))
-          const { display: url } = http.url
-          const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
-          const message = `${url} ended its response without an answer`
-          const error =
-            misrouted === undefined
-              ? http.error(code, message, { status })
-              : misroutedError({ url, status }, request.id, misrouted)
-          resolve({ kind: 'refused', error, headers, errorId: 'own' })
-        },
-      },
-    )
+    const exchange = new RpcExchange(http, sent, {
+      activity: () => call?.activity(),
+      message: (message) => onMessage?.(message),
+      reply: (reply) => resolve(toPostOutcome(reply, exchange, http)),
+    })
     if (call !== undefined) call.exchange = exchange
+    exchange.start()
   })
+}
+
+function toPostOutcome(
+  reply: RpcReply,
+  { request: { body }, status, headers, misrouted }: RpcExchange,
+  http: HttpClient,
+): PostOutcome {
+  switch (reply.kind) {
+    case 'answered':
+      return { ...reply, status, headers, errorId: 'own' }
+    case 'failed':
+      return { ...reply, headers }
+    case 'refused':
+      return toRefused(reply.refusal, body, http)
+    case 'ended': {
+      const { display: url } = http.url
+      const code = reply.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
+      const error =
+        misrouted === undefined
+          ? http.error(code, `${url} ended its response without an answer`, { status })
+          : misroutedError({ url, status }, body.id, misrouted)
+      return { kind: 'refused', error, headers, errorId: 'own' }
+    }
+  }
 }
 
 /** The transport handles refused credentials and overload. Other JSON-RPC errors are answers. */
