@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
-import { FailureStreak, shortSessionId, untilAborted, withTraceContext } from '@x/internal'
+import { FailureStreak, shortSessionId, withTraceContext } from '@x/internal'
 import { Call } from './calls/call.ts'
-import type { CallOptions, MessageHandlers } from './calls/call.ts'
+import type { Attempt, CallOptions, MessageHandlers } from './calls/call.ts'
 import { OpenCalls } from './calls/open-calls.ts'
 import type { CallRecovery } from './calls/open-calls.ts'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
@@ -70,8 +70,9 @@ export class McpConnection implements AsyncDisposable {
   /** The client's last `initialize`. After it, the connection chooses the revision. */
   #request: JsonRpcRequest | undefined
   #opening: AbortController | undefined
-  #changing: Promise<void> | undefined
-  #changeSignal: AbortController | undefined
+  #replacing: Promise<void> | undefined
+  /** Ends the replacement in progress. */
+  #replacement: AbortController | undefined
   #testing: Promise<void> | undefined
   /** Revision of a client that speaks the stateless one itself; undefined before its first request. */
   #forwardedVersion: string | undefined
@@ -120,7 +121,7 @@ export class McpConnection implements AsyncDisposable {
         new Call({ id: this.#nextId++, request, options: callOptions, onSettled }),
     }
     http.owner = new AsyncResource('McpConnection')
-    this.#legacy = new LegacyServer(this.#parts, (signal) => this.#changeEra(undefined, signal))
+    this.#legacy = new LegacyServer(this.#parts)
   }
 
   /** Identity of the endpoint, as in `SessionRecord.serverUrl`. */
@@ -215,8 +216,7 @@ export class McpConnection implements AsyncDisposable {
     const asked = {
       request,
       signal: either,
-      isRepeated: false,
-      isFresh: false,
+      repetition: undefined,
       isTakenForLegacy,
     } as const
     const opened = await this.#negotiate(asked)
@@ -377,18 +377,13 @@ export class McpConnection implements AsyncDisposable {
     const isLive = this.#modernVersion !== undefined || session?.isLive !== false
     if (this.epoch !== epoch && isLive) return
     this.#parts.http.owner = new AsyncResource('McpConnection')
-    if (isFresh || this.#modern !== undefined || session === undefined) {
-      return this.#changeEra(this.#modern, signal, isFresh)
-    }
-    await this.#legacy.replacementOf(session, { signal })
+    await this.#replace(this.#modern ?? session, signal, isFresh)
   }
 
   #recovery(): CallRecovery {
     return {
       replace: (attempt) =>
-        attempt instanceof LegacyAttempt
-          ? this.#legacy.replacementOf(attempt.session)
-          : this.#changeEra(attempt instanceof ModernAttempt ? attempt.server : undefined),
+        this.#replace(attempt instanceof ModernAttempt ? attempt.server : attempt.session),
       sendAgain: (call) => this.#sendNow(call),
       succeeded: (call) => this.#legacy.succeeded(call),
       streak: this.#streak,
@@ -408,7 +403,7 @@ export class McpConnection implements AsyncDisposable {
     const { signal } = this.#closing
     try {
       const isProven = await (this.#modern ?? this.#legacy).isProven(signal)
-      if (!isProven) await this.#changeEra(this.#modern, signal, true)
+      if (!isProven) await this.#replace(this.#modern ?? this.#legacy.session, signal, true)
       this.#streak.end()
     } catch {
       // The next failure leads here again.
@@ -416,47 +411,58 @@ export class McpConnection implements AsyncDisposable {
   }
 
   /**
-   * Negotiates again, once for all calls that detected the change of the era. With `isFresh`, starts from nothing, and
-   * keeps what is known of the server until that has succeeded.
+   * Repeats the handshake of the client in place of what is lost, once for all calls that need that. With `isFresh`, starts
+   * from nothing, and keeps what is known of the server until that has succeeded.
    *
+   * @param signal Set if the caller limits the handshake
    * @throws TransportError if no session could be opened
    */
-  #changeEra(from: ModernServer | undefined, signal?: AbortSignal, isFresh = false): Promise<void> {
-    if (this.#modern !== from) return Promise.resolve() // already changed
-    return (this.#changing ??= this.#parts.http
+  #replace(
+    lost: Attempt['session'] | ModernServer,
+    signal?: AbortSignal,
+    isFresh = false,
+  ): Promise<void> {
+    if ((this.#modern ?? this.#legacy.session) !== lost) return Promise.resolve() // already replaced
+    return (this.#replacing ??= this.#parts.http
       .asOwner(() => this.#negotiateAgain(signal, isFresh))
       .finally(() => {
-        this.#changing = undefined
+        this.#replacing = undefined
       }))
   }
 
   async #negotiateAgain(outer: AbortSignal | undefined, isFresh: boolean): Promise<void> {
-    const { keeper, http, onReplaced } = this.#parts
-    const { session } = this.#legacy
+    const { keeper, http, timeouts, onReplaced } = this.#parts
     const before = this.#modern
-    const oldEpoch = before === undefined ? (session?.epoch ?? 0) : (keeper.record?.epoch ?? 0)
+    const session = before === undefined ? this.#legacy.session : undefined
+    const oldEpoch = this.epoch ?? 0
     const request = this.#request
-    if (request === undefined) throw http.closed('There is no initialize to repeat')
-    const { signal: own } = (this.#changeSignal = new AbortController())
+    if (request === undefined) {
+      const message = 'The session cannot be replaced: the client sent no initialize'
+      throw http.error('SESSION_LOST', message, { certain: true, epoch: oldEpoch })
+    }
+    const { signal: own } = (this.#replacement = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
+    if (session?.state.kind === 'ended') await session.state.removed // before the store is read
     await this.#legacy.load(true)
-    const isTakenForLegacy = false
-    const asked = { request, signal, isRepeated: true, isFresh, isTakenForLegacy }
-    const opened = await untilAborted(this.#negotiate(asked), signal).catch((error: unknown) => {
-      if (!signal.aborted) throw error
-    })
-    if (!opened || signal.aborted) throw http.closed('The transport was closed')
+    const limitMs = outer === undefined ? timeouts.probeMs : undefined
+    const isReplacement = !isFresh && session?.isLive === false
+    const repetition = { limitMs, isReplacement, isFresh }
+    const opened = await this.#negotiate({ request, signal, repetition, isTakenForLegacy: false })
+    if (opened === undefined) {
+      const { reason } = signal
+      throw TransportError.is(reason) ? reason : http.closed('The session was not replaced in time')
+    }
     if (opened.kind === 'failed') throw refusedSessionError(opened.error, http.url.display)
     if (this.#modern === before) this.#modern = undefined
-    if (isFresh && session !== undefined) this.#legacy.retire(session)
+    const now = this.#modern === undefined ? this.#legacy.session : undefined
+    if (session !== undefined && session !== now) this.#legacy.retire(session, isFresh)
     before?.stopListening()
     this.#modern?.initialized()
-    const now = this.#modern === undefined ? this.#legacy.session : undefined
     onReplaced?.({
       oldEpoch,
       newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
-      oldSessionId: before === undefined && session?.id ? shortSessionId(session.id) : undefined,
-      newSessionId: now?.id === undefined ? undefined : shortSessionId(now.id),
+      oldSessionId: session?.id && shortSessionId(session.id),
+      newSessionId: now?.id && shortSessionId(now.id),
     })
   }
 
@@ -469,6 +475,8 @@ export class McpConnection implements AsyncDisposable {
    * @throws TransportError if the session may still exist on the server
    */
   async terminate(): Promise<void> {
+    this.#replacement?.abort(this.closedError('The session was terminated'))
+    await this.#replacing?.catch(() => {}) // it may have opened a session
     // A stored session is not used while the server is a modern one.
     const hasSession = this.#modern === undefined || this.#legacy.session !== undefined
     if (hasSession) await this.#legacy.terminate()
@@ -500,7 +508,7 @@ export class McpConnection implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#opening?.abort()
-    this.#changeSignal?.abort()
+    this.#replacement?.abort(this.closedError('The transport was closed'))
     this.#closing.abort()
     this.#parts.calls.close('The transport was closed')
     this.#modern?.close()

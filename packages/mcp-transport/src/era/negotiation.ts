@@ -2,7 +2,7 @@ import type { ConnectionParts } from '../calls/connection-parts.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
 import type { LegacyServer } from '../legacy/legacy-server.ts'
-import type { OpenOutcome } from '../legacy/session-opener.ts'
+import type { OpenOptions, OpenOutcome } from '../legacy/session-opener.ts'
 import type { DiscoveredServer } from '../modern/modern-server.ts'
 import { LEGACY_VERSIONS, MODERN_VERSIONS, modernEvidence } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
@@ -16,10 +16,8 @@ export interface Opening {
   readonly request: JsonRpcRequest
   /** Aborts when the answer is not needed any more. */
   readonly signal: AbortSignal
-  /** The transport repeats the complete handshake of the client. */
-  readonly isRepeated: boolean
-  /** Nothing that is known of the server is used: neither its era nor its session. */
-  readonly isFresh: boolean
+  /** Set if the transport repeats the handshake of the client. `isFresh`: also the era of the server is detected again. */
+  readonly repetition: Omit<OpenOptions, 'signal'> | undefined
   readonly era: EraOption
   /** The client speaks the stateless revision too. It sends `initialize` only to a server with sessions. */
   readonly isTakenForLegacy: boolean
@@ -46,7 +44,8 @@ export async function negotiate(
   opening: Opening,
 ): Promise<Negotiated> {
   const { http, keeper, timeouts } = parts
-  const { request, signal, era, isFresh, isRepeated, isTakenForLegacy } = opening
+  const { request, signal, era, repetition, isTakenForLegacy } = opening
+  const { isFresh = false, isReplacement = false } = repetition ?? {}
   const only = (offered: readonly string[]): Negotiated => {
     const message = `${http.url.display} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${SPOKEN[era].join(', ')}`
     return failed(http.error('REJECTED', message))
@@ -60,6 +59,7 @@ export async function negotiate(
     era === 'legacy' ||
     era === 'legacy-first' ||
     isTakenForLegacy ||
+    isReplacement ||
     (!isFresh && isKnownLegacy(parts, legacy))
   let refused: OpeningError | undefined
   if (isLegacyFirst && era !== 'modern') {
@@ -69,7 +69,7 @@ export async function negotiate(
     const offered = modernEvidence(refused)
     if (era === 'legacy') return offered === undefined ? opened : only(offered)
     // A server that was replaced by a stateless one may refuse `initialize` in any way.
-    const isPresumed = isFresh || (era === 'auto' && !isTakenForLegacy && !isRepeated)
+    const isPresumed = isFresh || (era === 'auto' && !isTakenForLegacy && repetition === undefined)
     if (offered === undefined && !(isPresumed && isByServer(refused))) return opened
   }
   const verdict = await detectEra({ http, request, probeMs: timeouts.probeMs, signal })
@@ -123,11 +123,12 @@ const failed = (error: OpeningError): Negotiated => ({ kind: 'failed', error })
 
 async function openLegacy(
   legacy: LegacyServer,
-  { request, isRepeated, isFresh, signal }: Opening,
+  { request, repetition, signal }: Opening,
 ): Promise<OpenOutcome | typeof CANCELLED> {
-  const outcome = isRepeated
-    ? await legacy.repeatHandshake(request, { signal, isFresh })
-    : await legacy.open(request, signal)
+  const outcome =
+    repetition === undefined
+      ? await legacy.open(request, signal)
+      : await legacy.repeatHandshake(request, { signal, ...repetition })
   return outcome === undefined || signal.aborted ? CANCELLED : outcome
 }
 

@@ -1,4 +1,4 @@
-import { shortSessionId, untilAborted } from '@x/internal'
+import { untilAborted } from '@x/internal'
 import type { Attempt, Call } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
@@ -10,8 +10,7 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import { modernEvidence } from '../session-record.ts'
-import { refusedSessionError, toTransportError, TransportError } from '../transport-error.ts'
+import { toTransportError, TransportError } from '../transport-error.ts'
 import { asksForMessages, listen, mayBeAsked, mayHearUnasked } from './event-stream.ts'
 import { provesSession } from './handshake.ts'
 import { LegacyAttempt } from './legacy-attempt.ts'
@@ -19,9 +18,6 @@ import type { LegacySession, SessionState } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
 import { SessionOpener } from './session-opener.ts'
 import type { OpenOptions, OpenOutcome } from './session-opener.ts'
-
-/** Replacement of a lost session. `stateless` if the server no longer has sessions. */
-export type Replacement = LegacySession | 'stateless'
 
 const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as const
 
@@ -43,12 +39,6 @@ interface Question {
  */
 export class LegacyServer {
   readonly parts: ConnectionParts
-  /**
-   * Called if the server no longer has sessions: changes to the stateless revision.
-   *
-   * @throws TransportError if the server does not support that revision
-   */
-  readonly #changeToStateless: (signal: AbortSignal) => Promise<void>
   readonly #opener: SessionOpener
   /**
    * Requests of the server without an answer. An answer is sent in the session of its request, because another session
@@ -58,7 +48,6 @@ export class LegacyServer {
   #session: LegacySession | undefined
   #initialize: JsonRpcRequest | undefined
   #initializing: AbortController | undefined
-  #replacing: AbortController | undefined
   /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
   #settings: Map<string, InputRequest> | undefined
   #loading: Promise<void> | undefined
@@ -67,9 +56,8 @@ export class LegacyServer {
   #stopping: Promise<void> | undefined
   #isClosed = false
 
-  constructor(parts: ConnectionParts, changeToStateless: (signal: AbortSignal) => Promise<void>) {
+  constructor(parts: ConnectionParts) {
     this.parts = parts
-    this.#changeToStateless = changeToStateless
     this.#opener = new SessionOpener(parts)
   }
 
@@ -228,25 +216,11 @@ export class LegacyServer {
     const initializing = new AbortController()
     this.#initializing = initializing
     const either = AbortSignal.any([signal, initializing.signal])
-    const options = { signal: either, limitMs: undefined, isReplacement: false }
+    const options = { signal: either, limitMs: undefined, isReplacement: false, isFresh: false }
     const outcome = await this.#opener.open(request, options)
     if (either.aborted) return undefined
     this.#initializing = undefined
     this.#session = outcome.kind === 'opened' ? outcome.session : undefined
-    return outcome
-  }
-
-  /** Repeats the client's handshake after a change of the era, or to start from nothing (`isFresh`). */
-  async repeatHandshake(
-    request: JsonRpcRequest,
-    { signal, isFresh }: Pick<OpenOptions, 'signal' | 'isFresh'>,
-  ): Promise<OpenOutcome> {
-    await this.load()
-    this.#initialize = request
-    const limitMs = this.parts.timeouts.probeMs
-    const options = { signal, limitMs, isReplacement: false, isFresh }
-    const outcome = await this.#repeatHandshake(request, options)
-    if (outcome.kind === 'opened' && isFresh === true) await this.#repeatSettings(outcome.session)
     return outcome
   }
 
@@ -265,57 +239,6 @@ export class LegacyServer {
           : this.parts.keeper.lost(session.id)
     this.#leave(session, { kind: 'ended', why: 'lost', mayBeOpen: !isCertain, removed })
     return removed
-  }
-
-  /**
-   * Returns what replaces a session, which is normally lost. All callers share one handshake. `limits` is set if the
-   * caller limits the handshake itself.
-   *
-   * @throws TransportError if no session could be opened. The next call tries again.
-   */
-  replacementOf(
-    old: LegacySession,
-    limits?: { readonly signal: AbortSignal },
-  ): Promise<Replacement> {
-    if (old.replacement !== undefined) return old.replacement
-    const { signal } = (this.#replacing = new AbortController())
-    const options: OpenOptions = {
-      signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
-      limitMs: limits === undefined ? this.parts.timeouts.probeMs : undefined,
-      isReplacement: !old.isLive,
-    }
-    const replacement = this.parts.http.asOwner(() => this.#replace(old, options))
-    old.replacement = replacement
-    const isOver = (): void => void (old.replacement = undefined)
-    // The store may still have the same session. The callers get the error.
-    replacement.then((session) => session === old && isOver(), isOver)
-    return replacement
-  }
-
-  async #replace(old: LegacySession, options: OpenOptions): Promise<Replacement> {
-    if (old.state.kind === 'ended') await old.state.removed // before another one is opened
-    const request = this.#initialize
-    if (request === undefined) {
-      throw this.#alreadyLost(old, 'The session cannot be replaced: the client sent no initialize')
-    }
-    const outcome = await this.#repeatHandshake(request, options)
-    if (outcome.kind === 'failed') {
-      const { error } = outcome
-      if (modernEvidence(error) === undefined)
-        throw refusedSessionError(error, this.parts.http.url.display)
-      await this.#changeToStateless(options.signal)
-      return 'stateless'
-    }
-    const { session } = outcome
-    if (old.isLive && old.id !== session.id) this.#leave(old, { kind: 'replaced' })
-    this.parts.onReplaced?.({
-      oldEpoch: old.epoch,
-      newEpoch: session.epoch,
-      oldSessionId: old.id && shortSessionId(old.id),
-      newSessionId: session.id && shortSessionId(session.id),
-    })
-    await this.#repeatSettings(session)
-    return session
   }
 
   /** Keeps a request that changes the state of the session. Called for each request that succeeded. */
@@ -347,7 +270,9 @@ export class LegacyServer {
    *
    * @throws TransportError if the server did not accept it. The session is then terminated.
    */
-  async #repeatHandshake(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
+  async repeatHandshake(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
+    await this.load()
+    this.#initialize = request
     const { signal, limitMs, isReplacement, isFresh } = options
     const outcome = await this.#opener.open(request, options)
     if (outcome.kind === 'failed') return outcome
@@ -355,7 +280,7 @@ export class LegacyServer {
     const current = this.#session
     const isCurrent = session.id !== undefined && session.id === current?.id
     if (isCurrent && current?.isLive) return { ...outcome, session: current }
-    session.isDoubtful = isReplacement || isFresh === true
+    session.isDoubtful = isReplacement || isFresh
     if (session.state.kind === 'half-open') {
       try {
         await untilAborted(this.#post(INITIALIZED, session, { limitMs }), signal)
@@ -368,6 +293,7 @@ export class LegacyServer {
     if (this.#isClosed) throw this.#closed('The transport was closed')
     this.#session = session
     await this.#listenIfNeeded(session)
+    await this.#repeatSettings(session)
     return outcome
   }
 
@@ -393,11 +319,12 @@ export class LegacyServer {
     return provesSession({ ...this.parts, signal, limitMs: undefined }, session)
   }
 
-  /** A session that was opened from nothing, or a server without sessions, has taken the place of this session. */
-  retire(session: LegacySession): void {
+  /** Another session, or a server without sessions, has taken the place of this one. `isFresh`: because it fails. */
+  retire(session: LegacySession, isFresh: boolean): void {
     if (!session.isLive) return
     const removed = Promise.resolve()
-    this.#leave(session, { kind: 'ended', why: 'replaced', mayBeOpen: true, removed })
+    const ended = { kind: 'ended', why: 'replaced', mayBeOpen: true, removed } as const
+    this.#leave(session, isFresh ? ended : { kind: 'replaced' })
   }
 
   /** The session is lost or replaced: no other call starts in it. */
@@ -497,8 +424,6 @@ export class LegacyServer {
 
   async #terminate(): Promise<void> {
     const why = 'The session was terminated'
-    this.#replacing?.abort(this.#closed(why))
-    await this.#session?.replacement?.catch(() => {}) // it may have opened a session
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
     this.parts.calls.failAll(why)
     session.endListening()
@@ -526,7 +451,6 @@ export class LegacyServer {
     this.#isClosed = true
     const closed = this.#closed('The transport was closed')
     this.#initializing?.abort(closed)
-    this.#replacing?.abort(closed)
     for (const question of this.#questions) this.#withdrawn(question, closed.message)
     this.#session?.endListening()
     this.#opener.discardAll()

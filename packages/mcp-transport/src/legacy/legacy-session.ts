@@ -52,8 +52,6 @@ export class LegacySession {
   isDoubtful = false
   /** Number of refusals since the last success. Refusals of requests that were in flight together count as one. */
   refusals = 0
-  /** The session that replaced this one, or the attempt to open it. */
-  replacement: Promise<LegacySession | 'stateless'> | undefined
   /** Called when a request has succeeded. Set while the listening stream waits for that. */
   onSuccess: (() => void) | undefined
   /**

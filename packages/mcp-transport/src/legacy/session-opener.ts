@@ -25,8 +25,8 @@ export interface OpenOptions {
    * the server may have forgotten it too.
    */
   readonly isReplacement: boolean
-  /** Opens a new session in any case: the stored one fails. @default false */
-  readonly isFresh?: boolean | undefined
+  /** Opens a new session in any case: the stored one fails. */
+  readonly isFresh: boolean
 }
 
 /** Number of stored sessions that are tried, one after another, before a new one is opened. */
@@ -69,7 +69,7 @@ export class SessionOpener {
     const { keeper, http, timeouts, onNotification, guard } = this.#options
     const { signal } = options
     const opening = { ...options, http, timeouts, onNotification, guard, request }
-    let stored = options.isFresh === true ? NOTHING : (this.#stored ?? (await keeper.load()))
+    let stored = options.isFresh ? NOTHING : (this.#stored ?? (await keeper.load()))
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {
       const { id } = stored
