@@ -41,7 +41,6 @@ describe('createMcpTools(), before anything is opened,', () => {
     [{ principal: 'ada' }, /"principal" must be a function, not a string/],
     [{ maxTextCharacters: '9' }, /"maxTextCharacters" must be a number from 0/],
     [{ showToModel: ['meta'] }, /"showToModel\[0\]" must be 'structuredContent' or '_meta'/],
-    [{ output: 'block' }, /Did you mean 'blocks'/],
     [
       { elicitation: true },
       /"elicitation" must be what elicitationToInterrupt\(\) returns, or false/,

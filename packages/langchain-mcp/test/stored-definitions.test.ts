@@ -30,10 +30,10 @@ const echo = {
   inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
 }
 
+const shop = { $resourceType: 'mcp', name: 'Shop', slug: 'shop' }
+
 function agentWith(...availableTools: readonly Record<string, unknown>[]): AgentDefinition {
-  return {
-    resources: [{ $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools }],
-  }
+  return { resources: [{ ...shop, availableTools }] }
 }
 
 /** Tools of an agent, over a server of their own. */
@@ -90,9 +90,9 @@ test('uses one list for many calls, until the session is replaced', async () => 
 })
 
 test('requests no list if the agent disables it', async () => {
-  const { tools, server } = await toolsOf(agentWith(echo), {
-    refreshSchemaBeforeCall: false,
-  })
+  const toolsConfiguration = { discoveryMode: { type: 'cached', refreshSchemaBeforeCall: false } }
+  const resource = { ...shop, availableTools: [echo], toolsConfiguration }
+  const { tools, server } = await toolsOf({ resources: [resource] })
   await expect(tools[0]?.invoke({ text: 'a' })).resolves.toBe('a')
   expect(server.count('tools/list')).toBe(0)
 })
@@ -137,7 +137,7 @@ test('takes arguments from the state of the graph, and shows sensitive ones only
   expect(model.told[0]).toMatchObject([{ required: [] }])
 })
 
-test('shows the model values from the state of its own graph', async () => {
+test('replaces arguments of the model by values from the state of the graph', async () => {
   const agent = agentWith({
     ...echo,
     argumentProperties: { '$.text': { variant: 'argument', argumentPath: '$.userId' } },
@@ -148,5 +148,6 @@ test('shows the model values from the state of its own graph', async () => {
   const messages = [{ role: 'user', content: 'call echo {"text":"mine"}' }]
   const state = await graph.invoke({ messages, userId: 'ann' })
   expect(state.messages.at(-1)?.text).toBe('ann')
-  expect(model.told[0]).toMatchObject([{ properties: { text: { type: 'string', enum: ['ann'] } } }])
+  const text = { type: 'string', description: 'Pre-configured: leave it empty.' }
+  expect(model.told[0]).toMatchObject([{ properties: { text } }])
 })

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import { McpToolError } from '../errors.ts'
 import type { ToolLogEntry } from '../log.ts'
 import type { JsonSchema } from '../tool-source.ts'
 import type { MergedArguments } from '../tools/tool-binding.ts'
@@ -84,39 +83,16 @@ describe('a static value', () => {
     })
   })
 
-  test('of an object is shown field by field', async () => {
-    const one = subject({ '$.address': always({ city: 'Bonn', geo: { lat: '50' }, other: 1 }) })
+  test.each([
+    ['$.address', { city: 'Bonn', other: 1 }, 'object'],
+    ['$.tags', ['a', 'b'], 'array'],
+  ])('of an object or a list is sent, and not shown: %s', async (path, value, type) => {
+    const one = subject({ [path]: always(value) })
+    const name = path.slice(2)
     expect(one.shown()).toMatchObject({
-      properties: {
-        address: {
-          type: 'object',
-          properties: {
-            city: { enum: ['Bonn'] },
-            zip: text,
-            geo: { properties: { lat: { enum: ['50'] } } },
-          },
-        },
-      },
+      properties: { [name]: { type, description: 'Pre-configured: leave it empty.' } },
     })
-    expect((await one.merge()).args).toEqual({
-      address: { city: 'Bonn', geo: { lat: '50' }, other: 1 },
-    })
-  })
-
-  test('of a list is shown as its JSON text', async () => {
-    const one = subject({ '$.tags': always(['a', 'b']) })
-    expect(one.shown()).toMatchObject({
-      properties: { tags: { type: 'string', enum: ['["a","b"]'] } },
-    })
-    expect((await one.merge({ tags: '["a","b"]' })).args).toEqual({ tags: ['a', 'b'] })
-  })
-
-  test('throws an error for the developer if the schema needs an object', async () => {
-    const one = subject({ '$.address': always('Bonn') })
-    const expected = { code: 'INVALID_STATIC_ARGUMENT', category: 'user', toolName: 'add' }
-    await expect(one.merge()).rejects.toMatchObject(expected)
-    expect(() => one.shown()).toThrow(McpToolError)
-    expect(() => one.shown()).toThrow(/"add".*"\$\.address"/)
+    expect((await one.merge({ [name]: 'x' })).args).toEqual({ [name]: value })
   })
 
   test('returns the same schema object while nothing changes', () => {
@@ -332,6 +308,17 @@ describe('places', () => {
       },
     })
     expect((await one.merge({ maybe: null })).args).toEqual({ maybe: { key: 'k' } })
+  })
+
+  test.each<[tuple: JsonSchema]>([
+    [{ prefixItems: [text, { properties: { key: text } }], items: false, type: 'array' }],
+    [{ items: [text, { properties: { key: text } }], type: 'array' }],
+  ])('enter an item of a tuple: %j', async (tuple) => {
+    const one = subject(
+      { '$.pair[1].key': always('k'), '$.pair[2]': always('x') },
+      { schema: { properties: { pair: tuple } } },
+    )
+    expect((await one.merge({ pair: ['a', {}] })).args).toEqual({ pair: ['a', { key: 'k' }] })
   })
 
   test('treat a field called __proto__ as any other', async () => {

@@ -1,5 +1,4 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { isRecord } from '@x/internal'
 import { currentRun, type CurrentRun } from '@x/mcp-client'
 import { taskInputOf } from '../graph/langgraph.ts'
@@ -13,12 +12,12 @@ import {
   invalidArgument,
   isConstant,
   placedPropertiesFrom,
-  resolveProperty,
+  valueOf,
   type NamedResource,
   type PlacedProperty,
   type ResolveContext,
 } from './argument-property.ts'
-import { InvalidValueError, withFixedArgument, type KnownArgument } from './fixed-in-schema.ts'
+import { withFixedArgument } from './fixed-in-schema.ts'
 import { withValueAt, type PathStep } from './json-path.ts'
 import { HIDDEN, secretsIn } from '../secrets.ts'
 
@@ -42,8 +41,7 @@ export class ArgumentProperties implements FixedArguments {
   readonly #resources: readonly NamedResource[]
   /** Undefined if no value depends on the input. */
   readonly #input: InputResolver | undefined
-  readonly #warned = new Set<string>()
-  #shown: { readonly key: string; readonly of: JsonSchema; readonly schema: JsonSchema } | undefined
+  #fixed: FixedInSchema | undefined
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for properties that cannot be parsed */
   constructor(
@@ -57,41 +55,27 @@ export class ArgumentProperties implements FixedArguments {
     this.#input = this.#properties.every(isConstant) ? undefined : input
   }
 
-  /**
-   * Returns the schema with these arguments fixed. Values from the agent's input are shown if a graph is
-   * running; otherwise the description asks the model to leave them empty. Returns the same object while
-   * nothing changes.
-   */
+  /** Returns the schema with these arguments fixed. The model sees values that are the same in every run. */
   fixedSchema(schema: JsonSchema): JsonSchema {
-    const input = this.#input === undefined ? undefined : inputAtHand(this.#input)
-    const known = this.#properties.map((placed) => this.#known(placed, input))
-    const key = JSON.stringify(known)
-    if (this.#shown?.key === key && this.#shown.of === schema) return this.#shown.schema
-    let fixed = schema
-    for (const [index, placed] of this.#properties.entries()) {
-      fixed = this.#fixed(fixed, placed, known[index] ?? 'secret') ?? fixed
-    }
-    this.#shown = { key, of: schema, schema: fixed }
-    return fixed
+    return this.#in(schema).shown
   }
 
   /**
    * Merges the properties into the model's arguments, and replaces values of the model.
    *
-   * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for a path or a value that cannot be used
+   * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for a path that cannot be used
    */
   async merge(
     args: unknown,
     { schema, config }: { readonly schema: JsonSchema; readonly config: RunnableConfig },
   ): Promise<MergedArguments> {
-    const input = this.#input && (await inputOf(config, this.#input))
+    const context = this.#contextWith(this.#input && (await inputOf(config, this.#input)))
     let merged = args
     let redacted = args
     const secrets: unknown[] = []
-    for (const placed of this.#properties) {
-      const { value, known } = resolveProperty(placed, this.#contextWith(input))
-      if (this.#fixed(schema, placed, known) === undefined) continue
-      const isSecret = known === 'secret'
+    for (const placed of this.#in(schema).properties) {
+      const value = valueOf(placed, context)
+      const isSecret = placed.property.isSensitive && value !== undefined
       if (isSecret) secrets.push(value)
       merged = withValueAt(merged, placed.steps, value)
       redacted = withValueAt(redacted, placed.steps, isSecret ? HIDDEN : value)
@@ -117,35 +101,22 @@ export class ArgumentProperties implements FixedArguments {
     return { input, origin: this.#origin, resources: this.#resources }
   }
 
-  /** `input`: undefined if the agent's input is not known yet. */
-  #known(placed: PlacedProperty, input: unknown): KnownArgument {
-    if (input === undefined && !isConstant(placed)) return 'secret'
-    try {
-      return resolveProperty(placed, this.#contextWith(input)).known
-    } catch {
-      return 'secret' // the call itself reports the error
-    }
-  }
-
-  /** Returns undefined, with a warning, if the schema has no such place. */
-  #fixed(
-    schema: JsonSchema,
-    { path, steps }: PlacedProperty,
-    known: KnownArgument,
-  ): JsonSchema | undefined {
-    try {
-      const fixed = withFixedArgument(schema, steps, known)
-      if (fixed === undefined) this.#warn(path)
-      return fixed
-    } catch (error) {
-      if (!(error instanceof InvalidValueError)) throw error
-      throw invalidArgument({ ...this.#origin, path }, error.message)
-    }
+  /** Finds the places of the properties. Warns of those that the schema does not have. */
+  #in(schema: JsonSchema): FixedInSchema {
+    if (this.#fixed?.of === schema) return this.#fixed
+    let shown = schema
+    const properties = this.#properties.filter((placed) => {
+      const isShown = isConstant(placed) && !placed.property.isSensitive
+      const value = isShown ? valueOf(placed, this.#contextWith(undefined)) : undefined
+      const changed = withFixedArgument(shown, placed.steps, value)
+      if (changed === undefined) this.#warn(placed.path)
+      else shown = changed
+      return changed !== undefined
+    })
+    return (this.#fixed = { of: schema, shown, properties })
   }
 
   #warn(path: string): void {
-    if (this.#warned.has(path)) return
-    this.#warned.add(path)
     const { server, toolName: tool } = this.#origin
     const title = serverTitle(server)
     this.#log({
@@ -156,6 +127,14 @@ export class ArgumentProperties implements FixedArguments {
       tool,
     })
   }
+}
+
+/** The properties that have a place in a schema. */
+interface FixedInSchema {
+  readonly of: JsonSchema
+  /** The part that the model sees. */
+  readonly shown: JsonSchema
+  readonly properties: readonly PlacedProperty[]
 }
 
 /** Returns true if a JSON pointer, split into parts, is at or below a path. */
@@ -193,18 +172,4 @@ async function inputOf(config: RunnableConfig, resolver: InputResolver): Promise
     known.delete(resolver)
     throw error
   }
-}
-
-/**
- * Returns the input for the schema that the model sees, if a graph is running and the resolver is
- * synchronous.
- */
-function inputAtHand(resolver: InputResolver): unknown {
-  const given: unknown = AsyncLocalStorageProviderSingleton.getRunnableConfig()
-  if (!isRecord(given) || !isRecord(given['configurable'])) return undefined
-  const config: RunnableConfig = given
-  const input = resolver(config)
-  if (!isRecord(input) || typeof input['then'] !== 'function') return input
-  void Promise.resolve(input).catch(() => {}) // the call itself reports the error
-  return undefined
 }

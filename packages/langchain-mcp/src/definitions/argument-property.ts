@@ -3,7 +3,6 @@ import { isObject, isRecord } from '@x/internal'
 import { McpToolError, type McpToolErrorCategory } from '../errors.ts'
 import { camelCased } from '../options.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-source.ts'
-import type { KnownArgument } from './fixed-in-schema.ts'
 import { fieldOf, jsonPathFrom, valueAt, type PathStep } from './json-path.ts'
 
 /** A part of a built text. A `variable` is replaced by its value, other tokens stay as they are. */
@@ -141,21 +140,6 @@ export interface ResolveContext {
   readonly resources: readonly NamedResource[]
 }
 
-/**
- * Returns the value of a property for the agent's input, and the value that the model sees. Undefined without a value;
- * the argument is then left out.
- *
- * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be parsed
- */
-export function resolveProperty(
-  { property, path }: PlacedProperty,
-  context: ResolveContext,
-): { readonly value: unknown; readonly known: KnownArgument } {
-  const value = valueOf(property, path, context)
-  if (value === undefined) return { value, known: 'absent' }
-  return { value, known: property.isSensitive ? 'secret' : { shown: value } }
-}
-
 /** Returns true if the value is the same in every run. */
 export function isConstant({ property }: PlacedProperty): boolean {
   return property.variant === 'textBuilder'
@@ -163,7 +147,12 @@ export function isConstant({ property }: PlacedProperty): boolean {
     : property.variant === 'static'
 }
 
-function valueOf(property: ArgumentProperty, path: string, context: ResolveContext): unknown {
+/**
+ * Returns the value of a property, or undefined without a value: the argument is then left out.
+ *
+ * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be parsed
+ */
+export function valueOf({ property, path }: PlacedProperty, context: ResolveContext): unknown {
   if (property.variant === 'static') return property.value
   if (property.variant === 'textBuilder') {
     return property.tokens.map((token) => textOf(token, context)).join('')

@@ -24,11 +24,6 @@ export interface BuildToolsOptions extends McpToolOptions {
   readonly allow?: readonly string[] | ((tool: ListedTool) => boolean) | undefined
   /** Puts the name of its server and `_` before the name of each tool. @default false */
   readonly prefixToolNames?: boolean | undefined
-  /**
-   * Compares a definition with the server's list before each call, and replaces it if calls no longer fit.
-   * @default true for stored definitions, unless the agent says otherwise; false for live ones
-   */
-  readonly refreshSchemaBeforeCall?: boolean | undefined
   /** Receives warnings about disabled servers, missing tools and name collisions. @default warnings of the Node process */
   readonly log?: ToolLog | undefined
 }
@@ -48,14 +43,12 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
   maxMediaBytes: check.number(),
   maxTextCharacters: check.number(),
   onToolError: wordOrFunction('message', 'throw'),
-  output: check.oneOf('auto', 'blocks'),
   pin: check.or(check.oneOf('first-use'), {
     ...check.record,
     takes: 'what pinnedToolsFrom() returns',
   }),
   prefixToolNames: check.flag,
   schemaFor: wordOrFunction('common', 'openai', 'anthropic', 'google', 'none'),
-  refreshSchemaBeforeCall: check.flag,
   showToModel: check.listOf(check.oneOf('structuredContent', '_meta')),
   taskMode: check.oneOf('wait', 'interrupt'),
   tellSessionReplaced: check.flag,
@@ -144,7 +137,7 @@ export function buildTools(
       options: timeoutMs === given.timeoutMs ? options : { ...options, timeoutMs },
       log,
       isStored,
-      refreshBeforeCall: given.refreshSchemaBeforeCall ?? stored?.refreshBeforeCall ?? false,
+      refreshBeforeCall: stored?.refreshBeforeCall ?? false,
       fixed: stored?.fixed.get(definition.name),
     })
   })

@@ -18,7 +18,7 @@ const file = (blob: string, mimeType?: string): object => ({
 })
 
 function shown(block: object, projection?: SchemaProjection): ToolOutput {
-  return toolOutputFrom({ content: [block] }, { schemaFor: projection, output: 'blocks' })
+  return toolOutputFrom({ content: [block] }, { schemaFor: projection })
 }
 
 describe('left out with a reason, and kept in the artifact:', () => {

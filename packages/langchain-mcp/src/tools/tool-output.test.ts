@@ -11,14 +11,6 @@ test('returns one text as a string', () => {
   })
 })
 
-test("returns one text as a list with 'blocks'", () => {
-  const { content } = toolOutputFrom(
-    { content: [{ type: 'text', text: 'hello' }] },
-    { output: 'blocks' },
-  )
-  expect(content).toEqual([{ type: 'text', text: 'hello' }])
-})
-
 test('keeps the order of several blocks', () => {
   const { content } = toolOutputFrom({
     content: [

@@ -43,8 +43,6 @@ export interface ToolOutput {
 }
 
 export interface ToolOutputOptions {
-  /** `'blocks'` returns a list also for a single text. @default 'auto' */
-  readonly output?: 'auto' | 'blocks' | undefined
   /**
    * Limit of all texts together. Longer texts are cut, with a note for the model; the artifact has the whole
    * text. `Infinity` for no limit. @default 100_000
@@ -73,7 +71,6 @@ export function toolOutputFrom(
 ): ToolOutput {
   const {
     schemaFor = 'common',
-    output = 'auto',
     maxTextCharacters = MAX_TEXT_CHARACTERS,
     maxMediaBytes = MAX_MEDIA_BYTES,
     showToModel = [],
@@ -88,7 +85,6 @@ export function toolOutputFrom(
           ...shownParts(result, showToModel),
         ]
   const blocks = cutTexts(withoutLargeMedia(shown, maxMediaBytes), maxTextCharacters)
-  if (output === 'blocks') return { content: blocks, artifact }
   const [only, ...others] = blocks
   if (only === undefined) return { content: '', artifact }
   const [first] = raw
