@@ -230,7 +230,7 @@ class ObservedOptions implements StreamableHttpTransportOptions {
 
   get onExchange(): ((event: ExchangeEvent) => void) | undefined {
     const owner = this.#owner
-    return owner.events.hasListeners ? (event) => owner.emitExchange(event) : undefined
+    return owner.events.hasListeners('exchange') ? (event) => owner.emitExchange(event) : undefined
   }
 }
 

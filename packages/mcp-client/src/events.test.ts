@@ -68,3 +68,14 @@ test('shows each warning once as a warning of the process, unless somebody liste
   again()
   expect(emitWarning.mock.calls).toEqual([['no settings: refused', { type: 'McpClientWarning' }]])
 })
+
+test('knows which events have a listener, also for the events of a scope', () => {
+  const events = new ClientEvents()
+  const ofScope = events.forScope({ thread: 't1' })
+  const removals = [1, 2].map(() => events.on('exchange', () => {}))
+  events.on('toolListChanged', () => {})
+  expect(ofScope.hasListeners('exchange')).toBe(true)
+  for (const remove of [...removals, ...removals]) remove()
+  expect(ofScope.hasListeners('exchange')).toBe(false)
+  expect(ofScope.hasListeners('toolListChanged')).toBe(true)
+})

@@ -49,6 +49,8 @@ interface Emitted<Name extends EventName> {
 /** Number of different warnings of one client that are shown without a listener. */
 const MAX_SHOWN = 100
 
+const NONE: readonly never[] = []
+
 /**
  * Events of a client. A listener that throws or rejects is reported as `log`, and the other listeners still run. Without
  * a listener for `log`, each warning is once a warning of the process.
@@ -58,7 +60,8 @@ export class ClientEvents {
   readonly #listeners: Listeners<Emitted<EventName>>
   readonly #root: ClientEvents
   readonly #scope: SessionScope | undefined
-  #logListeners = 0
+  /** The event of each listener. */
+  #heard: readonly EventName[] = NONE
   #shown: Set<string> | undefined
 
   constructor(parent?: ClientEvents, scope?: SessionScope) {
@@ -87,19 +90,20 @@ export class ClientEvents {
     const remove = this.#listeners.add((emitted) =>
       isEvent(event, emitted) ? listener(emitted.payload, emitted.scope) : undefined,
     )
-    if (event !== 'log') return remove
+    const root = this.#root
+    root.#heard = [...root.#heard, event]
     let isAdded = true
-    this.#root.#logListeners++
     return () => {
-      if (isAdded) this.#root.#logListeners--
+      if (!isAdded) return
       isAdded = false
+      root.#heard = root.#heard.toSpliced(root.#heard.indexOf(event), 1)
       remove()
     }
   }
 
-  /** False if there are no listeners: then an expensive payload need not be created. */
-  get hasListeners(): boolean {
-    return !this.#listeners.isEmpty
+  /** False without a listener for an event: then an expensive payload need not be created. */
+  hasListeners(event: EventName): boolean {
+    return this.#root.#heard.includes(event)
   }
 
   emit<Name extends EventName>(event: Name, payload: McpClientEvents[Name]): void {
@@ -108,7 +112,7 @@ export class ClientEvents {
 
   log(level: LogEvent['level'], message: string, cause?: unknown): void {
     this.emit('log', { level, message, cause })
-    if (level === 'warning' && this.#root.#logListeners === 0) this.#root.#show(message, cause)
+    if (level === 'warning' && !this.hasListeners('log')) this.#root.#show(message, cause)
   }
 
   #show(message: string, cause: unknown): void {
