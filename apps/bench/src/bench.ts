@@ -17,6 +17,10 @@ const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
   transport: benchTransport,
   client: benchClient,
   tools: benchTools,
+  search: {
+    // It uses packages that may not be installed before the command runs.
+    catalogue: async (options) => (await import('./search/search.ts')).searchFigures(options),
+  },
   gateway: {
     modern: (options) => callFigures('modern', options),
     legacy: (options) => callFigures('legacy', options),

@@ -1,4 +1,4 @@
-import { check, isRecord, Listeners, nearestWord, withoutErrorLink, type Checks } from '@x/internal'
+import { check, isRecord, Listeners, withoutErrorLink, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './log.ts'
 import { mapBounded } from './map-bounded.ts'
@@ -31,7 +31,13 @@ import {
 } from './graph/call-context.ts'
 import { buildOptionChecks, buildTools, type BuildToolsOptions } from './tools/build-tools.ts'
 import { deferTools } from './search/deferred-tools.ts'
-import { toolSearchChecks, ToolSearch, type ToolSearchOptions } from './search/tool-search.ts'
+import {
+  namesOf,
+  ToolSearch,
+  toolSearchChecks,
+  unknownNames,
+  type ToolSearchOptions,
+} from './search/tool-search.ts'
 import { toolPinsFrom } from './tools/interceptors.ts'
 import type { McpTool } from './tools/mcp-tool.ts'
 import { serverTitle } from './tool-source.ts'
@@ -256,7 +262,7 @@ class LiveTools implements McpTools {
       })
     }
     const quarantined = [...unusable, ...dropped]
-    const names = tools.flatMap(({ name, origin }) => [name, origin.toolName])
+    const names = tools.flatMap(namesOf)
     const isComplete = found.length === lists.length
     this.#assertSeen([...names, ...quarantined.map(({ toolName }) => toolName)], { isComplete })
     for (const { server, source } of found) {
@@ -266,7 +272,11 @@ class LiveTools implements McpTools {
   }
 
   async toolSearch(options?: ListMcpToolsOptions): Promise<ToolSearch> {
-    return new ToolSearch(await this.listTools(options), this.#options.tools)
+    const { tools: settings } = this.#options
+    const tools = await this.listTools(options)
+    const known = new Set(tools.flatMap(namesOf))
+    const alwaysShow = settings?.alwaysShow?.filter((name) => known.has(name))
+    return new ToolSearch(tools, { ...settings, alwaysShow })
   }
 
   on(_event: 'toolsChanged', listener: (change: ToolsChanged) => unknown): () => void {
@@ -345,11 +355,7 @@ class LiveTools implements McpTools {
   #assertSeen(names: readonly string[], { isComplete }: { readonly isComplete: boolean }): void {
     for (const name of names) this.#unseen.delete(name)
     if (this.#unseen.size === 0) return
-    const unseen = Array.from(this.#unseen, (name) => {
-      const nearest = nearestWord(name, names)
-      return nearest === undefined ? `"${name}"` : `"${name}" (did you mean "${nearest}"?)`
-    })
-    const message = `createMcpTools(): "tools.alwaysShow" names tools that no server has: ${unseen.join(', ')}`
+    const message = `createMcpTools(): "tools.alwaysShow" names tools that no server has: ${unknownNames(this.#unseen, names)}`
     // Another server, or the list of another principal, may have them.
     if (isComplete && this.#options.principal === undefined) throw configError(message)
     this.#listLog({ level: 'warning', code: 'TOOL_MISSING', message, server: 'all' })

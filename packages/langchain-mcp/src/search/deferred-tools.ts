@@ -1,6 +1,6 @@
 import type { QuarantinedTool } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
-import { isCalled, isSearched, type ToolSearchOptions } from './tool-search.ts'
+import { isSearched, namesOf, type ToolSearchOptions } from './tool-search.ts'
 
 /** Keywords at the root of a schema for which `ChatAnthropic` leaves a tool out, without a message. */
 const DROPPED_WITH = ['allOf', 'anyOf', 'oneOf']
@@ -17,7 +17,7 @@ export function deferTools(
   const { search, alwaysShow = [] } = options
   if (search !== 'provider' || !isSearched(tools, options)) return []
   for (const tool of tools) {
-    if (alwaysShow.some((name) => isCalled(tool, name))) continue
+    if (namesOf(tool).some((name) => alwaysShow.includes(name))) continue
     tool.extras = { ...tool.extras, defer_loading: true }
   }
   return tools.flatMap(({ origin, schema }) => {

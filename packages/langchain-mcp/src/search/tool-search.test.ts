@@ -115,6 +115,17 @@ describe('the model sees', () => {
   })
 })
 
+test.each([
+  [{ alwaysShow: ['add_items', 'fly'] }, '"add_items" (did you mean "add_item"?), "fly"'],
+  [{ always: ['add_item'] }, 'there is no option "always"'],
+  [{ search: 'never' }, '"search" must be'],
+  [{ budget: { tool: 5 } }, 'there is no option "budget.tool"'],
+])('refuses the options %j', (options, message) => {
+  expect(() => Reflect.construct(ToolSearch, [abc, options])).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
 describe('the answer of a search', () => {
   const search = new ToolSearch(abc, { search: true })
 

@@ -1,5 +1,6 @@
 import { DynamicStructuredTool, type StructuredTool } from '@langchain/core/tools'
-import { check, isRecord, legible, type Checks } from '@x/internal'
+import { check, isRecord, legible, nearestWord, type Checks } from '@x/internal'
+import { assertOptions, configError } from '../options.ts'
 import { serverTitle } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
 import { indexOf } from './tool-index.ts'
@@ -94,12 +95,19 @@ export class ToolSearch {
   readonly #tools: readonly McpTool[]
   readonly #alwaysShown: ReadonlySet<string>
 
-  /** @param options `search: 'provider'` counts as false */
+  /**
+   * @param options `search: 'provider'` counts as false
+   * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value, and for a name in `alwaysShow`
+   * that no tool has
+   */
   constructor(tools: readonly McpTool[], options: ToolSearchOptions = {}) {
+    assertOptions('ToolSearch', options, toolSearchChecks)
     const { search, alwaysShow = [] } = options
+    const unknown = unknownNames(alwaysShow, tools.flatMap(namesOf))
+    if (unknown !== '') throw configError(`ToolSearch: "alwaysShow" names no tool: ${unknown}`)
     this.isActive = search !== 'provider' && isSearched(tools, options)
     this.#tools = tools
-    const shown = tools.filter((tool) => alwaysShow.some((name) => isCalled(tool, name)))
+    const shown = tools.filter((tool) => namesOf(tool).some((name) => alwaysShow.includes(name)))
     this.#alwaysShown = new Set(shown.map(({ name }) => name))
   }
 
@@ -197,9 +205,19 @@ export function isSearched(
   return maxBytes < Infinity && bytesOf(tools) > maxBytes
 }
 
-/** A user names a tool as the model does, or as its server does. */
-export function isCalled({ name, origin }: McpTool, asked: string): boolean {
-  return asked === name || asked === origin.toolName
+/** Returns the names that a user has for a tool: the one that the model sees, and the one on the server. */
+export function namesOf({ name, origin }: McpTool): string[] {
+  return [name, origin.toolName]
+}
+
+/** Returns text that lists the names that are not known, each with the nearest known one. Empty if all are. */
+export function unknownNames(asked: Iterable<string>, known: readonly string[]): string {
+  const unknown = [...asked].filter((name) => !known.includes(name))
+  const texts = unknown.map((name) => {
+    const nearest = nearestWord(name, known)
+    return nearest === undefined ? `"${name}"` : `"${name}" (did you mean "${nearest}"?)`
+  })
+  return texts.join(', ')
 }
 
 function bytesOf(tools: readonly McpTool[]): number {
