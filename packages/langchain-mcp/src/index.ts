@@ -44,6 +44,7 @@ export {
 } from './graph/interrupt-value.ts'
 export {
   authorizationToInterrupt,
+  type AccessPage,
   type AuthorizationToInterrupt,
 } from './graph/authorization-to-interrupt.ts'
 export type { McpLogEvent, McpProgressEvent } from './graph/run-notifications.ts'

@@ -1,7 +1,7 @@
 // Everything exported here is public API. HTTP exchanges, streams and the detection of lost sessions are private.
 import './runtime-check.ts' // must stay the first import
 export type { Dispatcher } from 'undici'
-export type { AuthProvider, OAuthClientProvider } from './auth/auth-provider.ts'
+export type { AuthProvider, OAuthClientProvider, UserCode } from './auth/auth-provider.ts'
 export { reserveAuthProvider } from './auth/authorizer.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'

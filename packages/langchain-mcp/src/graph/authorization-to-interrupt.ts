@@ -1,13 +1,21 @@
 import { check } from '@x/internal'
-import { StreamableHttpTransport, type OAuthClientProvider } from '@x/mcp-transport'
+import { StreamableHttpTransport, type OAuthClientProvider, type UserCode } from '@x/mcp-transport'
 import { assertOptions } from '../options.ts'
 
 /** Limit of followed causes. */
 const MAX_CAUSES = 16
 
-const URLS = new WeakMap<Error, string>()
+/** Where a person grants access. Plain data, because a checkpoint stores it. */
+export interface AccessPage {
+  /** With the code, if the authorization server has such a page. */
+  readonly url: string
+  /** The code to enter there, for a provider of `deviceOAuth()`. */
+  readonly device?: UserCode
+}
 
-/** The user has to visit an authorization server. The error contains no URL, because errors are logged. */
+const PAGES = new WeakMap<Error, AccessPage>()
+
+/** The user has to visit an authorization server. The error contains no URL and no code, because errors are logged. */
 class AccessNeeded extends Error {
   override readonly name = 'AccessNeeded'
 }
@@ -17,9 +25,9 @@ export interface AuthorizationToInterrupt {
   /** The `authProvider` for the client. It never opens a page. */
   readonly authProvider: OAuthClientProvider
   /** Returns the page to visit, if a call failed for that reason. */
-  urlIn(error: unknown): string | undefined
+  pageIn(error: unknown): AccessPage | undefined
   /**
-   * Exchanges the callback for tokens, and saves them.
+   * Exchanges the callback for tokens, and saves them. Not needed for a code: the next request gets its tokens.
    *
    * @throws AuthError if there are none
    */
@@ -35,8 +43,9 @@ const argumentChecks = {
 }
 
 /**
- * Wraps a provider of `createAuthProvider()` so that the graph is interrupted with the URL, where the
- * provider would redirect the user. The store of the provider must outlive the interrupt.
+ * Wraps a provider of `createAuthProvider()` or `deviceOAuth()` so that the graph is interrupted with the URL, where the
+ * provider would redirect the user or show a code. The store of the provider must outlive the interrupt. With another
+ * store, the user gets another code when the graph is resumed.
  *
  * @example
  * ```ts
@@ -61,12 +70,13 @@ export function authorizationToInterrupt(
   return {
     authProvider: new Proxy(provider, {
       get(target, name) {
-        if (name === 'redirectToAuthorization') return interruptInstead
+        if (name === 'redirectToAuthorization') return (url: URL) => interruptFor({ url: url.href })
+        if (name === 'showUserCode' && target.showUserCode !== undefined) return interruptForCode
         const value: unknown = Reflect.get(target, name)
         return typeof value === 'function' ? value.bind(target) : value
       },
     }),
-    urlIn,
+    pageIn,
     async finish(callback) {
       const transport = new StreamableHttpTransport(serverUrl, { authProvider: provider })
       try {
@@ -78,17 +88,21 @@ export function authorizationToInterrupt(
   }
 }
 
-function interruptInstead(url: URL): never {
+function interruptForCode(device: UserCode): never {
+  return interruptFor({ url: device.completeUrl ?? device.url, device })
+}
+
+function interruptFor(page: AccessPage): never {
   const needed = new AccessNeeded('A person has to grant access first')
-  URLS.set(needed, url.href)
+  PAGES.set(needed, page)
   throw needed
 }
 
-function urlIn(error: unknown): string | undefined {
+function pageIn(error: unknown): AccessPage | undefined {
   let cause = error
   for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
-    const url = URLS.get(cause)
-    if (url !== undefined) return url
+    const page = PAGES.get(cause)
+    if (page !== undefined) return page
     // Our transport passes its failures to the SDK's client in the `data` of an error response.
     cause = cause.cause ?? ('data' in cause ? cause.data : undefined)
   }

@@ -4,6 +4,7 @@ import type { InputRequest } from '@x/mcp-transport'
 import { withoutSecretsInError } from '../secrets.ts'
 import { isForTheCaller, McpToolError, toolErrorFrom, unknownOutcomeText } from '../errors.ts'
 import type { McpToolOrigin, ToolResult } from '../tool-source.ts'
+import type { AccessPage } from './authorization-to-interrupt.ts'
 
 /** The server needs the answer of a person. */
 export interface AskedOutcome {
@@ -28,9 +29,8 @@ export interface TaskOutcome {
 }
 
 /** A person has to grant access first. Nothing was executed. */
-export interface AuthorizationOutcome {
+export interface AuthorizationOutcome extends AccessPage {
   readonly kind: 'authorization'
-  readonly url: string
   /** Why the previous callback of the authorization server failed. */
   readonly problem: string | undefined
 }

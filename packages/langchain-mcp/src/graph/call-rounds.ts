@@ -184,11 +184,12 @@ export class CallRounds {
       const held = outcome.isHeld ? given.answers : undefined
       return { number, resume, held, callback: undefined }
     }
-    const { url, problem } = outcome
+    const { url, device, problem } = outcome
     const question: McpAuthorizationInterrupt = {
       type: 'mcp_authorization',
       ...about,
       url,
+      ...(device !== undefined && { device }),
       ...(problem !== undefined && { problem }),
     }
     const asking = { origin, question, answers, read: callbackFrom }
@@ -252,9 +253,9 @@ export class CallRounds {
       // also be a later one, which continues the response of the call or answers a question. A task is only polled again.
       const isUnsent = failure === undefined || failure.outcome === 'not-executed'
       const mayRepeat = resume?.task !== undefined || (isUnsent && held === undefined)
-      const url =
-        mayRepeat && this.#call.answering === 'interrupt' ? authorization?.urlIn(error) : undefined
-      if (url !== undefined) return { kind: 'authorization', url, problem }
+      const canAsk = mayRepeat && this.#call.answering === 'interrupt'
+      const page = canAsk ? authorization?.pageIn(error) : undefined
+      if (page !== undefined) return { kind: 'authorization', ...page, problem }
       const fatal = fatalFrom(error, origin, secrets)
       if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
       if (failure === undefined) throw error

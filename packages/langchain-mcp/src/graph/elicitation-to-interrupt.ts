@@ -36,7 +36,7 @@ const optionChecks: Checks<ElicitationToInterruptOptions> = {
   roots: check.func,
   humanTimeoutMs: check.number(),
   authorization: {
-    ...check.methods('urlIn', 'finish'),
+    ...check.methods('pageIn', 'finish'),
     takes: 'what authorizationToInterrupt() returns',
   },
   log: check.func,

@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { TaskReference } from '@x/mcp-client'
-import type { InputRequest } from '@x/mcp-transport'
+import type { InputRequest, UserCode } from '@x/mcp-transport'
 import { SchemaCheck } from '@x/internal/schema-check'
 
 /**
@@ -39,6 +39,11 @@ export interface McpAuthorizationInterrupt extends ServerInterrupt {
   readonly type: 'mcp_authorization'
   /** The page to visit. Show it only to the user. */
   readonly url: string
+  /**
+   * With a provider of `deviceOAuth()`: the code that the page asks for, or shows for comparison. Resume without a callback
+   * when the user has entered it. If the user has not, the graph is interrupted again.
+   */
+  readonly device?: UserCode
 }
 
 /**
