@@ -27,7 +27,7 @@ test('runs SDK v2 with its own negotiation on modern servers', () => {
 
 test('runs the scenarios that no revision requires in two revisions with each client', () => {
   const runs = clientPlan(['v1', 'v2', 'mcp-client'], [])
-  expect(runs).toHaveLength(42)
+  expect(runs).toHaveLength(50)
   expect(runs.filter(({ isRequired }) => isRequired)).toEqual([])
   const subjects = new Set(runs.map(({ subject }) => subject))
   expect(subjects).toEqual(new Set(['v1', 'v2', 'mcp-client']))

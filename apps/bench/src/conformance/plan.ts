@@ -62,6 +62,14 @@ export const EXTENSIONS: readonly string[] = [
 /** Client scenarios that no revision requires: those, and one that the suite added after the releases. */
 const CLIENT_BEYOND = [...EXTENSIONS, 'json-schema-2020-12-preservation']
 
+/** Client scenarios of the Skills extension, which only `McpClient` has. */
+const CLIENT_SKILLS = [
+  'sep-2640-client-no-prefetch',
+  'sep-2640-client-verify-digest',
+  'sep-2640-client-verify-size',
+  'sep-2640-client-verify-frontmatter',
+]
+
 /** Scenarios that nothing can pass, or a client not on its own transport either, with the reason. */
 export const INAPPLICABLE: Readonly<Record<string, string>> = {
   'v2-modern sep-2322-client-request-state':
@@ -84,7 +92,12 @@ export function clientPlan(
   // The negotiation of the client does not matter for these.
   const beyond = names.flatMap((subject) =>
     (['2025-11-25', '2026-07-28'] as const).flatMap((revision) =>
-      CLIENT_BEYOND.map((name) => ({ revision, name, subject, isRequired: false })),
+      [...CLIENT_BEYOND, ...(subject === 'mcp-client' ? CLIENT_SKILLS : [])].map((name) => ({
+        revision,
+        name,
+        subject,
+        isRequired: false,
+      })),
     ),
   )
   return [...required, ...beyond]

@@ -1,3 +1,4 @@
+import type { McpSkills } from '@x/mcp-client/skills'
 import { StreamableHttpTransport } from '@x/mcp-transport'
 import type { AuthProvider } from '@x/mcp-transport/auth'
 import type { ClientKind } from '../plan.ts'
@@ -12,6 +13,8 @@ export interface SuiteClient {
   readResource(resource: { readonly uri: string }): Promise<unknown>
   listPrompts(): Promise<{ readonly prompts: readonly { readonly name: string }[] }>
   getPrompt(prompt: { readonly name: string }): Promise<unknown>
+  /** Only of `McpClient`. */
+  readonly skills?: McpSkills
 }
 
 /** A `Client` of the SDK. */
@@ -124,6 +127,7 @@ async function newMcpClient(
   { answers = {}, authProvider }: ConnectOptions,
 ): Promise<ConnectedClient> {
   const { McpClient } = await import('@x/mcp-client')
+  const { McpSkills } = await import('@x/mcp-client/skills')
   const { elicitation, sampling, roots } = resultsOf(answers)
   const client = new McpClient(url, {
     clientInfo: INFO,
@@ -147,6 +151,7 @@ async function newMcpClient(
       readResource: ({ uri }) => client.readResource(uri),
       listPrompts: async () => ({ prompts: await client.listPrompts() }),
       getPrompt: ({ name }) => client.getPrompt(name),
+      skills: new McpSkills(client),
     },
     [Symbol.asyncDispose]: () => client.dispose(),
   }

@@ -61,6 +61,23 @@ async function callTestTool(client: SuiteClient): Promise<void> {
   await client.callTool({ name: 'test-tool', arguments: {} })
 }
 
+async function listSkills({ skills }: SuiteClient): Promise<void> {
+  await skills?.list()
+}
+
+/** Loads each skill with one more file. A skill that fails a check is not used any further. */
+async function loadSkills({ skills }: SuiteClient): Promise<void> {
+  const { skills: listed = [] } = (await skills?.list()) ?? {}
+  for (const skill of listed) {
+    try {
+      await skills?.read(skill)
+      await skills?.read(skill, 'references/FORMS.md')
+    } catch (error) {
+      console.error(error)
+    }
+  }
+}
+
 const anything = { applyDefaults: false, content: {} } as const
 
 const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
@@ -85,6 +102,11 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
   'http-standard-headers': { act: useEveryFeature },
   'http-custom-headers': { act: makeCallsOfContext },
   'http-invalid-tool-headers': { act: callEveryTool({ region: 'us-west1' }) },
+  // Skills (SEP-2640).
+  'sep-2640-client-no-prefetch': { act: listSkills },
+  'sep-2640-client-verify-digest': { act: loadSkills },
+  'sep-2640-client-verify-size': { act: loadSkills },
+  'sep-2640-client-verify-frontmatter': { act: loadSkills },
 }
 
 async function behaviourOf({ scenario, context }: Run): Promise<Behaviour> {
