@@ -106,6 +106,11 @@ export interface GatewaySettings {
   /** Files that agents make and that clients upload. */
   readonly artifacts: ArtifactSettings
   /**
+   * Folder of skills: instructions for models, each in a folder with a `SKILL.md`. A skill in the folder of an agent, such
+   * as `support/refund`, belongs to that agent. Relative to the configuration file. Without it: no skills.
+   */
+  readonly skillFolder: string | undefined
+  /**
    * Requests of one caller per minute; of one network for callers without a name and for wrong credentials. 0: no limit, except 600 wrong credentials.
    */
   readonly requestsPerMinute: number
@@ -441,6 +446,7 @@ export const settingsShape: Shape<GatewaySettings> = {
   streaming: section(streaming),
   inline: section(inline),
   artifacts: section(artifacts),
+  skillFolder: unset(text),
   requestsPerMinute: whole(0).default(600),
   stateKey: secret(
     unset(

@@ -182,6 +182,13 @@ const TASKS = [
   'tasks-status-notifications',
 ]
 
+/** Server scenarios of the Skills extension. */
+const SKILLS = [
+  'sep-2640-skills-enumeration',
+  'sep-2640-skills-manifest',
+  'sep-2640-skills-directory',
+]
+
 /** Server scenarios that no revision requires: the suite added them later, or has not decided about them. */
 const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2025-11-25', 'server-session-lifecycle', 'agents'],
@@ -189,6 +196,10 @@ const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2026-07-28', 'json-schema-2020-12', 'agents'],
   ['2026-07-28', 'http-header-validation', 'agents'],
   ...TASKS.map((name) => ['2026-07-28', name, 'agents'] as const),
+  ...SKILLS.flatMap((name) => [
+    ['2025-11-25', name, 'agents'] as const,
+    ['2026-07-28', name, 'agents'] as const,
+  ]),
 ]
 
 /**

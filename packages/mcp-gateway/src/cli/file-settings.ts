@@ -292,7 +292,7 @@ export async function toOptions(
     )
     const present = sources.filter((each) => each !== undefined)
     const options = {
-      ...toSettings(settings),
+      ...toSettings(settings, folder),
       sources: present.map(({ source }) => source),
       auth: await makeAuth(settings, store, { ...context, attempt }),
       store,
@@ -306,9 +306,10 @@ export async function toOptions(
   }
 }
 
-function toSettings(settings: FileSettings): GatewaySettings {
+function toSettings(settings: FileSettings, folder: string): GatewaySettings {
   const { log: _log, store: _store, auth: _auth, sources: _sources, ...same } = settings
-  return same
+  const { skillFolder } = same
+  return { ...same, skillFolder: skillFolder && resolve(folder, skillFolder) }
 }
 
 async function memoryStore({ onWarning }: FileContext): Promise<GatewayStore> {

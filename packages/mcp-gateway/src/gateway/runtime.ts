@@ -31,6 +31,7 @@ import { SESSION_LIMITS, type SessionLimits } from '../mcp/sessions.ts'
 import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
+import { SkillFolder } from '../skills/skill-folder.ts'
 import { SignedCursors, stateKeyFrom } from '../internal/signing.ts'
 import {
   documentRoute,
@@ -395,11 +396,14 @@ export class Runtime implements AsyncDisposable {
   #start(): Promise<void> {
     if (this.#closing) return this.#closing
     void this.#changes.start()
+    this.#parts.skills?.entries().catch(() => {}) // the reason is in the log
     return this.registry.start()
   }
 
   #handlerParts(): HandlerParts {
-    const { auth, observer, runs, server, streaming, tools } = this.#options
+    const { auth, observer, runs, server, skillFolder, streaming, tools } = this.#options
+    const onWarning = this.#observer.warned
+    const clock = this.#clock
     return {
       serverInfo: { name: server.name, version: server.version },
       instructions: server.description,
@@ -408,6 +412,10 @@ export class Runtime implements AsyncDisposable {
       tasks: this.#tasks,
       retentionMs: runs.repeatTtlMs,
       resources: this.#artifacts?.resources,
+      skills:
+        skillFolder === undefined
+          ? undefined
+          : new SkillFolder({ folder: skillFolder, clock, onWarning }),
       cursors: new SignedCursors(this.#key),
       states: new RequestStates(this.#key, runs.needsInputTtlMs),
       pageSize: this.#limits.pageSize,

@@ -27,6 +27,8 @@ import { completeArgument, promptContentOf, type PlannedPrompt } from '../tools/
 import { listPrompts, listTools, type ToolPlan } from '../tools/plan.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
+import { SKILLS_EXTENSION, type SkillFolder } from '../skills/skill-folder.ts'
+import { skillMethods } from './skill-methods.ts'
 import { taskMethods } from './task-methods.ts'
 import { callTool, MAX_ARGUMENT_BYTES } from './tool-call.ts'
 
@@ -59,6 +61,8 @@ export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instruct
   readonly cacheScope: 'public' | 'private'
   /** `undefined`: the capability is not declared. */
   readonly resources: ArtifactResources | undefined
+  /** `undefined`: the extension is not declared. */
+  readonly skills: SkillFolder | undefined
   readonly results: ResultCache
   /** Channel for pieces of an answer before it is complete. */
   readonly channel: 'progress' | 'log' | 'both'
@@ -78,7 +82,7 @@ export const PAGE_SIZE = 200
 /** How long clients of 2026-07-28 may keep a list: few agents come and go more often. */
 export const LIST_TTL_MS = 5000
 
-type Method = (
+export type Method = (
   params: Params,
   context: RequestContext,
   parts: HandlerParts,
@@ -95,29 +99,33 @@ export class GatewayHandlers implements McpHandlers {
     this.serverInfo = parts.serverInfo
     this.instructions = parts.instructions
     this.#parts = parts
+    const methods: Methods = {
+      ...TOOL_METHODS,
+      ...taskMethods(parts),
+      ...(parts.hasPrompts && PROMPT_METHODS),
+      ...(parts.resources && resourceMethods(parts.resources)),
+      ...((parts.hasPrompts || parts.resources) && COMPLETION_METHODS),
+    }
+    const { skills } = parts
     this.#methods = new Map(
-      Object.entries({
-        ...TOOL_METHODS,
-        ...taskMethods(parts),
-        ...(parts.hasPrompts && PROMPT_METHODS),
-        ...(parts.resources && resourceMethods(parts.resources)),
-        ...((parts.hasPrompts || parts.resources) && COMPLETION_METHODS),
-      }),
+      Object.entries({ ...methods, ...(skills && skillMethods(skills, methods)) }),
     )
   }
 
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, hasPrompts, resources, retentionMs } = this.#parts
+    const { channel, hasPrompts, resources, retentionMs, skills } = this.#parts
+    const extensions = skills && { [SKILLS_EXTENSION]: { directoryRead: true } }
     const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
     const changes = { listChanged: true }
     return {
       tools: changes,
       ...(hasPrompts && { prompts: changes }),
+      ...(skills && { resources: {} }),
       ...(resources && { resources: { ...changes, subscribe: true } }),
       ...((hasPrompts || resources) && { completions: {} }),
       ...(kind === 'modern'
-        ? { extensions: { [TASKS_EXTENSION]: {}, ...keys } }
-        : { experimental: keys }),
+        ? { extensions: { [TASKS_EXTENSION]: {}, ...keys, ...extensions } }
+        : { experimental: keys, ...(extensions && { extensions }) }),
       ...(channel !== 'progress' && { logging: {} }),
     }
   }

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server'
 import { createGateway } from '@x/mcp-gateway'
 import type {
@@ -48,6 +49,7 @@ const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'
 function withAgents(): GatewayOptions {
   return {
     agents: fixtureAgents,
+    skillFolder: fileURLToPath(new URL('skills', import.meta.url)),
     sources: [new ChangingAgents()],
     tools: { parameters: 'schema', overrides: fixtureOverrides },
     streaming: { channel: 'both' }, // the suite has scenarios for both channels

@@ -1,0 +1,149 @@
+import { ResourceNotFoundError, type Resource } from '@modelcontextprotocol/server'
+import { isRecord } from '@x/internal'
+import { isAllowed, mayUse, type Principal } from '../internal/principal.ts'
+import { SCAN_MS, SKILL_SCHEME, type Skill, type SkillFolder } from '../skills/skill-folder.ts'
+import type { HandlerParts, McpResult, Method } from './handlers.ts'
+import { invalidParams, type Params } from './json-rpc.ts'
+
+/** Entries on a page. One may name 512 files. */
+const PAGE_SIZE = 50
+
+const TEMPLATE = {
+  uriTemplate: `${SKILL_SCHEME}{+path}`,
+  name: 'skill',
+  title: 'Skill',
+  description: 'A file of a skill: instructions for models',
+} as const
+
+/**
+ * Methods of the Skills extension (SEP-2640), and methods of others that also answer with skills: lists and reads of
+ * resources, and the list of tools, which names the skills of each agent.
+ */
+export function skillMethods(
+  skills: SkillFolder,
+  others: Readonly<Record<string, Method>>,
+): Readonly<Record<string, Method>> {
+  const without = (method: string): Method => others[method] ?? (() => ({}))
+  return {
+    'skills/list': async ({ cursor }, { principal }, parts) => {
+      const list = `skills\0${principal.id}`
+      const after = typeof cursor === 'string' ? parts.cursors.open(list, cursor) : ''
+      if (after === undefined || (cursor !== undefined && typeof cursor !== 'string')) {
+        throw invalidParams('The cursor does not belong to this list')
+      }
+      const isVisible = await visibility(skills, principal, parts)
+      const rest = (await skills.entries()).filter(({ uri }) => uri > after && isVisible(uri))
+      const page = rest.slice(0, PAGE_SIZE)
+      const last = rest.length > PAGE_SIZE ? page.at(-1) : undefined
+      const nextCursor = last && parts.cursors.seal(list, last.uri)
+      return { skills: page, ...(nextCursor !== undefined && { nextCursor }), ...cached(parts) }
+    },
+    'skills/get': async (params, { principal }, parts) => {
+      const uri = uriOf(params)
+      const isVisible = await visibility(skills, principal, parts)
+      if (!isVisible(uri)) throw invalidParams(`No skill is served at ${uri}`)
+      return { ...(await skills.request('skills/get', { uri })), ...cached(parts) }
+    },
+    'resources/directory/read': async (params, { principal }, parts) => {
+      const uri = uriOf(params)
+      const isVisible = await visibility(skills, principal, parts)
+      if (!isVisible(uri)) throw invalidParams(`${uri} is not a directory resource`)
+      const { resources } = await skills.request('resources/directory/read', { uri })
+      return { resources: resourcesIn(resources, isVisible), ...cached(parts) }
+    },
+    'resources/list': async (params, context, parts) => {
+      const result = await without('resources/list')(params, context, parts)
+      // The other resources have the pages: skills come with the first one.
+      if (params['cursor'] !== undefined) return result
+      const isVisible = await visibility(skills, context.principal, parts)
+      const { resources } = await skills.request('resources/list', {})
+      const shown = [...resourcesIn(resources, isVisible), ...resourcesIn(listIn(result))]
+      return { ...result, resources: shown }
+    },
+    'resources/templates/list': async (params, context, parts) => {
+      const result = await without('resources/templates/list')(params, context, parts)
+      const templates = 'resourceTemplates' in result ? result['resourceTemplates'] : []
+      return { resourceTemplates: [TEMPLATE, ...(Array.isArray(templates) ? templates : [])] }
+    },
+    'resources/read': async (params, context, parts) => {
+      const uri = uriOf(params)
+      if (!uri.startsWith(SKILL_SCHEME)) {
+        const read = others['resources/read']
+        if (read === undefined) throw new ResourceNotFoundError(uri)
+        return read(params, context, parts)
+      }
+      const isVisible = await visibility(skills, context.principal, parts)
+      if (!isVisible(uri)) throw new ResourceNotFoundError(uri)
+      return skills.request('resources/read', { uri })
+    },
+    'tools/list': async (params, context, parts) => {
+      const result = await without('tools/list')(params, context, parts)
+      const entries = await skills.entries().catch(() => []) // the tools can be used without skills
+      return withSkills(result, entries)
+    },
+  }
+}
+
+/** For how long clients may keep a result. */
+function cached({ cacheScope }: HandlerParts): Params {
+  return { ttlMs: SCAN_MS, cacheScope }
+}
+
+/** Adds the URIs of the skills of an agent to the `_meta` of its tools. */
+function withSkills(result: McpResult, entries: readonly Skill[]): McpResult {
+  if (!('tools' in result) || !Array.isArray(result['tools'])) return result
+  const tools = result['tools'].map((tool: unknown) => {
+    const meta = isRecord(tool) ? tool['_meta'] : undefined
+    if (!isRecord(tool) || !isRecord(meta)) return tool
+    const uris = entries.map(({ uri }) => uri).filter((uri) => ownerIn(uri) === meta['agent'])
+    return uris.length === 0 ? tool : { ...tool, _meta: { ...meta, skills: uris } }
+  })
+  return { ...result, tools }
+}
+
+/**
+ * Returns which URIs a caller may see. A skill in the folder of an agent is for callers who may use the agent, also while
+ * the agent is away. Other skills are for everyone who may connect.
+ */
+async function visibility(
+  skills: SkillFolder,
+  principal: Principal,
+  { registry }: HandlerParts,
+): Promise<(uri: string) => boolean> {
+  const uris = new Set((await skills.entries()).map(({ uri }) => uri))
+  const { tools } = registry.plan()
+  return (uri) => {
+    const owner = ownerIn(uri)
+    if (owner === undefined) return false
+    if (uris.has(`${SKILL_SCHEME}${owner}/SKILL.md`)) return true
+    if (isAllowed(principal, `agent:${owner}:call`)) return true
+    const own = tools.filter(({ agent }) => agent.name === owner || agent.id === owner)
+    return own.some((tool) => mayUse(principal, tool))
+  }
+}
+
+/** First folder of a skill: the name of an agent, unless it is a skill itself. `undefined`: not the URI of a skill. */
+function ownerIn(uri: string): string | undefined {
+  const { href = '' } = URL.parse(uri) ?? {} // in the form in which the SDK looks for it
+  return href.startsWith(SKILL_SCHEME)
+    ? href.slice(SKILL_SCHEME.length).split('/', 1)[0]
+    : undefined
+}
+
+function listIn(result: McpResult): unknown {
+  return 'resources' in result ? result['resources'] : []
+}
+
+function resourcesIn(
+  value: unknown,
+  isVisible: (uri: string) => boolean = () => true,
+): readonly Resource[] {
+  return Array.isArray(value)
+    ? value.filter((one): one is Resource => isRecord(one) && isVisible(String(one['uri'])))
+    : []
+}
+
+function uriOf({ uri }: Params): string {
+  if (typeof uri === 'string') return uri
+  throw invalidParams('"uri" must be text')
+}
