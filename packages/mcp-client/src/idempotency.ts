@@ -92,7 +92,7 @@ export class KeyedCall {
     const { session } = this.#slot
     if (session === undefined) return
     try {
-      await this.#slot.inContext(() => session.ping())
+      await session.ping()
     } catch (cause) {
       const failure = getTransportError(cause)
       if (failure?.code === 'SESSION_LOST') throw failure.with({ outcome: 'not-executed' })

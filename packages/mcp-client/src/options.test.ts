@@ -99,7 +99,6 @@ describe('rejects the options of', () => {
     [runInSessionScope, [() => {}, { isInterupted() {} }], 'Did you mean "isInterrupted"?'],
     [runInSessionScope, [() => {}, { signal: 5 }], '"signal" must be an AbortSignal, not 5'],
     [httpDirectory, [{ base: url }], 'httpDirectory(): there is no option "base"'],
-    [httpDirectory, [{ timeout: 5 }], 'Did you mean "timeoutMs"?'],
     [mcpJsonDirectory, [], 'option "path" is missing: it must be the path of a file'],
     [StaticServerDirectory, [url], 'expected a map from slug to URL'],
     [StaticServerDirectory, [{ shop: 5 }], 'expected a map from slug to URL'],

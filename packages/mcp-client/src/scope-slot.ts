@@ -1,5 +1,4 @@
 import { abortReason, untilAborted } from '@x/internal'
-import { AsyncResource } from 'node:async_hooks'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
@@ -113,12 +112,8 @@ export class ScopeSlot {
   #endpoint: Endpoint | undefined
   /** At a URL, one connection serves all sessions; each child process has its own. */
   #connection: ServerConnection | undefined
-  /** Connections that this side closes. Their errors follow from that. */
-  readonly #silenced = new WeakSet<ServerConnection>()
   /** Set while connections of ended handshakes are closed. No caller waits for that. */
   #leaving: Promise<void> | undefined
-  /** Async context of the call that opened the session. Requests that belong to no call get their credentials from it. */
-  #context: AsyncResource | undefined
   #closing: AbortController | undefined
   #disposing: Promise<void> | undefined
   /** Option `terminate` of `dispose()`. */
@@ -266,7 +261,7 @@ export class ScopeSlot {
   }
 
   async #check(session: McpSession): Promise<void> {
-    await this.inContext(() => session.check())
+    await session.check()
     const isOver = performance.now() - (this.#health.troubleAt ?? 0) > TROUBLE_MS
     if (isOver) this.#health.troubleAt = undefined
   }
@@ -369,7 +364,6 @@ export class ScopeSlot {
   }
 
   async #openSession(signal: AbortSignal): Promise<void> {
-    this.#context = new AsyncResource('McpClient')
     this.#dispatch({ type: 'needed' }, 'a call needs a session')
     try {
       const endpoint = (this.#endpoint ??= await this.#findEndpoint(signal))
@@ -490,7 +484,7 @@ export class ScopeSlot {
       onError: (error) => {
         // `listTools()` finds the tool in the list, and reports it once.
         if (TransportError.is(error) && error.code === 'TOOL_LEFT_OUT') return
-        if (!this.#silenced.has(connection)) this.log('warning', error.message, error)
+        this.log('warning', error.message, error)
       },
       onClosed: () => this.#disconnected(connection),
     })
@@ -506,7 +500,6 @@ export class ScopeSlot {
       await untilAborted(opened, signal)
       this.#connection = connection
     } catch (error) {
-      this.#silenced.add(connection) // errors that follow from closing it are not reported
       await this.#discard(connection)
       const closed = connection.close()
       // After the time limit, the server may still answer `initialize`, and the connection waits for that.
@@ -639,7 +632,7 @@ export class ScopeSlot {
     this.#closing?.abort(this.#closedError(''))
     this.tools.clear(this.#closedError())
     if (this.#state.phase === 'created' && !this.#opening.isBusy) await this.#leaving
-    else await this.inContext(() => this.#endSession(terminate))
+    else await this.#endSession(terminate)
     await this.#after
   }
 
@@ -675,7 +668,6 @@ export class ScopeSlot {
     const connection = this.#connection
     this.#connection = undefined
     if (connection === undefined) return
-    this.#silenced.add(connection)
     try {
       await connection.close()
     } catch (error) {
@@ -700,11 +692,6 @@ export class ScopeSlot {
         if (this.#leaving === leaving) this.#leaving = undefined
       })
     this.#leaving = leaving
-  }
-
-  /** Runs `run` in the async context of the call that opened the session. */
-  inContext<T>(run: () => T): T {
-    return this.#context === undefined ? run() : this.#context.runInAsyncScope(run)
   }
 
   // Events.

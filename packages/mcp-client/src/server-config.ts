@@ -145,10 +145,15 @@ function parseScopedHeaders(field: string, value: unknown): unknown {
 export function checkServer<T>(server: string, parse: () => T): T {
   try {
     return parse()
-  } catch (cause) {
-    if (!(cause instanceof FieldError)) throw cause
-    throw configError(server, `cannot be used: ${cause.message}`, { cause })
+  } catch (error) {
+    throw toConfigError(error, server)
   }
+}
+
+/** The same for an error. Others stay as they are. */
+export function toConfigError(cause: unknown, server: string): unknown {
+  if (!(cause instanceof FieldError)) return cause
+  return configError(server, `cannot be used: ${cause.message}`, { cause })
 }
 
 /** Creates the error for a server that cannot be used. */

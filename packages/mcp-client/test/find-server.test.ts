@@ -3,7 +3,7 @@ import { handlerDispatcher } from '@x/internal/testing/undici'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 import { httpDirectory, McpClient, withOverrides } from '../src/index.ts'
-import type { HttpDirectoryOptions, McpServerQuery } from '../src/index.ts'
+import type { HttpDirectoryOptions, McpServerDirectory, McpServerQuery } from '../src/index.ts'
 import { RecordingFactory } from './session-stores.ts'
 import { recordEvents } from './setting.ts'
 
@@ -36,13 +36,13 @@ test('sends the token of an HTTP directory to a server of the same origin only i
   await using elsewhere = await startLegacyServer()
   let token = 'platform-1'
   const client = (target: string, options: HttpDirectoryOptions, also = {}): McpClient => {
-    const directory = httpDirectory({
-      url: new URL('/platform', server.url),
-      token: () => token,
-      dispatcher: handlerDispatcher(() => Response.json({ slug: 'shop', mcpUrl: target, ...also })),
-      ...options,
-    })
-    return new McpClient({ slug: 'shop' }, { directory })
+    const url = new URL('/platform', server.url)
+    const directory = httpDirectory({ url, token: () => token, ...options })
+    const answer = (): Response => Response.json({ slug: 'shop', mcpUrl: target, ...also })
+    const dispatcher = handlerDispatcher(answer)
+    const retrieve: McpServerDirectory['retrieve'] = (query) =>
+      directory.retrieve({ ...query, dispatcher })
+    return new McpClient({ slug: 'shop' }, { directory: { retrieve } })
   }
   let seen = 0
   /** Values of `authorization` since the last call. */
@@ -84,11 +84,9 @@ test('accepts an authProvider from a directory in this process, and not from the
   expect(server.received.at(-1)?.headers['authorization']).toBe('Bearer from-the-directory')
 
   const answer = Response.json({ mcpUrl: server.url, authProvider: { token: 'x' } })
-  const remote = httpDirectory({
-    url: 'http://directory.test',
-    dispatcher: handlerDispatcher(() => answer),
-  })
-  expect(await remote.retrieve({ slug: 'shop' })).not.toHaveProperty('authProvider')
+  const dispatcher = handlerDispatcher(() => answer)
+  const found = await httpDirectory('http://directory.test').retrieve({ slug: 'shop', dispatcher })
+  expect(found).not.toHaveProperty('authProvider')
 })
 
 test('looks a display name up in the folder of the agent, which is known at the first call', async () => {

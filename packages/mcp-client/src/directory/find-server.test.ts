@@ -148,7 +148,7 @@ describe('the overrides of the environment', () => {
     expect(error).toMatchObject({
       code: 'CONFIG',
       server: 'shop',
-      message: expect.stringContaining(`Cannot look up MCP server "shop": ${what}`),
+      message: expect.stringContaining(`MCP server "shop" cannot be used: ${what}`),
     })
     expect(String(error)).not.toContain('secret')
   })

@@ -1,5 +1,5 @@
 import { isRecord, sharedStorage, untilAborted } from '@x/internal'
-import { notExecuted } from '../errors.ts'
+import { toConfigError } from '../server-config.ts'
 import {
   FieldError,
   parseFields,
@@ -93,13 +93,9 @@ async function findOverride({
 }: FindServerOptions): Promise<ServerOverride | undefined> {
   const server = getIdentifier(query)
   let overrides: Readonly<Record<string, unknown>> | undefined = scope.getStore()
-  try {
-    overrides ??= await untilAborted(readOverrides(), signal)
-  } catch (error) {
-    if (!(error instanceof FieldError)) throw error
-    const message = `Cannot look up MCP server "${server}": ${error.message}`
-    throw notExecuted('CONFIG', message, { server, cause: error })
-  }
+  overrides ??= await untilAborted(readOverrides(), signal).catch((error: unknown) => {
+    throw toConfigError(error, server)
+  })
   if (overrides === undefined) return undefined
   const anyFolder = `mcpServer.${server}`
   const { folderPath } = query

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, freePort, startTestServer } from '@x/mcp-testing'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { rejectionOf } from '../../test/setting.ts'
+import { rejectionOf, stopClock } from '../../test/setting.ts'
 import { httpDirectory } from './http-directory.ts'
 import type { HttpDirectoryOptions } from './http-directory.ts'
 import type { McpServerQuery } from './server-directory.ts'
@@ -343,23 +343,24 @@ describe('a lookup that fails', () => {
   test('rejects at the time limit or when the caller aborts if the directory is silent', async () => {
     const asked = deferred()
     await using silent = await startTestServer(() => asked.resolve())
-    const directory = httpDirectory({ url: silent.url, timeoutMs: 30 })
-    await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'TIMEOUT' })
-    const controller = new AbortController()
-    const patient = httpDirectory({ url: silent.url })
-    const lookup = patient.retrieve({ slug: 'shop', signal: controller.signal })
+    const directory = httpDirectory(silent.url)
+    stopClock()
+    const late = rejectionOf(directory.retrieve({ slug: 'shop' }))
     await asked.promise
+    vi.advanceTimersByTime(10_000)
+    expect(await late).toMatchObject({ code: 'TIMEOUT' })
+    const controller = new AbortController()
+    const lookup = directory.retrieve({ slug: 'shop', signal: controller.signal })
     controller.abort(new Error('enough'))
     await expect(lookup).rejects.toThrow('enough')
   })
 
   test('rejects at the time limit if the token function does not settle', async () => {
-    const directory = httpDirectory({
-      url: 'http://127.0.0.1:1',
-      token: () => new Promise(() => {}),
-      timeoutMs: 20,
-    })
-    await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'TIMEOUT' })
+    stopClock()
+    const token = (): Promise<never> => new Promise(() => {})
+    const late = httpDirectory({ url: 'http://127.0.0.1:1', token }).retrieve({ slug: 'shop' })
+    vi.advanceTimersByTime(10_000)
+    await expect(late).rejects.toMatchObject({ code: 'TIMEOUT' })
   })
 
   test.each([
@@ -391,19 +392,10 @@ describe('a lookup that fails', () => {
   )
 })
 
-test('uses its own dispatcher, else that of the client, and closes neither', async () => {
-  const asked: string[] = []
-  const dispatcherOf = (whose: string): ReturnType<typeof handlerDispatcher> =>
-    handlerDispatcher(() => {
-      asked.push(whose)
-      return Response.json(shop)
-    })
-  const own = dispatcherOf('own')
-  const query = { slug: 'shop', dispatcher: dispatcherOf('of the client') }
-  const options = { url: 'http://directory.test' }
+test('uses the dispatcher of the client, and does not close it', async () => {
+  const dispatcher = handlerDispatcher(() => Response.json(shop))
+  const directory = httpDirectory('http://directory.test')
   for (let round = 0; round < 2; round++) {
-    await httpDirectory(options).retrieve(query)
-    await httpDirectory({ ...options, dispatcher: own }).retrieve(query)
+    expect(await directory.retrieve({ slug: 'shop', dispatcher })).toMatchObject({ slug: 'shop' })
   }
-  expect(asked).toEqual(['of the client', 'own', 'of the client', 'own'])
 })

@@ -5,6 +5,7 @@ import type { Dispatcher } from '@x/mcp-transport'
 import { Deadline } from '../deadline.ts'
 import { assertClientOptions, McpClientError, notExecuted } from '../errors.ts'
 import type { McpClientErrorCode } from '../errors.ts'
+import { checkServer } from '../server-config.ts'
 import {
   FieldError,
   parseFields,
@@ -46,10 +47,6 @@ export interface HttpDirectoryOptions {
   readonly folderPath?: string | undefined
   /** Key of that folder. Takes precedence over `folderPath` at AgentHub, and saves a request. @default none */
   readonly folderKey?: string | undefined
-  /** Not closed by the directory. @default the dispatcher of the client, else a new one for each lookup */
-  readonly dispatcher?: Dispatcher | undefined
-  /** Limit for one lookup, in milliseconds. @default 10_000 */
-  readonly timeoutMs?: number | undefined
 }
 
 const optionChecks: Checks<HttpDirectoryOptions> = {
@@ -58,11 +55,10 @@ const optionChecks: Checks<HttpDirectoryOptions> = {
   preset: check.oneOf('agenthub', 'none'),
   folderPath: check.string,
   folderKey: check.string,
-  dispatcher: check.dispatcher,
-  timeoutMs: check.number(),
   shareTokenWithSameOrigin: check.flag,
 }
 
+/** Limit for one lookup, in milliseconds. */
 const TIMEOUT_MS = 10_000
 const MAX_RESPONSE_BYTES = 1024 * 1024
 
@@ -89,20 +85,18 @@ export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): M
   assertClientOptions('httpDirectory()', options, { checks: optionChecks })
   return {
     async retrieve(query) {
-      const { timeoutMs = TIMEOUT_MS } = options
       const server = getIdentifier(query)
-      const given = options.dispatcher ?? query.dispatcher
-      const dispatcher = given ?? createDispatcher()
-      using deadline = new Deadline(timeoutMs, query.signal)
+      const dispatcher = query.dispatcher ?? createDispatcher()
+      using deadline = new Deadline(TIMEOUT_MS, query.signal)
       const { signal } = deadline
       try {
         return await new Lookup(options, { server, dispatcher, signal }).retrieve(query)
       } catch (error) {
         if (query.signal?.aborted === true || !signal.aborted) throw error
-        const message = `The directory did not find MCP server "${server}" within ${timeoutMs} ms: try again, or raise timeoutMs`
+        const message = `The directory did not find MCP server "${server}" within ${TIMEOUT_MS} ms: try again`
         throw notExecuted('TIMEOUT', message, { server, cause: error })
       } finally {
-        if (given === undefined) await dispatcher.destroy()
+        if (query.dispatcher === undefined) await dispatcher.destroy()
       }
     },
   }
@@ -234,7 +228,7 @@ class Lookup {
 
   async #headers(folderKey: string | undefined): Promise<Readonly<Record<string, string>>> {
     const token = await this.#token()
-    return this.#checkOptions(() =>
+    return checkServer(this.#context.server, () =>
       parseHeaders('headers', {
         accept: 'application/json',
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -250,18 +244,7 @@ class Lookup {
   }
 
   #target() {
-    return this.#checkOptions(() => targetOf(this.#options))
-  }
-
-  #checkOptions<T>(parse: () => T): T {
-    try {
-      return parse()
-    } catch (cause) {
-      const { server } = this.#context
-      if (!(cause instanceof FieldError)) throw cause
-      const message = `Cannot look up MCP server "${server}": ${cause.message}`
-      throw notExecuted('CONFIG', message, { server, cause })
-    }
+    return checkServer(this.#context.server, () => targetOf(this.#options))
   }
 
   #error(code: McpClientErrorCode, url: URL, what: string): McpClientError {

@@ -2,6 +2,7 @@ import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { fileURLToPath } from 'node:url'
 import { assertClientOptions, notExecuted } from '../errors.ts'
+import { toConfigError } from '../server-config.ts'
 import {
   commandFields,
   FieldError,
@@ -54,8 +55,7 @@ export function mcpJsonDirectory(path: string | URL): McpServerDirectory {
         const prefix = `${file}: mcpServers[${JSON.stringify(server)}]`
         return { slug: server, name: server, ...parseEntry(entry, prefix) }
       } catch (error) {
-        if (!(error instanceof FieldError)) throw error
-        throw notExecuted('CONFIG', error.message, { server, cause: error.cause })
+        throw toConfigError(error, server)
       }
     },
   }
