@@ -1,3 +1,4 @@
+import { DatabaseSync } from 'node:sqlite'
 import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
 import { sessionRecordFrom } from '@x/mcp-transport'
 import type { ServerDefinition } from '../servers/servers.ts'
@@ -8,12 +9,15 @@ import { shortId } from './mask.ts'
 /** The debug-state service, which stores the sessions of an agent on SQLite. */
 export class DebugState implements AsyncDisposable {
   readonly #store: SqliteDebugStateStore
+  /** For the page only: a service lists no values. */
+  readonly #file: DatabaseSync
   readonly #agentId: string
   readonly definition: ServerDefinition
 
   constructor(file: string, agentId: string, token: string) {
     const store = new SqliteDebugStateStore(file)
     this.#store = store
+    this.#file = new DatabaseSync(store.path, { readOnly: true })
     this.#agentId = agentId
     this.definition = {
       name: DEBUG_STATE,
@@ -29,21 +33,23 @@ export class DebugState implements AsyncDisposable {
 
   /** Returns the sessions that are stored, in the order of their servers. */
   async records(): Promise<SessionRecord[]> {
-    const agentId = this.#agentId
-    const entries = await this.#store.list(agentId, 100)
-    const records = entries.map(async ({ key, updatedAt: savedAt }): Promise<SessionRecord[]> => {
-      const value = await this.#store.get({ agentId, key })
-      if (value === undefined) return []
-      const record = sessionRecordFrom(JSON.parse(new TextDecoder().decode(value)))
+    const rows = this.#file
+      .prepare(
+        'SELECT key, CAST(value AS TEXT) AS text, updated_at FROM debug_state WHERE agent_id = ? ORDER BY key',
+      )
+      .all(this.#agentId)
+    return rows.flatMap(({ key, text, updated_at: savedAt }) => {
+      const record = sessionRecordFrom(JSON.parse(String(text)))
       if (record === undefined) return []
       const { sessionId, protocolVersion: revision, era } = record
-      const [, , server = key] = key.split(':') // mcpsession:{folder}:{server}
-      return [{ server, sessionId: sessionId && shortId(sessionId), revision, era, savedAt }]
+      const [, , server = String(key)] = String(key).split(':') // mcpsession:{folder}:{server}
+      const shown = { server, sessionId: sessionId && shortId(sessionId), revision, era }
+      return [{ ...shown, savedAt: Number(savedAt) }]
     })
-    return (await Promise.all(records)).flat()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#file.close()
     await this.#store[Symbol.asyncDispose]()
   }
 }

@@ -49,10 +49,10 @@ describe('serve', () => {
     await run.stdout.has('\n')
     const url = run.stdout.text.trim()
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
-    const list = `${url}/agenthub_/design/debugstate/agent`
-    expect((await fetch(list)).status).toBe(401)
-    const answer = await fetch(list, { headers: { authorization: `Bearer ${token}` } })
-    expect(await answer.json()).toEqual({ agentId: 'agent', keys: [], truncated: false })
+    const value = `${url}/agenthub_/design/debugstate/agent/key`
+    expect((await fetch(value)).status).toBe(401)
+    const answer = await fetch(value, { headers: { authorization: `Bearer ${token}` } })
+    expect(answer.status).toBe(404)
     run.signal('SIGTERM')
     expect(await run.exitCode).toBe(0)
     expect(run.stderr.text).not.toContain(token)

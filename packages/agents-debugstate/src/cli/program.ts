@@ -65,7 +65,7 @@ async function serve(flags: ServeFlags, context: CommandContext): Promise<void> 
   const logger = createLogger(stderr)
   using signals = listenToStopSignals(context)
   await using store = await openStore(flags.db ?? (env['DEBUGSTATE_DB'] || DEFAULT_FILE))
-  await store.list('health', 1) // a service with a broken store does not start
+  await store.get({ agentId: 'health', key: 'health' }) // a service with a broken store does not start
   await using server = createDebugStateServer({ store, tokens, logger })
   const url = await listen(server, flags)
   // The address comes last: its reader may send signals at once.

@@ -16,7 +16,7 @@ import { createAccessCheck } from './tokens.ts'
 
 const optionChecks: Checks<DebugStateServerOptions> = {
   store: check.required({
-    ...check.methods('get', 'put', 'delete', 'list'),
+    ...check.methods('get', 'put', 'delete'),
     takes: 'a store, such as new SqliteDebugStateStore(path)',
   }),
   tokens: check.list,

@@ -7,8 +7,7 @@ import type { MiddlewareHandler } from 'hono'
 import { HTTPException } from 'hono/http-exception'
 import { PATH_PREFIX } from '../debug-state-config.ts'
 import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
-import { createProblem, createRefusal, MAX_VALUE_BYTES, parseResource } from './protocol.ts'
-import type { Resource } from './protocol.ts'
+import { createProblem, createRefusal, MAX_VALUE_BYTES, parseAddress } from './protocol.ts'
 import type { DebugStateTokenGrant, GetAccess } from './tokens.ts'
 
 export interface DebugStateLimits {
@@ -63,7 +62,7 @@ export function createDebugStateHandler(
 
   app.all('/health', async ({ req: { raw: request } }) => {
     requireMethod(request, 'GET, HEAD')
-    await store.list('health', 1)
+    await store.get({ agentId: 'health', key: 'health' })
     return healthy()
   })
 
@@ -79,13 +78,11 @@ export function createDebugStateHandler(
       const detail = 'Send a known token: `Authorization: Bearer …`'
       throw createRefusal('UNAUTHORIZED', detail, { 'www-authenticate': 'Bearer' })
     }
-    const resource = parseResource(getRawPath(request).slice(prefix.length))
-    if (logger !== undefined) context.set('resource', resource)
-    const { agentId, key } = resource
-    if (!access(agentId)) throw createRefusal('FORBIDDEN', 'The token is not for this agent')
-    requireMethod(request, key === undefined ? 'GET, HEAD' : 'GET, HEAD, PUT, DELETE')
-    if (key === undefined) return list(agentId)
-    const address = { agentId, key }
+    const address = parseAddress(getRawPath(request).slice(prefix.length))
+    if (logger !== undefined) context.set('address', address)
+    if (!access(address.agentId))
+      throw createRefusal('FORBIDDEN', 'The token is not for this agent')
+    requireMethod(request, 'GET, HEAD, PUT, DELETE')
     if (request.method === 'PUT') {
       await store.put(address, await readBody(request), ttlMs)
       return done()
@@ -111,28 +108,10 @@ export function createDebugStateHandler(
     return new Response(toBody(bytes), { headers })
   }
 
-  /** Answers with a `KeyList` (PROTOCOL.md), which contains no values. */
-  async function list(agentId: string): Promise<Response> {
-    const entries = await store.list(agentId, LISTED_KEYS + 1)
-    const body = {
-      agentId,
-      keys: entries.slice(0, LISTED_KEYS).map(({ key, bytes, updatedAt, expiresAt }) => ({
-        key,
-        bytes,
-        updatedAt: new Date(updatedAt).toISOString(),
-        expiresAt: new Date(expiresAt).toISOString(),
-      })),
-      truncated: entries.length > LISTED_KEYS,
-    }
-    return Response.json(body, { headers: NO_STORE })
-  }
-
   return async (request) => app.fetch(request)
 }
 
 const DAY_MS = 86_400_000
-/** Most keys in one list. A longer list is cut and says so. */
-const LISTED_KEYS = 1000
 
 const NO_STORE = { 'cache-control': 'no-store' }
 
@@ -194,14 +173,14 @@ function unknownKey(): HTTPException {
 }
 
 /** Values that a handler passes to the log of its request. */
-type RequestVariables = { Variables: { resource: Resource | undefined } }
+type RequestVariables = { Variables: { address: DebugStateAddress | undefined } }
 
 /** Logs one line for each answered request. */
 function logRequests(logger: DebugStateLogger): MiddlewareHandler<RequestVariables> {
   return async function logRequest(context, next) {
     const start = performance.now()
     await next()
-    const { agentId, key } = context.get('resource') ?? {}
+    const { agentId, key } = context.get('address') ?? {}
     const { status } = context.res
     const about = definedFields({ agentId, key: key && getKeyDigest(key) })
     const ms = Math.round((performance.now() - start) * 100) / 100

@@ -6,17 +6,6 @@ export interface DebugStateAddress {
   readonly key: string
 }
 
-/** A value in a list. It does not contain the value itself, which is a secret. */
-export interface StoredEntry {
-  readonly key: string
-  /** Size of the value. */
-  readonly bytes: number
-  /** Milliseconds since the epoch. */
-  readonly updatedAt: number
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number
-}
-
 /**
  * Stores the values of the service. When the promise of a write resolves, the write survives a killed process. The
  * last write wins, also between processes that share a store. Expired values count as missing. When a method rejects,
@@ -28,8 +17,6 @@ export interface DebugStateStore {
   put(address: DebugStateAddress, bytes: Uint8Array, ttlMs: number): Promise<void>
   /** Returns false if there was no value. */
   delete(address: DebugStateAddress): Promise<boolean>
-  /** Returns the first `limit` entries of an agent, in the order of the bytes of their keys. */
-  list(agentId: string, limit: number): Promise<readonly StoredEntry[]>
   /** Idempotent. Other methods reject afterwards. */
   close(): Promise<void>
 }

@@ -18,7 +18,6 @@ export type {
   DebugStateAddress,
   DebugStateStore,
   DebugStateStoreErrorCode,
-  StoredEntry,
 } from './debug-state-store.ts'
 export { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 export type { ProblemCode } from './protocol.ts'

@@ -12,5 +12,8 @@ test('removes expired values while others are written', async () => {
   vi.setSystemTime(1_120_000)
   await put('new')
   vi.setSystemTime(1_000_000) // a value that was not removed would be visible again
-  expect(await store.list('agent', 2000)).toMatchObject([{ key: 'new' }])
+  for (const key of ['old-0', 'old-1199']) {
+    expect(await store.get({ agentId: 'agent', key })).toBeUndefined()
+  }
+  expect(await store.get({ agentId: 'agent', key: 'new' })).toBeDefined()
 })

@@ -1,6 +1,5 @@
-import { compareBytes } from '@x/internal'
 import { DebugStateStoreError } from './debug-state-store.ts'
-import type { DebugStateAddress, DebugStateStore, StoredEntry } from './debug-state-store.ts'
+import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
 
 const SWEEP_EVERY_MS = 60_000
 
@@ -26,28 +25,13 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   async put(address: DebugStateAddress, bytes: Uint8Array, ttlMs: number): Promise<void> {
     this.#checkOpen()
-    const updatedAt = Date.now()
-    if (updatedAt >= this.#nextSweepAt) this.#sweep(updatedAt)
-    const expiresAt = updatedAt + ttlMs
-    this.#entries.set(toName(address), { bytes: bytes.slice(), updatedAt, expiresAt })
+    const now = Date.now()
+    if (now >= this.#nextSweepAt) this.#sweep(now)
+    this.#entries.set(toName(address), { bytes: bytes.slice(), expiresAt: now + ttlMs })
   }
 
   async delete(address: DebugStateAddress): Promise<boolean> {
     return this.#find(address) !== undefined && this.#entries.delete(toName(address))
-  }
-
-  async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
-    this.#checkOpen()
-    const now = Date.now()
-    const prefix = toName({ agentId, key: '' })
-    return [...this.#entries]
-      .filter(([name, { expiresAt }]) => name.startsWith(prefix) && expiresAt > now)
-      .map(([name, { bytes, updatedAt, expiresAt }]) => {
-        const key = name.slice(prefix.length)
-        return { key, bytes: bytes.byteLength, updatedAt, expiresAt }
-      })
-      .toSorted((one, other) => compareBytes(one.key, other.key))
-      .slice(0, limit)
   }
 
   async close(): Promise<void> {
@@ -79,7 +63,6 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
 
 interface Entry {
   readonly bytes: Uint8Array
-  readonly updatedAt: number
   readonly expiresAt: number
 }
 

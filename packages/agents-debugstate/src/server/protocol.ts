@@ -1,5 +1,6 @@
 // The parts of PROTOCOL.md that need no server: names and error answers.
 import { HTTPException } from 'hono/http-exception'
+import type { DebugStateAddress } from './debug-state-store.ts'
 
 /** Status and title by the code of a problem. */
 const STATUS = {
@@ -44,25 +45,18 @@ export function createRefusal(
   return new HTTPException(STATUS[code][0], { res, message: detail })
 }
 
-/** The resource of a path: one value, or all values of an agent if `key` is `undefined`. */
-export interface Resource {
-  readonly agentId: string
-  readonly key: string | undefined
-}
-
 /**
- * Parses `{agentId}` or `{agentId}/{key}` of a URL. The key is one segment, and is decoded exactly once: `%2F` is
+ * Parses `{agentId}/{key}` of a URL. The key is one segment, and is decoded exactly once: `%2F` is
  * a slash in the key, `%252F` is the text `%2F`.
  *
  * @throws HTTPException for a name that breaks its rule
  */
-export function parseResource(path: string): Resource {
-  const [agentSegment = '', keySegment, ...rest] = path.split('/')
+export function parseAddress(path: string): DebugStateAddress {
+  const [agentSegment = '', keySegment = '', ...rest] = path.split('/')
   const agentId = decodeSegment(agentSegment)
   if (agentId === undefined || !isAgentId(agentId)) {
     throw createRefusal('BAD_AGENT_ID', AGENT_ID_RULE)
   }
-  if (keySegment === undefined) return { agentId, key: undefined }
   const key = rest.length > 0 ? undefined : decodeSegment(keySegment)
   if (!key || CONTROL_CHARACTER.test(key)) throw createRefusal('BAD_KEY', KEY_RULE)
   if (Buffer.byteLength(key) > MAX_KEY_BYTES) {

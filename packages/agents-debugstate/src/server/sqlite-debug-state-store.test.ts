@@ -46,7 +46,7 @@ test('uses an empty file', async () => {
   await writeFile(path, '')
   await makeStore(path)
   await using store = new SqliteDebugStateStore(path)
-  expect(await store.list('agent', 1000)).toHaveLength(200)
+  expect(await store.get({ agentId: 'agent', key: 'key-199' })).toBeDefined()
 })
 
 test.each<[string, DebugStateStoreError['code'], (path: string) => Promise<void>]>([
@@ -120,9 +120,7 @@ test('reports a file that was damaged while it was open, and does not delete it'
   const content = await readFile(path)
   content.fill(0xff, 4096)
   await writeFile(path, content)
-  for (const ask of [store.list('agent', 1000), store.get(address)]) {
-    await expect(ask).rejects.toMatchObject({ code: 'CORRUPT' })
-  }
+  await expect(store.get(address)).rejects.toMatchObject({ code: 'CORRUPT' })
   await expect(store.put(address, bytes('a'), ttlMs)).rejects.toMatchObject({ code: 'CORRUPT' })
   await store.close()
   expect(await readFile(path)).toEqual(content)

@@ -1,16 +1,9 @@
 import { resolve } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import {
-  assertOptions,
-  check,
-  columnNumber,
-  columnText,
-  openSqliteFile,
-  toSqliteFileError,
-} from '@x/internal'
+import { assertOptions, check, openSqliteFile, toSqliteFileError } from '@x/internal'
 import type { Checks, SqliteFileFormat } from '@x/internal'
 import { DebugStateStoreError } from './debug-state-store.ts'
-import type { DebugStateAddress, DebugStateStore, StoredEntry } from './debug-state-store.ts'
+import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
 
 export interface SqliteDebugStateStoreOptions {
   /**
@@ -99,17 +92,6 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     )
   }
 
-  list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
-    return this.#run(() =>
-      this.#statements.list.all(agentId, Date.now(), limit).map((row) => ({
-        key: columnText(row['key']),
-        bytes: columnNumber(row['bytes']),
-        updatedAt: columnNumber(row['updated_at']),
-        expiresAt: columnNumber(row['expires_at']),
-      })),
-    )
-  }
-
   async close(): Promise<void> {
     if (this.#database.isOpen) this.#database.close()
   }
@@ -157,10 +139,6 @@ function prepareStatements(database: DatabaseSync) {
     ),
     delete: database.prepare(
       'DELETE FROM debug_state WHERE agent_id = ? AND key = ? AND expires_at > ?',
-    ),
-    list: database.prepare(
-      `SELECT key, length(value) AS bytes, updated_at, expires_at FROM debug_state
-       WHERE agent_id = ? AND expires_at > ? ORDER BY key LIMIT ?`,
     ),
     sweep: database.prepare(
       `DELETE FROM debug_state WHERE (agent_id, key) IN
