@@ -24,7 +24,7 @@ test.each([
   [{ agents: { a: { graph: {}, description: 'A' } } }, '"agents.a.graph" must be a compiled graph'],
   [{ agents: { a: { graph: () => {} } } }, '"agents.a.description" is missing'],
   [{ auth: {} }, '"auth" must be an authenticator'],
-  [{ server: { title: 'A' } }, 'The options of "server" are name, description, version'],
+  [{ server: { title: 'A' } }, 'The options of "server" are name, description'],
   [{ http: 8000 }, '"http" must be a section with keys of its own, not a number'],
   [{ http: { prot: 8000 } }, 'Did you mean "http.port"?'],
   [{ http: { port: '8000' } }, '"http.port" must be a whole number from 0 to 65535, not a string'],
@@ -48,7 +48,7 @@ test.each([
   [{ sessions: { ttlMs: 5 } }, 'there is no option "sessions.ttlMs"'],
   [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
   [{ tools: { exclude: 'echo' } }, '"tools.exclude" must be a list of texts, not a string'],
-  [{ tools: { overrides: { 'a/b': { hiden: true } } } }, '"tools.overrides["a/b"].hiden"'],
+  [{ tools: { overrides: { 'a/b': { titel: 'A' } } } }, '"tools.overrides["a/b"].titel"'],
   [
     { tools: { overrides: { 'a/b': { timeoutMs: 0 } } } },
     '"tools.overrides["a/b"].timeoutMs" must be a whole number of milliseconds from 1 to 2147483647, not 0',
@@ -72,11 +72,11 @@ test.each([
   ],
   [{ runs: { maxConcurrentPerPrincipal: 0 } }, 'must be a whole number of 1 or more, not 0'],
   [
-    { streaming: { heartbeatMs: -1 } },
-    '"streaming.heartbeatMs" must be a whole number of milliseconds from 0 to 2147483647, not -1',
+    { http: { drainDelayMs: -1 } },
+    '"http.drainDelayMs" must be a whole number of milliseconds from 0 to 2147483647, not -1',
   ],
   [{ streaming: { channel: 'logs' } }, `Did you mean 'log'?`],
-  [{ inline: { imageMaxByte: 5 } }, 'Did you mean "inline.imageMaxBytes"?'],
+  [{ inline: { fileMaxByte: 5 } }, 'Did you mean "inline.fileMaxBytes"?'],
   [{ requestPerMinute: 5 }, 'Did you mean "requestsPerMinute"?'],
   [{ statekey: 'x' }, 'Did you mean "stateKey"?'],
   [{ stateKey: 5 }, '"stateKey" must be text of 32 bytes or more, not a number'],
@@ -105,7 +105,7 @@ test('names the place of a wrong option', () => {
 })
 
 test('accepts Infinity as no limit', async () => {
-  const runs = { needsInputTtlMs: Infinity, repeatTtlMs: undefined }
+  const runs = { needsInputTtlMs: Infinity, timeoutMs: undefined }
   await using gateway = createGateway({ requestsPerMinute: Infinity, runs })
   expect((await gateway.fetch(new Request('http://localhost/healthz'))).status).toBe(200)
 })

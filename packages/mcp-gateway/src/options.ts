@@ -1,6 +1,5 @@
 // All settings of a gateway: beside each type with its comments are the ranges and the defaults. From this one
 // description come the checks of options and files, and `docs/reference/settings.md`.
-import { readPackageVersion } from '@x/internal'
 import { z } from 'zod'
 
 import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
@@ -87,7 +86,7 @@ type Shape<T> = { readonly [Key in keyof T]-?: z.ZodType<T[Key]> }
 
 /** All settings of a gateway, with their defaults in place. */
 export interface GatewaySettings {
-  /** Name, version and description that clients receive. */
+  /** Name and description that clients receive. */
   readonly server: ServerSettings
   /** Where the gateway listens, and which requests it answers. */
   readonly http: HttpSettings
@@ -124,8 +123,6 @@ export interface GatewaySettings {
 export interface ServerSettings {
   /** Name of the MCP server. */
   readonly name: string
-  /** Version of the MCP server. */
-  readonly version: string
   /** Sent to clients as `instructions`, for their models. */
   readonly description: string
 }
@@ -133,7 +130,6 @@ export interface ServerSettings {
 const server: Shape<ServerSettings> = {
   name: text.default('Agent Gateway'),
   description: text.default('Agents over MCP'),
-  version: text.default(() => readPackageVersion(import.meta.url)),
 }
 
 /**
@@ -223,8 +219,6 @@ const http: Shape<HttpSettings> = {
 export interface SessionSettings {
   /** A session ends after this time without a request, a call or a stream. */
   readonly idleTtlMs: number
-  /** A session ends after this time in any case; calls in flight may end. */
-  readonly absoluteTtlMs: number
   /** Number of sessions, and of clients of 2026-07-28 that listen to changes. */
   readonly max: number
   /** The same of one verified caller. */
@@ -233,7 +227,6 @@ export interface SessionSettings {
 
 const sessions: Shape<SessionSettings> = {
   idleTtlMs: ttl.default(1_800_000),
-  absoluteTtlMs: ttl.default(43_200_000),
   max: whole(1).default(10_000),
   maxPerPrincipal: whole(1).default(100),
 }
@@ -271,8 +264,6 @@ export interface ToolOverride {
   readonly scopes?: readonly string[] | undefined
   /** Answers the same arguments with the same result for some time. */
   readonly cache?: CachePolicy | undefined
-  /** Leaves the tool out. */
-  readonly hidden?: boolean | undefined
   /** Which calls of the tool become tasks. */
   readonly tasks?: TaskPolicy | undefined
   /** Hints for clients. They win over the hints of the agent. */
@@ -287,7 +278,6 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
   timeoutMs: ms(1).optional(),
   scopes: texts.optional(),
   cache: z.strictObject({ ttlMs: ttl, anonymous: flag.optional() }).optional(),
-  hidden: flag.optional(),
   tasks: taskPolicy.optional(),
   annotations: z
     .strictObject({
@@ -320,8 +310,6 @@ export interface ToolSettings {
   readonly schemaFromExamples: boolean
   /** Which calls become tasks, for tools without an override. */
   readonly tasks: TaskPolicy
-  /** Offers the examples of skills as prompts. */
-  readonly prompts: boolean
 }
 
 const tools: Shape<ToolSettings> = {
@@ -331,7 +319,6 @@ const tools: Shape<ToolSettings> = {
   parameters: oneOf('message', 'schema', 'auto').default('auto'),
   schemaFromExamples: flag.default(false),
   tasks: taskPolicy.default('auto'),
-  prompts: flag.default(true),
 }
 
 export interface RunSettings {
@@ -347,8 +334,6 @@ export interface RunSettings {
   readonly maxConcurrentPerPrincipal: number
   /** Time that a paused run waits for its answer. */
   readonly needsInputTtlMs: number
-  /** Time for which a repeated answer or a repeated call with an idempotency key gets the same result. */
-  readonly repeatTtlMs: number
 }
 
 const runs: Shape<RunSettings> = {
@@ -357,7 +342,6 @@ const runs: Shape<RunSettings> = {
   maxConcurrent: whole(1).default(64),
   maxConcurrentPerPrincipal: whole(1).default(8),
   needsInputTtlMs: ttl.default(3_600_000),
-  repeatTtlMs: ttl.default(86_400_000),
 }
 
 interface TaskSettings {
@@ -373,29 +357,20 @@ const tasks: Shape<TaskSettings> = {
 }
 
 export interface StreamingSettings {
-  /** `false`: nothing is sent before the result. */
-  readonly enabled: boolean
-  /** `progress`: to calls with a progress token. `log`: as log messages, to clients that set a level. */
-  readonly channel: 'progress' | 'log' | 'both'
-  /** A silent run sends progress this often. 0: never. Many clients give up after 60 s. */
-  readonly heartbeatMs: number
+  /**
+   * `progress`: to calls with a progress token. `log`: as log messages, to clients that set a level. `none`: nothing is sent
+   * before the result.
+   */
+  readonly channel: 'progress' | 'log' | 'both' | 'none'
 }
 
 const streaming: Shape<StreamingSettings> = {
-  enabled: flag.default(true),
-  channel: oneOf('progress', 'log', 'both').default('progress'),
-  heartbeatMs: ms().default(15_000),
+  channel: oneOf('progress', 'log', 'both', 'none').default('progress'),
 }
 
 export interface InlineSettings {
-  /** Size of an image. */
-  readonly imageMaxBytes: number
-  /** Size of a sound. */
-  readonly audioMaxBytes: number
-  /** Size of a text file. */
-  readonly textMaxBytes: number
-  /** Size of any other file. */
-  readonly binaryMaxBytes: number
+  /** Size of one file. Files other than images, sounds and texts have at most 512 KiB. */
+  readonly fileMaxBytes: number
   /**
    * Size of a whole result as JSON. A longer text is cut, marked and kept as a file. Clients of the Python SDK refuse
    * 1 MiB.
@@ -404,18 +379,13 @@ export interface InlineSettings {
 }
 
 const inline: Shape<InlineSettings> = {
-  imageMaxBytes: size(0).default(5_242_880),
-  audioMaxBytes: size(0).default(10_485_760),
-  textMaxBytes: size(0).default(1_048_576),
-  binaryMaxBytes: size(0).default(524_288),
+  fileMaxBytes: size(0).default(5_242_880),
   resultMaxBytes: size(16_384).default(1_000_000),
 }
 
 export interface ArtifactSettings {
   /** `false`: files are not kept. A result shows the files that fit, and names the others. */
   readonly enabled: boolean
-  /** Scheme of the URIs of files. */
-  readonly uriScheme: string
   /** Time for which a version of a file is kept. */
   readonly ttlMs: number
   /** Size of one file. */
@@ -428,7 +398,6 @@ export interface ArtifactSettings {
 
 const artifacts: Shape<ArtifactSettings> = {
   enabled: flag.default(true),
-  uriScheme: matching(/^[a-z][a-z0-9+.-]*$/, 'a URI scheme such as artifact').default('artifact'),
   ttlMs: ttl.default(86_400_000),
   maxBytes: bytes.default(104_857_600),
   quota: bytes.default(1_073_741_824),

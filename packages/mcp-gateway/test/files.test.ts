@@ -23,10 +23,10 @@ describe.each(FILE_CLIENTS)('a client: %s', (kind) => {
       { name: 'fits.png', data: image(1000) },
       { name: 'notes.md', data: Buffer.from('# Notes') },
       { name: 'large.png', data: image(1001) },
-      { name: 'bytes.bin', data: new Uint8Array(500) },
-      { name: 'more.bin', data: new Uint8Array(501) },
+      { name: 'bytes.bin', data: new Uint8Array(1000) },
+      { name: 'more.bin', data: new Uint8Array(1001) },
     ]
-    const inline = { imageMaxBytes: 1000, binaryMaxBytes: 500 }
+    const inline = { fileMaxBytes: 1000 }
     await using at = await serve({ give: giving(...files) }, { inline })
     await using client = await connectForFiles(kind, at.url)
     const { content } = await client.call('give', { message: 'Go' })
@@ -52,7 +52,7 @@ describe.each(FILE_CLIENTS)('a client: %s', (kind) => {
     const files = [textFile('é a.txt', 'small'), { name: 'b.bin', data: new Uint8Array(600) }]
     await using at = await serve(
       { give: giving(...files) },
-      { inline: { binaryMaxBytes: 500 }, auth: twoPeople() },
+      { inline: { fileMaxBytes: 500 }, auth: twoPeople() },
     )
     await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
     const { content } = await client.call('give', { message: 'Go' })
@@ -174,7 +174,7 @@ describe('a gateway that does not store files', () => {
         { name: 'large.png', data: image(1001) },
         { name: 'endless.bin', data: new Uint8Array(3001) },
       ]
-      const options = { artifacts, inline: { imageMaxBytes: 1000 } }
+      const options = { artifacts, inline: { fileMaxBytes: 1000 } }
       await using at = await serve({ give: giving(...files) }, options)
       await using client = await connectForFiles(kind, at.url)
       const { content } = await client.call('give', { message: 'Go' })

@@ -58,7 +58,6 @@ export interface SessionWorldOptions {
 
 const SETTINGS: SessionLimits = {
   idleTtlMs: 1_800_000,
-  absoluteTtlMs: 43_200_000,
   max: 10_000,
   maxPerPrincipal: 100,
   ...SESSION_LIMITS,

@@ -190,7 +190,6 @@ function range(minimum: unknown, maximum: unknown): string {
 }
 
 function shown(path: SettingPath, value: unknown): string | undefined {
-  if (pathText(path) === 'server.version') return 'the version of this package'
   const isPlain = ['string', 'number', 'boolean'].includes(typeof value)
   return isPlain ? `\`${String(value)}\`` : undefined
 }

@@ -26,7 +26,6 @@ function forEditors(schema: unknown, path: string, sentences: Sentences): unknow
   const { properties, items, anyOf, oneOf, additionalProperties, required, ...rest } = schema
   const own: Record<string, unknown> = { ...rest }
   delete own['secret'] // for our own reading
-  if (path === 'server.version') delete own['default'] // it changes with each release
   const inside = (value: unknown): unknown => forEditors(value, '', sentences)
   const found = {
     ...own,

@@ -2,9 +2,9 @@ import { completeSettings } from '../src/gateway/checked-options.ts'
 import { READ_MAX_BYTES, type ArtifactsOptions } from '../src/files/artifacts.ts'
 import { gatewayFiles } from '../src/files/run-files.ts'
 import { systemClock } from '../src/internal/clock.ts'
-import type { GatewaySettings, Given, StreamingSettings, ToolSettings } from '../src/options.ts'
+import type { GatewaySettings, Given, ToolSettings } from '../src/options.ts'
 import { LocalEngine } from '../src/runs/engine.ts'
-import { STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
+import { REPEAT_TTL_MS, STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { DEBOUNCE_MS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
 import type { PlanOptions } from '../src/tools/plan.ts'
@@ -12,15 +12,15 @@ import type { PlanOptions } from '../src/tools/plan.ts'
 /** All settings with their defaults. */
 export const DEFAULTS: GatewaySettings = completeSettings('a test', {})
 
-export type GivenRuns = Partial<Omit<RunsOptions, 'streaming'>> &
-  Pick<RunsOptions, 'agents' | 'records'> & { readonly streaming?: Partial<StreamingSettings> }
+export type GivenRuns = Partial<RunsOptions> & Pick<RunsOptions, 'agents' | 'records'>
 
 /** Adds defaults to the options of `Runs`. */
 export function runsOptions(given: GivenRuns): RunsOptions {
-  const { clock = systemClock, records, streaming } = given
+  const { clock = systemClock, records } = given
   return {
     ...DEFAULTS.runs,
     stopGraceMs: STOP_GRACE_MS,
+    repeatTtlMs: REPEAT_TTL_MS,
     files: gatewayFiles({
       ...DEFAULTS.artifacts,
       artifacts: undefined,
@@ -38,7 +38,6 @@ export function runsOptions(given: GivenRuns): RunsOptions {
     clock,
     lease: new ProcessLease(records, clock),
     ...given,
-    streaming: { ...DEFAULTS.streaming, ...streaming },
   }
 }
 

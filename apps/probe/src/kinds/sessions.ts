@@ -353,7 +353,7 @@ async function expiredProbes(stack: AsyncDisposableStack): Promise<readonly Prob
   const target = await startTarget(stack, {
     auth: knownCallers(),
     clock,
-    sessions: { idleTtlMs: 60_000, absoluteTtlMs: 200_000 },
+    sessions: { idleTtlMs: 12_000_000 },
   })
   const expired = (name: string, steps: readonly number[]): Probe =>
     probe(
@@ -371,8 +371,8 @@ async function expiredProbes(stack: AsyncDisposableStack): Promise<readonly Prob
         statuses.at(-1) === 404 && statuses.slice(0, -1).every((status) => status === 200),
     )
   return [
-    expired('that was not used for a minute', [59_000, 61_000]),
-    expired('that is used again and again', [50_000, 50_000, 50_000, 49_000, 2000]),
+    expired('that was not used for its idle time', [11_900_000, 12_100_000]),
+    expired('that is used for twelve hours', [11e6, 11e6, 11e6, 10_100_000, 200_000]),
     probe(
       'a question whose time is over',
       async () => {

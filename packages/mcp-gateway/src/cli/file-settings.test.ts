@@ -73,14 +73,13 @@ test('names the place of a wrong card', async () => {
 
 test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
-inline: { imageMaxBytes: 0 }
-artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: false }
+inline: { fileMaxBytes: 0 }
+artifacts: { ttlMs: 5000, quota: 3, upload: false }
 tools: { schemaFromExamples: true }`)
   expect(configured.options).toMatchObject({
-    inline: { imageMaxBytes: 0 },
+    inline: { fileMaxBytes: 0 },
     artifacts: {
       ttlMs: 5000,
-      uriScheme: 'file-of',
       quota: 3,
       upload: false,
     },

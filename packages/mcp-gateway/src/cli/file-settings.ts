@@ -24,7 +24,6 @@ import {
   texts,
   unset,
   url,
-  whole,
 } from '../internal/setting-kinds.ts'
 import {
   settingsShape,
@@ -62,8 +61,6 @@ interface AuthSettings {
   readonly issuers: readonly JwtIssuerOptions[]
   /** Claim that names the caller. */
   readonly principalClaim: string
-  /** URL of the MCP endpoint. Without it: from `http.publicUrl`. */
-  readonly resource: string | undefined
   /** Scopes that clients should ask for. */
   readonly scopesSupported: readonly string[]
   /** Settings of the package of `mode: facade`. */
@@ -142,8 +139,6 @@ const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
   issuer: url,
   jwksUrl: url.optional(),
   audience: z.union([text, texts.min(1)], { error: 'an audience, or a list of them' }),
-  algorithms: texts.optional(),
-  clockToleranceSec: whole(0, 3600, 'seconds').optional(),
 })
 
 /** Returns the schema of files that use these sections. It checks a file, and fills in the defaults. */
@@ -171,7 +166,6 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
           tokens: z.record(text, token, { error: 'tokens by name' }).default({}),
           issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
           principalClaim: text.default('sub'),
-          resource: unset(url),
           scopesSupported: texts.default([]),
           facade: auth ? section(auth.schema.shape) : z.unknown().optional(),
         }),
@@ -353,7 +347,7 @@ async function makeAuth(
   }
   const people = await attempt(async () => {
     if (mode === 'bearer') return isWrong.includes(true) ? undefined : bearerAuth(tokens)
-    const resource = auth.resource ?? endpointOf(http)
+    const resource = endpointOf(http)
     if (mode === 'jwt') {
       const { jwtAuth } = await import('../http/auth/jwt.ts')
       const all = { principalClaim, scopesSupported, resource }
@@ -366,7 +360,7 @@ async function makeAuth(
       return isWrong.includes(true) ? undefined : jwtAuth({ ...all, issuers })
     }
     if (resource === undefined) {
-      throw missing('http.publicUrl', `auth.mode ${mode} needs http.publicUrl, or auth.resource`)
+      throw missing('http.publicUrl', `auth.mode ${mode} needs http.publicUrl`)
     }
     const context = { folder, onWarning, store, resource, principalClaim, scopesSupported }
     return sectionOf(sections.auth, mode).create(auth.facade, context)

@@ -22,10 +22,7 @@ import {
 } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
 
-export interface ArtifactsOptions extends Pick<
-  ArtifactSettings,
-  'uriScheme' | 'ttlMs' | 'maxBytes' | 'quota'
-> {
+export interface ArtifactsOptions extends Pick<ArtifactSettings, 'ttlMs' | 'maxBytes' | 'quota'> {
   /** Size up to which `resources/read` answers. A larger file is downloaded. */
   readonly readMaxBytes: number
   readonly store: GatewayStore
@@ -69,11 +66,6 @@ export class Artifacts {
     this.#cursors = new SignedCursors(key)
   }
 
-  /** Returns `artifact://{scope}/{name}{?version}` (RFC 6570). */
-  get uriTemplate(): string {
-    return `${this.#options.uriScheme}://{scope}/{name}{?version}`
-  }
-
   /**
    * Stores a version and reports the change. Keeps nothing of a write that fails.
    *
@@ -107,7 +99,7 @@ export class Artifacts {
    *   one that does not exist or has expired
    */
   async find(caller: Caller, at: string | ArtifactAddress): Promise<FoundArtifact> {
-    const address = typeof at === 'string' ? artifactAddressFrom(at, this.#options.uriScheme) : at
+    const address = typeof at === 'string' ? artifactAddressFrom(at) : at
     // The owner is checked before the artifact.
     const scope = address && (await this.scopes.of(caller, address.scope))
     const found = scope && (await this.#find(scope, address))
@@ -216,11 +208,10 @@ export class Artifacts {
 
   /** Returns the normal form of a URI, without its version. `undefined`: the caller does not own it. */
   async followed(caller: Caller, uri: string): Promise<string | undefined> {
-    const { uriScheme } = this.#options
-    const address = artifactAddressFrom(uri, uriScheme)
+    const address = artifactAddressFrom(uri)
     if (!address || !(await this.scopes.of(caller, address.scope))) return undefined
     const { scope, name } = address
-    return artifactUriOf({ scope, name }, uriScheme)
+    return artifactUriOf({ scope, name })
   }
 
   /** Takes room for one version, until the version is stored or has failed. @throws GatewayError `QUOTA` */
@@ -400,9 +391,8 @@ export class Artifacts {
 
   #toArtifact({ scope: { id: scope }, name }: Place, found: StoredVersion): Artifact {
     const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
-    const { uriScheme } = this.#options
-    const uri = artifactUriOf({ scope, name }, uriScheme)
-    const versionUri = artifactUriOf({ scope, name, version }, uriScheme)
+    const uri = artifactUriOf({ scope, name })
+    const versionUri = artifactUriOf({ scope, name, version })
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
     return { uri, versionUri, scope, name, version, ...facts }
   }

@@ -9,8 +9,8 @@ const budgetOf = (inline: Partial<InlineSettings>): InlineBudget =>
 
 test.for([
   ['image', 5_242_880],
-  ['audio', 10_485_760],
-  ['text', 1_048_576],
+  ['audio', 5_242_880],
+  ['text', 5_242_880],
   ['binary', 524_288],
 ] as const)('shows %s bytes up to the limit inline, and not one byte more', ([kind, limit]) => {
   const inline = { resultMaxBytes: 20_000_000 }

@@ -52,31 +52,29 @@ export function previewBlock(
   return preview ? { type: 'text', text: `${name} begins:\n${preview}` } : undefined
 }
 
+/** Models cannot read such a file. */
+const BINARY_MAX_BYTES = 524_288
+
 /** Room that is left in one result, for files and texts. */
 export class InlineBudget {
-  readonly #maxBytes: Readonly<Record<FileKind, number>>
+  readonly #maxBytes: number
   /** Bytes of files, not of their base64, and of texts. */
   bytes: number
 
-  constructor(settings: InlineSettings) {
-    this.#maxBytes = {
-      image: settings.imageMaxBytes,
-      audio: settings.audioMaxBytes,
-      text: settings.textMaxBytes,
-      binary: settings.binaryMaxBytes,
-    }
+  constructor({ fileMaxBytes, resultMaxBytes }: InlineSettings) {
+    this.#maxBytes = fileMaxBytes
     // Bytes that do not fit into any result are not kept in memory.
-    this.bytes = settings.resultMaxBytes
+    this.bytes = resultMaxBytes
   }
 
   /** Bytes of the largest file that still fits. */
   get largest(): number {
-    return Math.min(this.bytes, Math.max(...Object.values(this.#maxBytes)))
+    return Math.min(this.bytes, this.#maxBytes)
   }
 
   /** Takes the room of a file if there is enough. Returns whether there was. */
   spend(kind: FileKind, bytes: number): boolean {
-    if (bytes > Math.min(this.#maxBytes[kind], this.bytes)) return false
+    if (bytes > this.largest || (kind === 'binary' && bytes > BINARY_MAX_BYTES)) return false
     this.take(bytes)
     return true
   }

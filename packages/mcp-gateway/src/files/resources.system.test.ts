@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { Caller } from '../internal/principal.ts'
 import { ArtifactLinks } from './links.ts'
+import { URI_TEMPLATE } from './uri.ts'
 import { ArtifactResources } from './resources.ts'
 import { Artifacts } from './artifacts.ts'
 import { bytesOf, named, nobody } from '../../test/artifact-world.ts'
@@ -21,7 +22,7 @@ function open() {
   const resources = new ArtifactResources({ artifacts, links, pageSize: 1, clock })
   const write = (name: string, text: string) =>
     artifacts.write(ada, { name, bytes: new Blob([text]).stream(), runId: 'run_1' })
-  const template = artifacts.uriTemplate
+  const template = URI_TEMPLATE
   return { artifacts, resources, template, write, [Symbol.asyncDispose]: () => store.close() }
 }
 

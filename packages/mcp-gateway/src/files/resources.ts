@@ -15,6 +15,7 @@ import type { Artifact, Artifacts } from './artifacts.ts'
 import type { ArtifactLinks } from './links.ts'
 import { fileTypeOf, textFrom } from './media-types.ts'
 import type { Caller } from '../internal/principal.ts'
+import { URI_TEMPLATE } from './uri.ts'
 import type { Clock } from '../internal/clock.ts'
 
 export interface ArtifactResourcesOptions {
@@ -51,11 +52,12 @@ export class ArtifactResources {
   }
 
   templates(): ListResourceTemplatesResult {
-    const { uriTemplate } = this.#options.artifacts
     const description =
       'A file that an agent made or a client uploaded; without a version the latest one'
     return {
-      resourceTemplates: [{ uriTemplate, name: 'artifact', title: 'Artifact', description }],
+      resourceTemplates: [
+        { uriTemplate: URI_TEMPLATE, name: 'artifact', title: 'Artifact', description },
+      ],
     }
   }
 
@@ -96,7 +98,7 @@ export class ArtifactResources {
   ): Promise<CompleteResult['completion']> {
     const { artifacts } = this.#options
     const own = given?.['scope'] ?? (await artifacts.scopes.own(caller))
-    if (template !== artifacts.uriTemplate || own === undefined) return { values: [] }
+    if (template !== URI_TEMPLATE || own === undefined) return { values: [] }
     if (name === 'scope') return { values: own.startsWith(value) ? [own] : [] }
     if (name !== 'name') return { values: [] }
     const query = { start: value, limit: MAX_VALUES + 1 }

@@ -50,7 +50,7 @@ async function* chunks(count: number, size: number): AsyncGenerator<Uint8Array> 
 }
 
 test('links a large file without a declared size, with its real size', async () => {
-  await using it = world({ inline: { textMaxBytes: 1000 } })
+  await using it = world({ inline: { fileMaxBytes: 1000 } })
   await it.files.write({ name: 'log.txt', mimeType: 'text/plain', data: chunks(10, 1000) })
   expect(await it.files.blocks()).toEqual([
     expect.objectContaining({
@@ -145,7 +145,7 @@ test('replaces large files of a paused run by links', async () => {
 })
 
 test('shows a text that is not UTF-8 as bytes, within the limit of bytes', async () => {
-  await using it = world({ inline: { binaryMaxBytes: 4 } })
+  await using it = world({ inline: { fileMaxBytes: 4 } })
   await it.files.write({ name: 'a.txt', mimeType: 'text/plain', data: Buffer.from([0x61, 0xff]) })
   const large = Buffer.from([0x61, 0xff, 0x61, 0x61, 0x61])
   await it.files.write({ name: 'b.txt', mimeType: 'text/plain', data: large })

@@ -11,22 +11,26 @@ export interface ArtifactAddress {
 /** Length of the longest URI: each byte of the name as `%XX`, and the other parts. */
 const MAX_LENGTH = 1024
 
+/** URIs of files (RFC 6570). */
+export const URI_TEMPLATE = 'artifact://{scope}/{name}{?version}'
+
+const SCHEME = 'artifact://'
+
 /** `artifact://{scope}/{name}`, and `?version=N` if there is one. The name is one segment. */
-export function artifactUriOf(address: ArtifactAddress, scheme = 'artifact'): string {
+export function artifactUriOf(address: ArtifactAddress): string {
   const { scope, name, version } = address
   const query = version === undefined ? '' : `?version=${version}`
-  return `${scheme}://${scope}/${encodedName(name)}${query}`
+  return `${SCHEME}${scope}/${encodedName(name)}${query}`
 }
 
 /**
  * Parses a URI. Other ways to escape the same name give the same address. `undefined` for other texts.
  * Never throws.
  */
-export function artifactAddressFrom(uri: string, scheme = 'artifact'): ArtifactAddress | undefined {
-  const start = `${scheme}://`
-  if (uri.length > MAX_LENGTH || !uri.startsWith(start)) return undefined
+export function artifactAddressFrom(uri: string): ArtifactAddress | undefined {
+  if (uri.length > MAX_LENGTH || !uri.startsWith(SCHEME)) return undefined
   const parts = /^([a-z2-7]{26})\/([^/?#]+)(?:\?version=([1-9]\d{0,8}))?$/.exec(
-    uri.slice(start.length),
+    uri.slice(SCHEME.length),
   )
   const [, scope = '', encoded = '', version] = parts ?? []
   const name = decodedName(encoded)

@@ -1,3 +1,5 @@
+import { readPackageVersion } from '@x/internal'
+
 import { AgentRegistry, DEBOUNCE_MS } from '../tools/agent-registry.ts'
 import { Artifacts, READ_MAX_BYTES } from '../files/artifacts.ts'
 import { ArtifactLinks } from '../files/links.ts'
@@ -47,7 +49,7 @@ import { toResponse, webExchange } from '../http/web-edge.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { LocalEngine, type RunEngine } from '../runs/engine.ts'
-import { Runs, STOP_GRACE_MS } from '../runs/runs.ts'
+import { REPEAT_TTL_MS, Runs, STOP_GRACE_MS } from '../runs/runs.ts'
 import { prepareCall } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource } from '../agents/langgraph/source.ts'
@@ -72,6 +74,7 @@ const LIMITS: Limits = {
   pageSize: PAGE_SIZE,
   questionTimeoutMs: QUESTION_TIMEOUT_MS,
   readMaxBytes: READ_MAX_BYTES,
+  repeatTtlMs: REPEAT_TTL_MS,
   stopGraceMs: STOP_GRACE_MS,
   streamsPerAddress: STREAMS_PER_ADDRESS,
   writeTimeoutMs: WRITE_TIMEOUT_MS,
@@ -82,6 +85,7 @@ interface Limits extends Omit<SessionLimits, keyof SessionSettings>, UnreadLimit
   readonly pageSize: number
   readonly questionTimeoutMs: number
   readonly readMaxBytes: number
+  readonly repeatTtlMs: number
   readonly stopGraceMs: number
   readonly streamsPerAddress: number
   readonly writeTimeoutMs: number
@@ -214,7 +218,6 @@ export class Runtime implements AsyncDisposable {
         artifacts: this.#artifacts?.artifacts,
         inline: options.inline,
       }),
-      streaming: options.streaming,
       engine: this.#engine,
       logs: this.#store.isShared ? this.#store.logs : undefined,
       outlive: this.#store.isShared || this.#store.isDurable,
@@ -401,16 +404,16 @@ export class Runtime implements AsyncDisposable {
   }
 
   #handlerParts(): HandlerParts {
-    const { auth, observer, runs, server, skillFolder, streaming, tools } = this.#options
+    const { auth, observer, runs, server, skillFolder, streaming } = this.#options
     const onWarning = this.#observer.warned
     const clock = this.#clock
     return {
-      serverInfo: { name: server.name, version: server.version },
+      serverInfo: { name: server.name, version: readPackageVersion(import.meta.url) },
       instructions: server.description,
       registry: this.registry,
       runs: this.#runs,
       tasks: this.#tasks,
-      retentionMs: runs.repeatTtlMs,
+      retentionMs: this.#limits.repeatTtlMs,
       resources: this.#artifacts?.resources,
       skills:
         skillFolder === undefined
@@ -422,7 +425,6 @@ export class Runtime implements AsyncDisposable {
       cacheScope: auth ? 'private' : 'public',
       results: new ResultCache(this.#store.records, this.#observer.warned),
       channel: streaming.channel,
-      hasPrompts: tools.prompts,
       // Without either of them, nothing reads the time and the size of calls.
       observer: observer || this.#metrics ? this.#observer : undefined,
       clock: this.#clock,

@@ -163,7 +163,6 @@ const [KIB, MIB, GIB] = [1024, 1_048_576, 1_073_741_824]
 /** Units that people write behind a number, by the unit that a setting has. */
 const UNITS: Readonly<Record<SettingUnit, Readonly<Record<string, number>>>> = {
   milliseconds: { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 },
-  seconds: { s: 1, sec: 1, m: 60, min: 60, h: 3600 },
   bytes: { b: 1, k: KIB, kb: KIB, kib: KIB, m: MIB, mb: MIB, mib: MIB, g: GIB, gb: GIB, gib: GIB },
 }
 

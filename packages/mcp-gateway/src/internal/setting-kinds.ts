@@ -19,7 +19,7 @@ export function whole(
 }
 
 /** Units of numbers. Errors name them. */
-export const SETTING_UNITS = ['milliseconds', 'seconds', 'bytes'] as const
+export const SETTING_UNITS = ['milliseconds', 'bytes'] as const
 export type SettingUnit = (typeof SETTING_UNITS)[number]
 
 /** Milliseconds that a timer waits. */

@@ -16,6 +16,7 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signing.ts'
 import { wholeCharacters } from '../internal/text.ts'
+import type { StreamingSettings } from '../options.ts'
 import { IDEMPOTENCY } from '../runs/order.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -65,9 +66,7 @@ export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instruct
   readonly skills: SkillFolder | undefined
   readonly results: ResultCache
   /** Channel for pieces of an answer before it is complete. */
-  readonly channel: 'progress' | 'log' | 'both'
-  /** Offers prompts: one for each example of a skill. */
-  readonly hasPrompts: boolean
+  readonly channel: StreamingSettings['channel']
   readonly observer: Required<GatewayObserver> | undefined
   readonly clock: Clock
   /** Is called for errors that no response contains. */
@@ -102,9 +101,9 @@ export class GatewayHandlers implements McpHandlers {
     const methods: Methods = {
       ...TOOL_METHODS,
       ...taskMethods(parts),
-      ...(parts.hasPrompts && PROMPT_METHODS),
+      ...PROMPT_METHODS,
       ...(parts.resources && resourceMethods(parts.resources)),
-      ...((parts.hasPrompts || parts.resources) && COMPLETION_METHODS),
+      ...COMPLETION_METHODS,
     }
     const { skills } = parts
     this.#methods = new Map(
@@ -113,20 +112,20 @@ export class GatewayHandlers implements McpHandlers {
   }
 
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, hasPrompts, resources, retentionMs, skills } = this.#parts
+    const { channel, resources, retentionMs, skills } = this.#parts
     const extensions = skills && { [SKILLS_EXTENSION]: { directoryRead: true } }
     const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
     const changes = { listChanged: true }
     return {
       tools: changes,
-      ...(hasPrompts && { prompts: changes }),
+      prompts: changes,
       ...(skills && { resources: {} }),
       ...(resources && { resources: { ...changes, subscribe: true } }),
-      ...((hasPrompts || resources) && { completions: {} }),
+      completions: {},
       ...(kind === 'modern'
         ? { extensions: { [TASKS_EXTENSION]: {}, ...keys, ...extensions } }
         : { experimental: keys, ...(extensions && { extensions }) }),
-      ...(channel !== 'progress' && { logging: {} }),
+      ...((channel === 'log' || channel === 'both') && { logging: {} }),
     }
   }
 
@@ -215,12 +214,12 @@ const NO_ROOM =
 const COMPLETION_METHODS: Methods = {
   'completion/complete': withoutStoreErrors(
     async ({ ref, argument, context: chosen }, context, parts) => {
-      const { hasPrompts, resources } = parts
+      const { resources } = parts
       if (!isRecord(ref) || !isRecord(argument)) {
         throw invalidParams('completion/complete needs the objects "ref" and "argument"')
       }
       const [name, value] = [textOf(argument, 'name'), textOf(argument, 'value')]
-      if (hasPrompts && ref['type'] === 'ref/prompt') {
+      if (ref['type'] === 'ref/prompt') {
         const prompt = promptOf(parts, textOf(ref, 'name'), context.principal)
         return { completion: completeArgument(prompt, { name, value }) }
       }

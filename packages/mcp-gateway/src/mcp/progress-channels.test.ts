@@ -33,10 +33,27 @@ test('sends progress and log messages of a call before its answer, also with a s
   expect(told).toEqual(['progress', 'message', 'progress', 'message', 'finished'])
 })
 
+test('sends nothing before the answer on the channel "none"', async () => {
+  const agents = new AgentsAtHand({
+    *talking() {
+      yield { type: 'status', text: 'still' }
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+  const options = { sources: [agents], streaming: { channel: 'none' as const } }
+  await using gateway = createGateway(options)
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  const headers = inSession(await openSession(fetch))
+  const text = await (await fetch(post(toolCall(1, 'talking', 'Go'), headers))).text()
+  expect(text).toContain('finished')
+  expect(text).not.toContain('notifications/')
+})
+
 test.each([
   ['progress', false],
   ['log', true],
   ['both', true],
+  ['none', false],
 ] as const)('declares log messages only where it sends them: %s', async (channel, isDeclared) => {
   await using gateway = createGateway({ sources: [new AgentsAtHand()], streaming: { channel } })
   const answer = await (await gateway.fetch(initialize())).json()

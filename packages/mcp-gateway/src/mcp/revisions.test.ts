@@ -22,7 +22,7 @@ test.each([
   ['2025-11-25', LINK],
 ])('names a large file in the form of revision %s', async (version, expected) => {
   const sources = [new AgentsAtHand({ giving })]
-  await using gateway = createGateway({ sources, inline: { binaryMaxBytes: 1 } })
+  await using gateway = createGateway({ sources, inline: { fileMaxBytes: 1 } })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
   const id = await openSession(fetch, {}, { protocolVersion: version })
   const headers = inSession(id, { 'mcp-protocol-version': version })

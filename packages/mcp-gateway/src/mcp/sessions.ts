@@ -33,9 +33,12 @@ export const SESSION_LIMITS: Omit<SessionLimits, keyof SessionSettings> = {
   retryMs: 1000,
   // More than a long answer in pieces needs; the memory of a call stays bounded.
   events: { maxEvents: 1000, ttlMs: 300_000 },
+  absoluteTtlMs: 43_200_000,
 }
 
 export interface SessionLimits extends SessionSettings {
+  /** A session ends after this time in any case; calls in flight may end. Milliseconds. */
+  readonly absoluteTtlMs: number
   /** Time that a client is asked to wait before it comes back to a stream. */
   readonly retryMs: number
   /** Limits of the event log of each call. `undefined`: streams cannot be resumed. */

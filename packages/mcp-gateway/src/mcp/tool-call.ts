@@ -351,8 +351,8 @@ function progressOf(
   context: RequestContext,
   channel: HandlerParts['channel'],
 ): RunProgress | undefined {
-  const progress = channel === 'log' ? undefined : context.progress
-  if (channel === 'progress') return progress
+  const progress = channel === 'progress' || channel === 'both' ? context.progress : undefined
+  if (channel === 'progress' || channel === 'none') return progress
   return async (piece) => {
     // Both begin at once, so that the answer cannot overtake the second.
     await Promise.all([progress?.(piece), context.log('info', piece.message)])

@@ -1,4 +1,3 @@
-import { DEFAULTS } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import { deferred } from '@x/mcp-testing'
@@ -11,12 +10,10 @@ interface Piece {
   readonly message: string
 }
 
-const SETTINGS = { ...DEFAULTS.streaming, from: 0 }
-
 test('joins pieces of text for `coalesceMs`, and numbers them', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, 0)
   feed.text('Hel')
   feed.text('lo')
   await clock.advance(99)
@@ -32,7 +29,7 @@ test('joins pieces of text for `coalesceMs`, and numbers them', async () => {
 
 test('sends 2 KiB of text at once', async () => {
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), new ManualClock(), SETTINGS)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), new ManualClock(), 0)
   feed.text('x'.repeat(2048))
   expect(pieces).toHaveLength(1)
 })
@@ -40,7 +37,7 @@ test('sends 2 KiB of text at once', async () => {
 test('sends a heartbeat every 15 s while the agent is silent', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, 0)
   await clock.advance(14_999)
   expect(pieces).toEqual([])
   await clock.advance(15_001)
@@ -55,7 +52,7 @@ test('sends a heartbeat every 15 s while the agent is silent', async () => {
 test('sends pending text before the result, and nothing after it', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, 0)
   feed.text('the end')
   feed.stop({ flush: true })
   feed.text('too late')
@@ -71,7 +68,7 @@ test('sends text before the result that came while an earlier piece was being se
       return deferred().promise
     },
     new ManualClock(),
-    SETTINGS,
+    0,
   )
   feed.line('Accepted')
   feed.line('Done: think')
@@ -94,7 +91,7 @@ test('drops progress for a slow client, and stores at most 64 KiB', async () => 
       return taken.promise
     },
     clock,
-    { ...SETTINGS, heartbeatMs: 0 },
+    0,
   )
   feed.line('first')
   for (let count = 0; count < 1000; count += 1) feed.line(`${count}`.padEnd(1024))
@@ -115,7 +112,7 @@ test('stops after a send failed', async () => {
       return Promise.reject(new Error('socket closed'))
     },
     clock,
-    SETTINGS,
+    0,
   )
   feed.line('one')
   await settled()

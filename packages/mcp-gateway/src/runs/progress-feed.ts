@@ -1,11 +1,5 @@
 import type { Clock } from '../internal/clock.ts'
-import type { StreamingSettings } from '../options.ts'
 import type { RunProgress } from './order.ts'
-
-export interface ProgressOptions extends Pick<StreamingSettings, 'heartbeatMs'> {
-  /** Number of pieces that earlier executions of the run have sent. */
-  readonly from: number
-}
 
 interface Piece {
   text: string
@@ -14,6 +8,8 @@ interface Piece {
   readonly isLine: boolean
 }
 
+/** A silent run sends progress this often: many clients give up after 60 s. */
+const HEARTBEAT_MS = 15_000
 /** Time for which text is collected: a person reads no faster, and a model sends a token every 10 ms. */
 const COALESCE_MS = 100
 /** Text of so many bytes is sent at once. */
@@ -25,7 +21,6 @@ const MAX_PENDING_BYTES = 64 * 1024
 export class ProgressFeed {
   readonly #send: RunProgress
   readonly #clock: Clock
-  readonly #options: ProgressOptions
   readonly #startedAt: number
   readonly #pending: Piece[] = []
   #pendingBytes = 0
@@ -36,15 +31,14 @@ export class ProgressFeed {
   #stopFlush: (() => void) | undefined
   #stopHeartbeat: (() => void) | undefined
 
-  constructor(send: RunProgress, clock: Clock, options: ProgressOptions) {
-    const { heartbeatMs, from } = options
+  /** @param from number of pieces that earlier executions of the run have sent */
+  constructor(send: RunProgress, clock: Clock, from: number) {
     this.#count = from
     this.#send = send
     this.#clock = clock
-    this.#options = options
     this.#startedAt = clock.now()
     this.#sentAt = this.#startedAt
-    if (heartbeatMs > 0) this.#beatAfter(heartbeatMs)
+    this.#beatAfter(HEARTBEAT_MS)
   }
 
   get count(): number {
@@ -122,12 +116,11 @@ export class ProgressFeed {
   /** One timer, however many pieces are sent. A client that takes nothing delays no later heartbeat. */
   #beatAfter(ms: number): void {
     this.#stopHeartbeat = this.#clock.after(ms, () => {
-      const { heartbeatMs } = this.#options
       const now = this.#clock.now()
-      const leftMs = this.#sentAt + heartbeatMs - now
-      const isSilent = leftMs <= 0 || leftMs > heartbeatMs
+      const leftMs = this.#sentAt + HEARTBEAT_MS - now
+      const isSilent = leftMs <= 0 || leftMs > HEARTBEAT_MS
       if (isSilent) this.line(`Still working (${Math.round((now - this.#startedAt) / 1000)} s)`)
-      this.#beatAfter(isSilent ? heartbeatMs : leftMs)
+      this.#beatAfter(isSilent ? HEARTBEAT_MS : leftMs)
     })
   }
 }

@@ -286,23 +286,6 @@ test('sends progress with the agent, its text and its files before the result', 
   expect(messages).toHaveLength(5)
 })
 
-test('sends no progress without streaming, and returns all text and files', async () => {
-  const script: Script = () => [
-    { type: 'text', text: 'Hello' },
-    { type: 'file', file: { name: 'a.png', data: new Uint8Array(1) } },
-    { type: 'done' },
-  ]
-  let sent = 0
-  await using world = runsOf(script, { files: filesOfMemory(), streaming: { enabled: false } })
-  const outcome = await callRuns(
-    world.runs,
-    tool,
-    requestOf('Hi', { progress: () => void (sent += 1) }),
-  )
-  expect(sent).toBe(0)
-  expect(textsOf(outcome)).toEqual(['Hello', 'resource_link'])
-})
-
 test('shares no objects between two calls', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   const ada = callRuns(world.runs, tool, requestOf('1', { principal: principalNamed('ada') }))

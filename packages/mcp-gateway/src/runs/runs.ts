@@ -6,7 +6,6 @@ import { GatewayError, isOfCaller, textForCaller } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
 import { accountOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
-import type { StreamingSettings } from '../options.ts'
 import { Calls, type CallsOptions } from './calls.ts'
 import { Conversations, type Turn } from './conversations.ts'
 import { ProgressFeed } from './progress-feed.ts'
@@ -23,7 +22,6 @@ import {
 import { RUN_QUEUE, RunSlots } from './slots.ts'
 
 export interface RunsOptions extends Omit<CallsOptions, 'execute' | 'maxRunMs'> {
-  readonly streaming: StreamingSettings
   /** Must not throw. */
   readonly onEvent: (event: RunEvent) => void
 }
@@ -32,6 +30,9 @@ type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 
 /** Time that a cancelled agent has to end: most agents stop at their next step. The caller waits for it. */
 export const STOP_GRACE_MS = 2000
+
+/** Time for which a repeated answer or a repeated call with an idempotency key gets the same result. */
+export const REPEAT_TTL_MS = 86_400_000
 
 /** In this time, a run that was sent to its server just now gets its id. */
 const LEAVE_MS = 1000
@@ -191,12 +192,8 @@ export class Runs {
   }
 
   #feedOf({ sink: { progress }, earlier }: Execution): ProgressFeed | undefined {
-    const { enabled, heartbeatMs } = this.#options.streaming
-    if (progress === undefined || !enabled) return undefined
-    return new ProgressFeed(progress, this.#options.clock, {
-      heartbeatMs,
-      from: earlier?.progress ?? 0,
-    })
+    if (progress === undefined) return undefined
+    return new ProgressFeed(progress, this.#options.clock, earlier?.progress ?? 0)
   }
 
   /**

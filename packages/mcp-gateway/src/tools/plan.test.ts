@@ -121,7 +121,7 @@ describe('overrides', () => {
             cache: { ttlMs: 1 },
             annotations: { idempotentHint: true },
           },
-          news: { hidden: true },
+          news: { title: 'News' },
         },
       },
     )
@@ -134,12 +134,6 @@ describe('overrides', () => {
       annotations: { readOnlyHint: true, idempotentHint: true },
     })
     expect(plan.warnings).toContain('tools.overrides["news"] matches no skill now')
-  })
-
-  test('can hide a tool', () => {
-    const plan = planOf([agentOf('news')], { overrides: { news: { hidden: true } } })
-    expect(plan.tools).toEqual([])
-    expect(plan.dropped).toMatchObject([{ why: 'hidden' }])
   })
 
   test.each([
@@ -193,7 +187,6 @@ test('makes prompts of the examples of skills', () => {
     ['weather_get_example_2', 'Tomorrow?'],
   ])
   expect(plan.promptByName('weather_get_example_2')?.text).toBe('Tomorrow?')
-  expect(planOf(agents, { prompts: false }).prompts).toEqual([])
 })
 
 describe('a schema from examples', () => {

@@ -57,7 +57,7 @@ export interface PlannedTool extends RunTool {
 export interface DroppedTool {
   readonly agentId: string
   readonly skillId: string
-  readonly why: 'filtered' | 'hidden' | 'schema'
+  readonly why: 'filtered' | 'schema'
   /** For people. */
   readonly reason: string
 }
@@ -145,7 +145,7 @@ export class ToolPlanner {
     for (const key of unused) warnings.push(unusedText(key))
     const { names, collisions } = this.#named(drafts, dropped)
     const tools = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
-    const prompts = this.#options.prompts ? tools.flatMap(promptsOf).toSorted(byName) : []
+    const prompts = tools.flatMap(promptsOf).toSorted(byName)
     const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
@@ -176,9 +176,7 @@ export class ToolPlanner {
         unused.delete(key)
         const parameters = parametersOf(agent, skill, this.#options)
         const names = { agentId: agent.id, skillId: skill.id }
-        if (settings.hidden === true) {
-          dropped.push({ ...names, why: 'hidden', reason: 'hidden by an override' })
-        } else if ('defect' in parameters) {
+        if ('defect' in parameters) {
           const reason = `its input schema cannot be used: ${parameters.defect}`
           dropped.push({ ...names, why: 'schema', reason })
         } else {

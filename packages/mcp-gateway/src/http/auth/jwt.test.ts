@@ -171,12 +171,6 @@ test('answers 401 for a token that is unsigned, changed, or signed with a shared
   await expect(answerOf(auth, good)).resolves.toHaveProperty('id')
 })
 
-test('answers 401 for a valid signature with an algorithm that is not allowed', async () => {
-  await using issuer = await startIssuer()
-  const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, algorithms: ['RS256', 'EdDSA'] }]
-  await expect(answerOf(authOf(issuer, { issuers }), await issuer.tokenOf())).resolves.toBe(401)
-})
-
 test('finds a key that was added later, and refuses a key that was removed', async () => {
   await using issuer = await startIssuer()
   const auth = authOf(issuer)
@@ -337,9 +331,6 @@ test.each<[string, string, (response: ServerResponse, issuer: string, end: () =>
 test.each<[Partial<JwtAuthOptions['issuers'][number]>, string]>([
   [{ audience: [] }, 'audience'],
   [{ audience: '' }, 'audience'],
-  [{ algorithms: ['HS256'] }, 'algorithms'],
-  [{ algorithms: ['none'] }, 'algorithms'],
-  [{ algorithms: [] }, 'algorithms'],
   [{ issuer: 'http://issuer.example' }, 'https'],
   [{ jwksUrl: 'ftp://issuer.example' }, 'https'],
   [{ issuer: 'nonsense' }, 'not a URL'],
