@@ -78,7 +78,6 @@ interface JobData {
 }
 
 class Engine implements BullmqEngine {
-  readonly isLocal = false
   readonly #prefix: string
   readonly #url: string
   readonly #concurrency: number

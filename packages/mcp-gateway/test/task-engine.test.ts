@@ -19,7 +19,7 @@ import {
   type Fetch,
   type Message,
 } from './task-requests.ts'
-import { twoReplicas } from './two-replicas.ts'
+import { twoReplicas, type TwoReplicas } from './two-replicas.ts'
 
 /** An engine in this process, whose runs the test executes. */
 class EngineAtHand implements RunEngine {
@@ -68,6 +68,11 @@ async function executing() {
   const world = queueing()
   await world.assemblies[0].work()
   return world
+}
+
+/** From now on, all processes look dead. Those that run go on, like frozen ones. */
+async function freeze({ store }: TwoReplicas): Promise<void> {
+  for (const { key } of await store.records.list('process:')) await store.records.delete(key)
 }
 
 /** An engine that cannot be reached now. */
@@ -283,6 +288,7 @@ test.each([
     const long = (await call(world.a, 'long', { token: 'ada' })).result?.['taskId']
     const dead = engine.next()
     await expect.poll(() => world.agents.calls).toHaveLength(1)
+    await freeze(world)
     await world.assemblies[1].work() // the engine now uses this process
     expect(await engine.next()).toBe('ended')
     expect((await get(world.b, long, { token: 'ada' })).result).toMatchObject({
@@ -430,6 +436,11 @@ test('shows tasks that wait for a process, and reports those that lose it', asyn
   await expect.poll(() => world.agents.calls).toHaveLength(1)
   expect(await status(taskId)).not.toHaveProperty('statusMessage')
   await world.assemblies[1].work() // the engine now uses this process
+  const early = engine.next()
+  await settled()
+  await world.clock.advance(1000)
+  expect(await early).toBe('released') // the process lives: it may stop later than the engine thinks
+  await freeze(world)
   await engine.next()
   await dead
   const run = world.agents.calls[0]?.runId

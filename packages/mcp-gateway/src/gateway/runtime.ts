@@ -229,11 +229,12 @@ export class Runtime implements AsyncDisposable {
     })
     this.#tasks = new Tasks({
       calls: this.#runs.calls,
-      engine: this.#engine,
+      queuesAll: options.engine !== undefined,
       maxPerPrincipal: options.tasks.maxPerPrincipal,
       clock,
       onError: this.#onError,
     })
+    if (options.engine === undefined) void this.#runs.calls.queue.work()
     this.#rates = new RateLimits(this.#store.rates, options.requestsPerMinute, this.#onError)
     this.#parts = this.#handlerParts()
     this.#handlers = makeHandlers(this.#parts)

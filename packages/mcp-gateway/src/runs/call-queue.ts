@@ -185,8 +185,8 @@ export class CallQueue {
       // Before the claim: other processes must see that this one is alive when they see that it has the call.
       release = await this.#options.lease.hold()
       const found = await this.#claim(runId, Number(round))
-      if (found === 'absent') {
-        await this.#wait(RETRY_MS) // a process that has the agent may take the call in this time
+      if (found === 'elsewhere') {
+        await this.#wait(RETRY_MS) // the process that has the call or its agent goes on with it in this time
         return 'released'
       }
       return found ? await this.#executeClaimed(found, leaving) : 'ended'
@@ -202,19 +202,19 @@ export class CallQueue {
   /**
    * Takes a queued call, or one of a process that has died.
    *
-   * @returns `undefined` if it does not wait for a process; `absent` if its agent is not in this process, but may be in
-   *   another one, or come
+   * @returns `undefined` if it does not wait for a process; `elsewhere` if a process that lives executes it, or if its
+   *   agent is not in this process, but may be in another one, or come
    */
-  async #claim(runId: string, round: number): Promise<StoredCall | 'absent' | undefined> {
-    const { clock, engine, lease, onError } = this.#options
+  async #claim(runId: string, round: number): Promise<StoredCall | 'elsewhere' | undefined> {
+    const { clock, lease, onError } = this.#options
     for (;;) {
       const found = await this.#store.read(runId)
       if (found?.call.round !== round || found.call.state.status !== 'running') return undefined
       const { call } = found
-      // The queue of processes gives a call to one of them.
-      if (engine.isLocal === true && (await this.isExecuted(call))) return undefined
+      // An engine may give a call away whose process has lost its place in the queue, and will stop soon.
+      if (await this.isExecuted(call)) return 'elsewhere'
       const isWaitedFor = clock.now() - call.updatedAt < AGENT_MS
-      if (isWaitedFor && !this.#prepared(call)) return 'absent'
+      if (isWaitedFor && !this.#prepared(call)) return 'elsewhere'
       const next = nextCall(call, { type: 'claimed', process: lease.id }, clock.now())
       const claimed = await this.#store.replace(found, next)
       if (!claimed) continue

@@ -63,7 +63,6 @@ export class Calls {
     this.store = new CallStore({ ...options, onLeft: (found) => this.#cleanUp(found) })
     this.executions = new Executions(this.store, options)
     this.queue = new CallQueue(this.store, this.executions, options)
-    if (options.engine.isLocal === true) void this.queue.work()
   }
 
   /** The process stops: ends all waits for calls of other processes. The runs are stopped by `Runs`. */
@@ -221,7 +220,7 @@ export class Calls {
     if (!asked) return undefined
     if (asked.questions.some(({ schema }) => schema)) await whenSchemasChecked()
     const reading = readAnswers(asked, responses, isPlain)
-    const { clock, engine, lease } = this.#options
+    const { clock, lease } = this.#options
     const isTask = task !== undefined
     const next = nextCall(
       call,
@@ -232,7 +231,7 @@ export class Calls {
         process: isTask ? '' : lease.id,
         task,
         order: isTask ? order : undefined,
-        isDurable: isTask && (call.isDurable || engine.isLocal !== true),
+        isDurable: isTask,
         expiresAt: (status) => this.executions.expiryOf(status, isTask, tool),
       },
       clock.now(),

@@ -3,8 +3,6 @@
  * before it submits it: the engine gets its id only.
  */
 export interface RunEngine {
-  /** `true`: runs are executed by the process that submits them, at once. A run may begin before it is stored. @default false */
-  readonly isLocal?: boolean | undefined
   /**
    * Queues a stored run. Resolves when some process will execute it. Has no effect for a run that is queued or executed.
    *
@@ -38,7 +36,6 @@ export interface RunAttempt {
 
 /** Executes runs in this process. */
 export class LocalEngine implements RunEngine {
-  readonly isLocal = true
   readonly #running = new Set<string>()
   #execute: ExecuteRun | undefined
   #isStopping = false

@@ -8,7 +8,6 @@ import { inTime } from '../internal/timers.ts'
 import { nextCall, type CallRecord } from '../runs/call-record.ts'
 import type { StoredCall } from '../runs/call-store.ts'
 import { toReplayed, type Calls } from '../runs/calls.ts'
-import type { RunEngine } from '../runs/engine.ts'
 import { LiveCall } from '../runs/live-call.ts'
 import type { RunOrder, RunSink, ToolOutcome } from '../runs/order.ts'
 import { failedOutcome } from '../runs/result.ts'
@@ -25,7 +24,8 @@ import {
 
 interface TasksOptions {
   readonly calls: Calls
-  readonly engine: RunEngine
+  /** Every call that may become a task is queued from the start, so that any process can execute it. */
+  readonly queuesAll: boolean
   readonly maxPerPrincipal: number
   readonly clock: Clock
   readonly onError: (error: Error) => void
@@ -87,7 +87,7 @@ export class Tasks {
    */
   async begin(call: TaskCall): Promise<ToolOutcome | BegunTask> {
     const { execute, isAlways, progress, signal } = call
-    const isQueued = isAlways || this.#options.engine.isLocal !== true
+    const isQueued = isAlways || this.#options.queuesAll
     const opened = isQueued
       ? await this.#limited(call, (isFull) => this.#open(call, !isFull))
       : await this.#open(call, false)
@@ -156,7 +156,7 @@ export class Tasks {
 
   /** @returns `undefined` for a call that is made without a task, because the store is away: its run reports that */
   async #open(call: TaskCall, isQueued: boolean): Promise<LiveCall | StoredCall | undefined> {
-    const { clock, engine, onError } = this.#options
+    const { clock, onError } = this.#options
     const { order, owner, tool } = call
     const open = async (): Promise<LiveCall | StoredCall> => {
       if (isQueued) await this.#calls.store.start()
@@ -164,7 +164,7 @@ export class Tasks {
     }
     try {
       // Without the record, a call for other processes would run without its guarantees.
-      return await whenBack(open, { clock, ms: engine.isLocal === true ? 0 : AWAY_MS })
+      return await whenBack(open, { clock, ms: isQueued ? AWAY_MS : 0 })
     } catch (cause) {
       if (cause instanceof ProtocolError) throw cause
       if (cause instanceof RunFailure) {
@@ -255,17 +255,17 @@ export class Tasks {
   }
 
   /** Returns whether the first request for a queued call returns its outcome, and is a task no longer. */
-  #isTakenBack({ isAlways }: TaskCall, { asked, state, task }: CallRecord): boolean {
+  #isTakenBack({ isAlways }: TaskCall, call: CallRecord): boolean {
+    const { asked, state, task } = call
     if (task === undefined) return true
-    if (isAlways || this.#options.engine.isLocal === true) return false
+    if (isAlways || !isQueuedFirst(call)) return false
     if (state.status === 'ended') return state.end.type !== 'cancelled'
     return asked?.questions.every((question) => question.isBeforeTask === true) ?? false
   }
 
   /** Waits until the first request for a queued call knows whether its task stays. Its time ends sooner. */
   async #afterPatience({ isAlways, signal }: TaskCall, found: StoredCall): Promise<CallRecord> {
-    const isSure = isAlways || this.#options.engine.isLocal === true || !isTask(found.call)
-    if (isSure) return found.call
+    if (isAlways || !isTask(found.call) || !isQueuedFirst(found.call)) return found.call
     const waiting = { signal, ms: PATIENCE_MS }
     return (await this.#calls.store.settled(found, waiting))?.call ?? found.call
   }
@@ -302,6 +302,11 @@ export class Tasks {
       else this.#creating.delete(owner)
     }
   }
+}
+
+/** Whether a call was queued before it began. It has got no answers yet. */
+function isQueuedFirst({ answered, isDurable }: CallRecord): boolean {
+  return isDurable && answered === undefined
 }
 
 function begunTask(call: CallRecord): BegunTask | ToolOutcome {
