@@ -70,7 +70,11 @@ async function serve(
   return options.serve(exchange).then((reply) => {
     // The rest of a refused body must not be read as the next request.
     const headers = incoming.complete ? undefined : { connection: 'close' }
-    return writeReply(outgoing, reply, { headers, owner: exchange.owner, unread: options.unread })
+    return writeReply(outgoing, reply, {
+      headers,
+      account: exchange.account,
+      unread: options.unread,
+    })
   })
 }
 
@@ -90,7 +94,7 @@ class NodeExchange implements HttpExchange {
   readonly headers: Headers
   address: string | undefined
   /** For whom the bytes of the reply are counted. Known when the request may be executed. */
-  owner = ''
+  account = ''
   readonly #incoming: IncomingMessage
   readonly #outgoing: ServerResponse
   readonly #options: NodeListenerOptions
@@ -182,8 +186,8 @@ class NodeExchange implements HttpExchange {
     })
   }
 
-  readonly hasRoom = (owner: string): boolean => {
-    this.owner = owner
-    return this.#options.unread.hasRoom(owner)
+  readonly hasRoom = (account: string): boolean => {
+    this.account = account
+    return this.#options.unread.hasRoom(account)
   }
 }

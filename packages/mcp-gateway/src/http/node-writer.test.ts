@@ -27,7 +27,7 @@ async function open(limits?: Partial<UnreadLimits>, reply?: Reply): Promise<Worl
   events.onClose(closed.resolve)
   const begun = deferred()
   const server = createServer((_, outgoing) => {
-    const writing = { headers: undefined, owner: 'ada', unread }
+    const writing = { headers: undefined, account: 'ada', unread }
     void writeReply(outgoing, reply ?? { status: 200, body: events }, writing)
     begun.resolve()
   })

@@ -8,7 +8,7 @@ export interface ReplyWriting {
   /** Headers that the connection needs. */
   readonly headers: Readonly<Record<string, string>> | undefined
   /** For whom the bytes that wait for the client are counted (see `accountOf()`). */
-  readonly owner: string
+  readonly account: string
   readonly unread: UnreadBytes
 }
 
@@ -104,12 +104,12 @@ async function writeResponse(
 /** Writes to a connection while its client reads. Bytes that wait are kept here, and are counted. */
 class NodeWriter {
   readonly #outgoing: ServerResponse
-  readonly #counted: Pick<ReplyWriting, 'owner' | 'unread'>
+  readonly #counted: Pick<ReplyWriting, 'account' | 'unread'>
   readonly #queue: Uint8Array[] = []
   #reply: UnreadReply | undefined
   #waiting: Promise<void> | undefined
 
-  constructor(outgoing: ServerResponse, counted: Pick<ReplyWriting, 'owner' | 'unread'>) {
+  constructor(outgoing: ServerResponse, counted: Pick<ReplyWriting, 'account' | 'unread'>) {
     this.#outgoing = outgoing
     this.#counted = counted
   }
@@ -132,8 +132,8 @@ class NodeWriter {
       outgoing.write(data)
       return
     }
-    const { owner, unread } = this.#counted
-    this.#reply ??= { owner, end: () => outgoing.destroy(), takenAt: 0, held: 0 }
+    const { account, unread } = this.#counted
+    this.#reply ??= { account, end: () => outgoing.destroy(), takenAt: 0, held: 0 }
     if (!unread.add(this.#reply, size)) return
     this.#queue.push(typeof data === 'string' ? Buffer.from(data) : data)
     this.#waiting ??= this.#writeQueue(this.#reply)

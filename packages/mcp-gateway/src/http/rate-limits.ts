@@ -78,11 +78,11 @@ export class RateLimits {
     return undefined
   }
 
-  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. The bucket does not show its owner. */
-  async #take(owner: string, perMinute: number): Promise<number> {
+  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. The bucket does not show its account. */
+  async #take(account: string, perMinute: number): Promise<number> {
     if (perMinute === 0) return 0
     try {
-      return await this.#rates.take(`requests:${digestOf(owner)}`, perMinute)
+      return await this.#rates.take(`requests:${digestOf(account)}`, perMinute)
     } catch (error) {
       this.#onError(new Error('The store cannot count requests', { cause: error }))
       return 0

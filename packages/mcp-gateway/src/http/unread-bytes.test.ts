@@ -6,9 +6,9 @@ interface TestReply extends UnreadReply {
   isEnded: boolean
 }
 
-function replyOf(owner: string): TestReply {
+function replyOf(account: string): TestReply {
   const reply: TestReply = {
-    owner,
+    account,
     end: () => (reply.isEnded = true),
     takenAt: 0,
     held: 0,
@@ -17,7 +17,7 @@ function replyOf(owner: string): TestReply {
   return reply
 }
 
-test('drops replies of the owner with the most bytes when more arrive than the memory is for', () => {
+test('drops replies of the account with the most bytes when more arrive than the memory is for', () => {
   const unread = new UnreadBytes({ unreadBytes: 100, unreadBytesPerConnection: 40 })
   const ben = replyOf('ben')
   expect(unread.add(ben, 30)).toBe(true)
@@ -42,7 +42,7 @@ test('drops replies of the owner with the most bytes when more arrive than the m
   expect(ben.isEnded).toBe(false)
 })
 
-test('drops the reply itself if its owner has the most and the oldest', () => {
+test('drops the reply itself if its account has the most and the oldest', () => {
   const unread = new UnreadBytes({ unreadBytes: 100, unreadBytesPerConnection: 80 })
   const [ada, ben] = [replyOf('ada'), replyOf('ben')]
   unread.add(ada, 60)

@@ -23,7 +23,7 @@ export const UNREAD_LIMITS: UnreadLimits = {
 
 /** A reply of which bytes wait for its client. A connection has one reply at a time. */
 export interface UnreadReply {
-  readonly owner: string
+  readonly account: string
   /** Ends the connection. */
   readonly end: () => void
   /** Time at which the client last took bytes (`performance.now()`). */
@@ -35,7 +35,7 @@ export interface UnreadReply {
 /**
  * Memory of replies that wait for their clients. Before it is full, no more requests are executed. Replies of requests in
  * flight and events still come. When it is full, replies that stalled are dropped; when it needs as much more as one
- * connection may hold, also those of the owner that holds the most. So one caller cannot take the memory of all.
+ * connection may hold, also those of the account that holds the most. So one caller cannot take the memory of all.
  */
 export class UnreadBytes {
   readonly #max: number
@@ -53,14 +53,14 @@ export class UnreadBytes {
     return this.#total
   }
 
-  /** Returns whether a request of this owner may be executed. Drops replies of others where that makes room. */
-  hasRoom(owner: string): boolean {
+  /** Returns whether a request of this account may be executed. Drops replies of others where that makes room. */
+  hasRoom(account: string): boolean {
     const open = this.#max * OPEN_PART
     if (this.#total < open) return true
     this.#dropStalled(open)
     while (this.#total >= open) {
       const greediest = this.#greediest()
-      if (greediest === undefined || greediest === owner) return false
+      if (greediest === undefined || greediest === account) return false
       this.#dropOldestOf(greediest)
     }
     return true
@@ -96,8 +96,8 @@ export class UnreadBytes {
     reply.end()
   }
 
-  #dropOldestOf(owner: string | undefined): void {
-    const oldest = this.#oldestFirst().find((reply) => reply.owner === owner)
+  #dropOldestOf(account: string | undefined): void {
+    const oldest = this.#oldestFirst().find((reply) => reply.account === account)
     if (oldest) this.#drop(oldest)
   }
 
@@ -116,7 +116,8 @@ export class UnreadBytes {
 
   #greediest(): string | undefined {
     const sums = new Map<string, number>()
-    for (const { owner, held } of this.#replies) sums.set(owner, (sums.get(owner) ?? 0) + held)
+    for (const { account, held } of this.#replies)
+      sums.set(account, (sums.get(account) ?? 0) + held)
     const [first] = [...sums].toSorted(([, a], [, b]) => b - a)
     return first?.[0]
   }

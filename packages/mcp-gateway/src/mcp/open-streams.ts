@@ -1,7 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
-import { subnetOf } from '../internal/principal.ts'
 import type { EventStream } from './event-stream.ts'
-import type { Caller } from '../internal/principal.ts'
+import { accountOf, type Caller } from '../internal/principal.ts'
 
 /** Streams of one address: an office behind one address has many clients, and an attacker has few addresses. */
 export const STREAMS_PER_ADDRESS = 64
@@ -34,10 +33,10 @@ export class OpenStreams {
    *
    * @returns a function to call at the end of the stream; `undefined` if the caller has too many streams
    */
-  enter({ principal, address }: Caller): (() => void) | undefined {
-    if (!principal.isAnonymous) return this.#take(`principal:${principal.id}`, this.#perPrincipal)
-    if (address === undefined) return () => undefined
-    return this.#take(`address:${subnetOf(address)}`, this.#perAddress)
+  enter(caller: Caller): (() => void) | undefined {
+    const { isAnonymous } = caller.principal
+    if (isAnonymous && caller.address === undefined) return () => undefined
+    return this.#take(accountOf(caller), isAnonymous ? this.#perAddress : this.#perPrincipal)
   }
 
   keepOpen(stream: EventStream): void {

@@ -13,8 +13,8 @@ export interface HttpExchange {
   address: string | undefined
   /** Reads the whole body. Never rejects. */
   readBody(): Promise<BodyText>
-  /** Returns whether there is memory for a response to this owner. Is called before the request is executed. */
-  readonly hasRoom: (owner: string) => boolean
+  /** Returns whether there is memory for a response to this account (see `accountOf()`). Is called before the request is executed. */
+  readonly hasRoom: (account: string) => boolean
 }
 
 /** The body of a request as text, or the reason why there is none. */

@@ -125,7 +125,7 @@ export class Runs {
     const { feed } = run
     this.#active.push(run)
     const startedAt = clock.now()
-    const owner = accountOf(order)
+    const account = accountOf(order)
     let turn: Turn | undefined
     let hasSlot = false
     let isStarted = false
@@ -134,7 +134,7 @@ export class Runs {
       if (this.#isClosed) throw stopping()
       if (this.#conversations) turn = await this.#conversations.enter(execution, run.signal)
       const inputFiles = order.files.length > 0 ? await this.#openInputFiles(order) : []
-      await this.#slots.take(owner, run.signal)
+      await this.#slots.take(account, run.signal)
       hasSlot = true
       const source = agents.sourceOf(tool.agent.id)
       if (source === undefined)
@@ -167,7 +167,7 @@ export class Runs {
       return { type: 'result', result, isStarted }
     } finally {
       run.close()
-      if (hasSlot) this.#slots.release(owner)
+      if (hasSlot) this.#slots.release(account)
       if (turn) await turn.leave(outcome === 'asked')
       removeFrom(this.#active, run)
       const durationMs = clock.now() - startedAt

@@ -8,13 +8,13 @@ export interface SlotSettings extends Pick<
   RunSettings,
   'maxConcurrent' | 'maxConcurrentPerPrincipal'
 > {
-  /** Number of calls that wait. Half of them may be of one owner. */
+  /** Number of calls that wait. Half of them may be of one account. */
   readonly maxQueued: number
   readonly busyText: string
 }
 
 interface Waiter {
-  readonly owner: string
+  readonly account: string
   /** Takes a slot, or fails with the error. */
   readonly end: (error?: unknown) => void
 }
@@ -28,13 +28,13 @@ export const RUN_QUEUE: Pick<SlotSettings, 'maxQueued' | 'busyText'> = {
 const QUEUE_MS = 30_000
 
 /**
- * Limits the runs at a time, of all callers and of each owner (see `accountOf`). The first that waits enters first, if
- * the limit of its owner allows it. No owner can fill the queue.
+ * Limits the runs at a time, of all callers and of each account (see `accountOf`). The first that waits enters first, if
+ * the limit of its account allows it. No account can fill the queue.
  */
 export class RunSlots {
   readonly #clock: Clock
   readonly #limits: SlotSettings
-  /** The owner of each slot that is taken. An array, because it changes with every call: see `removeFrom`. */
+  /** The account of each slot that is taken. An array, because it changes with every call: see `removeFrom`. */
   readonly #taken: string[] = []
   readonly #queue: Waiter[] = []
 
@@ -49,35 +49,36 @@ export class RunSlots {
   }
 
   /**
-   * Waits for a slot. Call `release` once with the same owner.
+   * Waits for a slot. Call `release` once with the same account.
    *
    * @throws RunFailure `busy`; the reason of the signal
    */
-  async take(owner: string, signal: AbortSignal): Promise<void> {
+  async take(account: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (this.#isFree(owner)) return void this.#taken.push(owner)
+    if (this.#isFree(account)) return void this.#taken.push(account)
     const { busyText, maxQueued } = this.#limits
-    const own = this.#queue.filter((waiter) => waiter.owner === owner).length
+    const own = this.#queue.filter((waiter) => waiter.account === account).length
     if (this.#queue.length >= maxQueued || own >= maxQueued / 2) throw busy(busyText)
-    return this.#wait(owner, signal)
+    return this.#wait(account, signal)
   }
 
-  release(owner: string): void {
-    if (removeFrom(this.#taken, owner)) this.#queue.find((each) => this.#isFree(each.owner))?.end()
+  release(account: string): void {
+    if (removeFrom(this.#taken, account))
+      this.#queue.find((each) => this.#isFree(each.account))?.end()
   }
 
   /** Resolves when the slot is counted as taken, so that no other call gets it in between. */
-  #wait(owner: string, signal: AbortSignal): Promise<void> {
+  #wait(account: string, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const end = (error?: unknown): void => {
         removeFrom(this.#queue, waiter)
         undoTimer()
         signal.removeEventListener('abort', onAbort)
         if (error !== undefined) return reject(error)
-        this.#taken.push(owner)
+        this.#taken.push(account)
         resolve()
       }
-      const waiter: Waiter = { owner, end }
+      const waiter: Waiter = { account, end }
       const onAbort = (): void => end(signal.reason)
       const onLate = (): void => end(busy(this.#limits.busyText))
       const undoTimer = this.#clock.after(QUEUE_MS, onLate)
@@ -86,9 +87,9 @@ export class RunSlots {
     })
   }
 
-  #isFree(owner: string): boolean {
+  #isFree(account: string): boolean {
     const { maxConcurrent, maxConcurrentPerPrincipal } = this.#limits
     if (this.#taken.length >= maxConcurrent) return false
-    return this.#taken.filter((each) => each === owner).length < maxConcurrentPerPrincipal
+    return this.#taken.filter((each) => each === account).length < maxConcurrentPerPrincipal
   }
 }
