@@ -1,22 +1,20 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
-import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import { ownerOf, type Caller } from '../internal/principal.ts'
 import { SignedCursors } from '../internal/signing.ts'
 import type { ArtifactSettings } from '../options.ts'
-import { listAll } from '../store/gateway-store.ts'
-import type { GatewayStore, ListedRecord } from '../store/gateway-store.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
 import { HeldBytes } from './blocks.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
 import { Scopes, type Scope } from './scopes.ts'
+import { StoredNames } from './stored-names.ts'
+import type { NewVersion, Place, StoredName, StoredVersion } from './stored-names.ts'
 import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
   artifactNameFrom,
   artifactUriOf,
-  decodedName,
-  encodedName,
   fileNameFrom,
   isArtifactName,
 } from './uri.ts'
@@ -42,9 +40,6 @@ const MAX_VERSIONS = 20
 /** Most versions of all files of one account. */
 const MAX_STORED = 1000
 
-/** Maximum number of attempts while other writers change the same name. */
-const MAX_TRIES = 100
-
 /**
  * Named files with versions, in scopes. The bytes of a version, and the record of its name, have a time to live: the store
  * removes them. A version exists once its name has it, so nothing is left of a writer that was killed.
@@ -53,16 +48,18 @@ export class Artifacts {
   readonly scopes: Scopes
   readonly #options: ArtifactsOptions
   readonly #store: GatewayStore
+  readonly #names: StoredNames
   readonly #cursors: SignedCursors
   /** Bytes of each account that this process is storing. */
   readonly #arriving = new Map<string, number>()
   readonly #reads = new LargeReads()
 
   constructor(options: ArtifactsOptions) {
-    const { store, key, ttlMs } = options
+    const { store, key, ttlMs, clock } = options
     this.scopes = new Scopes(store.records, ttlMs)
     this.#options = options
     this.#store = store
+    this.#names = new StoredNames(store.records, clock)
     this.#cursors = new SignedCursors(key)
   }
 
@@ -150,8 +147,8 @@ export class Artifacts {
   ): Promise<{ readonly artifacts: readonly Artifact[]; readonly nextCursor?: string }> {
     const own = await this.scopes.own(caller)
     const scope = own === undefined ? undefined : await this.scopes.of(caller, own)
-    const owner = ownerOf(caller) ?? ''
-    const after = cursor === undefined ? '' : this.#cursors.open(owner, cursor)
+    const list = `artifacts/${ownerOf(caller)}`
+    const after = cursor === undefined ? '' : this.#cursors.open(list, cursor)
     if (after === undefined) {
       throw new GatewayError('NOT_FOUND', 'The cursor is not valid for this list')
     }
@@ -160,7 +157,7 @@ export class Artifacts {
     const page = from < 0 ? [] : artifacts.slice(from, from + limit)
     const last = page.at(-1)
     if (last === undefined || last === artifacts.at(-1)) return { artifacts: page }
-    return { artifacts: page, nextCursor: this.#cursors.seal(owner, positionOf(last)) }
+    return { artifacts: page, nextCursor: this.#cursors.seal(list, positionOf(last)) }
   }
 
   /** Returns at most `limit` names in a scope of the caller that begin with `start`. */
@@ -173,8 +170,7 @@ export class Artifacts {
     // Only the beginning of a name can be encoded.
     const scope = isArtifactName(`${begun}a`) && (await this.scopes.of(caller, scopeId))
     if (!scope) return []
-    const rows = await this.#store.records.list(keyOf({ scope, name: begun }), { limit })
-    return rows.flatMap((row) => this.#inRow(scope, row)?.name ?? [])
+    return this.#names.begunBy({ scope, name: begun }, limit)
   }
 
   /** Returns a file for an agent, by a URI that the caller gave. @throws GatewayError `NOT_FOUND` */
@@ -217,12 +213,12 @@ export class Artifacts {
   /** Takes room for one version, until the version is stored or has failed. @throws GatewayError `QUOTA` */
   async #roomFor({ scope, name }: Place): Promise<Room> {
     const { account } = scope
-    const stored = await this.#stored({ scope, name })
+    const stored = await this.#names.get({ scope, name })
     const count = (stored?.versions.length ?? 0) + 1 - MAX_VERSIONS
     const spare = stored?.versions.slice(0, Math.max(0, count)) ?? [] // make room for the new version
-    const usage = await this.#usageOf(scope)
-    const room = this.#options.quota - usage.bytes + sizeOf(spare)
-    if (usage.versions - spare.length >= MAX_STORED) throw this.#noRoom()
+    const counted = await this.#names.countedWith(scope)
+    const room = this.#options.quota - sizeOf(counted) + sizeOf(spare)
+    if (counted.length - spare.length >= MAX_STORED) throw this.#noRoom()
     const arriving = this.#arriving
     let own = 0
     const refuse = (): never => {
@@ -246,20 +242,9 @@ export class Artifacts {
     }
   }
 
-  /** Counts what the account of a scope has stored. */
-  async #usageOf({
-    account,
-  }: Scope): Promise<{ readonly bytes: number; readonly versions: number }> {
-    const versions: StoredVersion[] = []
-    for await (const { value } of listAll(this.#store.records, accountPrefix(account))) {
-      versions.push(...(this.#live(value)?.versions ?? []))
-    }
-    return { bytes: sizeOf(versions), versions: versions.length }
-  }
-
   /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
   async #add(place: Place, version: NewVersion): Promise<Artifact> {
-    const { isNew, artifact, put, unused } = await this.#update(place, (stored) => {
+    const { isNew, artifact, put, unused } = await this.#names.update(place, (stored) => {
       const earlier = stored?.versions ?? []
       const last = earlier.at(-1)
       if (last && isSameFile(last, version)) {
@@ -277,9 +262,9 @@ export class Artifacts {
     await this.#deleteBytes(unused)
     if (!put) return artifact
     // Counted again, because another process may have stored a version at the same time. Both may be refused then.
-    const { bytes, versions } = await this.#usageOf(place.scope)
-    if (bytes > this.#options.quota || versions > MAX_STORED) {
-      await this.#update(place, (stored) => {
+    const counted = await this.#names.countedWith(place.scope)
+    if (sizeOf(counted) > this.#options.quota || counted.length > MAX_STORED) {
+      await this.#names.update(place, (stored) => {
         const others = stored?.versions.filter(({ blobId }) => blobId !== version.blobId) ?? []
         return stored ? { put: { ...stored, versions: others } } : {}
       })
@@ -287,34 +272,6 @@ export class Artifacts {
     }
     this.#options.onChange({ uri: artifact.uri, owner: place.scope.owner, isNew })
     return artifact
-  }
-
-  /**
-   * Reads, decides and writes the record of a name as one step.
-   *
-   * @throws GatewayError `UNAVAILABLE`
-   */
-  async #update<Decision extends { readonly put?: StoredName }>(
-    place: Place,
-    decide: (stored: StoredName | undefined) => Decision,
-  ): Promise<Decision> {
-    const { records } = this.#store
-    const key = keyOf(place)
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const found = await records.get(key)
-      const decision = decide(this.#live(found?.value))
-      const { put } = decision
-      if (put === undefined) return decision
-      const ifVersion = found?.version ?? null
-      const ends = put.versions.map(({ expiresAt }) => expiresAt - this.#options.clock.now())
-      const isDone =
-        ends.length > 0
-          ? await records.put(key, put, { ifVersion, ttlMs: Math.max(...ends) })
-          : await records.delete(key, found?.version)
-      if (isDone !== undefined && isDone !== false) return decision
-    }
-    const text = 'Too many writers change the same file at once: try again'
-    throw new GatewayError('UNAVAILABLE', text)
   }
 
   /** Never rejects: what stays ends with its time to live. */
@@ -328,43 +285,23 @@ export class Artifacts {
     return new GatewayError('QUOTA', message)
   }
 
-  async #stored(place: Place): Promise<StoredName | undefined> {
-    return this.#live((await this.#store.records.get(keyOf(place)))?.value)
-  }
-
-  /** Reads the record of a name, without its expired versions. `undefined`: all have expired. */
-  #live(value: unknown): StoredName | undefined {
-    const stored = StoredName.safeParse(value).data
-    const now = this.#options.clock.now()
-    const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
-    return stored && versions.length > 0 ? { ...stored, versions } : undefined
-  }
-
   async #find(
     scope: Scope,
     { name, version }: Pick<ArtifactAddress, 'name' | 'version'>,
     agentId?: string,
   ): Promise<FoundArtifact | undefined> {
-    const stored = await this.#stored({ scope, name })
+    const stored = await this.#names.get({ scope, name })
     return stored && this.#foundIn(stored, { scope, name }, { version, agentId })
   }
 
   /** Returns the latest version of each name in a scope that an agent wrote: this agent, if there is an id. */
   async #latestIn(scope: Scope, agentId?: string): Promise<readonly FoundArtifact[]> {
     const found: FoundArtifact[] = []
-    for await (const row of listAll(this.#store.records, keyOf({ scope, name: '' }))) {
-      const latest = this.#inRow(scope, row, agentId)
+    for await (const { stored, ...place } of this.#names.in(scope)) {
+      const latest = this.#foundIn(stored, place, { version: undefined, agentId })
       if (latest) found.push(latest)
     }
     return found
-  }
-
-  /** Reads a row of the names in a scope. */
-  #inRow(scope: Scope, { key, value }: ListedRecord, agentId?: string): FoundArtifact | undefined {
-    const name = decodedName(key.slice(keyOf({ scope, name: '' }).length))
-    const stored = this.#live(value)
-    if (name === undefined || !stored) return undefined
-    return this.#foundIn(stored, { scope, name }, { version: undefined, agentId })
   }
 
   #foundIn(
@@ -396,12 +333,6 @@ export class Artifacts {
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
     return { uri, versionUri, scope, name, version, ...facts }
   }
-}
-
-/** A name in a scope. */
-interface Place {
-  readonly scope: Scope
-  readonly name: string
 }
 
 /** Room of an account for one version. */
@@ -514,17 +445,8 @@ function isSameFile(a: StoredVersion, b: NewVersion): boolean {
   return a.runId !== undefined && a.runId === b.runId && a.sha256 === b.sha256
 }
 
-function sizeOf(versions: readonly StoredVersion[]): number {
+function sizeOf(versions: readonly Pick<StoredVersion, 'size'>[]): number {
   return versions.reduce((sum, { size }) => sum + size, 0)
-}
-
-/** Returns the key of a name. Names of a scope are in the order of their escaped form. */
-function keyOf({ scope: { account, id }, name }: Place): string {
-  return `${accountPrefix(account)}${id}/${encodedName(name)}`
-}
-
-function accountPrefix(account: string): string {
-  return `artifacts/name/${account}/`
 }
 
 /** Returns the place of a file in the list of its owner, as a text. Places of newer files sort first. */
@@ -536,28 +458,3 @@ function positionOf({ createdAt, uri }: Artifact): string {
 function compareNewest(a: Artifact, b: Artifact): number {
   return positionOf(a) < positionOf(b) ? -1 : 1
 }
-
-const StoredVersion = z.object({
-  version: z.int(),
-  /** Id of its bytes. */
-  blobId: z.string(),
-  sha256: z.string(),
-  size: z.int(),
-  mimeType: z.string(),
-  runId: z.string().optional(),
-  /** The agent that wrote it. */
-  agentId: z.string().optional(),
-  createdAt: z.number(),
-  expiresAt: z.number(),
-})
-
-/** A name as one record, so that versions are added and removed in one step. */
-const StoredName = z.object({
-  next: z.int(),
-  /** Oldest first. */
-  versions: z.array(StoredVersion),
-})
-
-type StoredVersion = Readonly<z.infer<typeof StoredVersion>>
-type NewVersion = Omit<StoredVersion, 'version'>
-type StoredName = Readonly<z.infer<typeof StoredName>>
