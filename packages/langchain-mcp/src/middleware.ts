@@ -6,6 +6,7 @@ import { createMiddleware, type AgentMiddleware } from 'langchain'
 import { assertOptions } from './options.ts'
 import { mayDestroy } from './tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
+import { ToolSearch } from './search/tool-search.ts'
 import { McpTool } from './tools/mcp-tool.ts'
 
 /**
@@ -15,13 +16,15 @@ import { McpTool } from './tools/mcp-tool.ts'
 const RETRY = { retryDownAfterMs: 30_000 } as const
 
 const MCP_TOOLS = check.required({
-  ...check.methods('toolSearch', 'status'),
-  takes: 'what createMcpTools() returns',
+  ...check.or(check.methods('toolSearch', 'status'), check.methods('shownFor')),
+  takes: 'what createMcpTools() returns, or a ToolSearch',
 })
 
 /**
  * Gives an agent the current tools of its servers before each model call. A running agent gets new tools, sees
  * new schemas, and loses removed tools. Cached lists are not requested again.
+ *
+ * For tools of `createMcpToolsFromAgent()` or `loadMcpTools()`, pass `new ToolSearch(tools)`.
  *
  * Leave these tools out of `createAgent({ tools })`: LangChain lets a middleware add and remove tools, but does
  * not replace a tool that the agent was created with.
@@ -37,19 +40,26 @@ const MCP_TOOLS = check.required({
  * const agent = createAgent({ model, middleware: [mcpToolsMiddleware(mcp)] })
  * ```
  */
-export function mcpToolsMiddleware(mcp: Pick<McpTools, 'toolSearch' | 'status'>): AgentMiddleware {
+export function mcpToolsMiddleware(
+  mcp: Pick<McpTools, 'toolSearch' | 'status'> | ToolSearch,
+): AgentMiddleware {
   assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
   /** Names of all tools that a model may have seen: they separate removed tools from unknown ones. */
   const offered = new Set<string>()
+  const currentSearch = async (): Promise<ToolSearch> =>
+    mcp instanceof ToolSearch ? mcp : mcp.toolSearch(RETRY)
   return createMiddleware({
     name: 'McpTools',
     async wrapModelCall(request, handler) {
-      const search = await mcp.toolSearch(RETRY)
-      for (const { name } of search.registered) offered.add(name)
-      const servers = new Set(mcp.status().map(({ name }) => name))
-      // Only tools of these servers are replaced, never tools from elsewhere.
+      const search = await currentSearch()
+      const { registered } = search
+      for (const { name } of registered) offered.add(name)
+      const servers = mcp instanceof ToolSearch ? [] : mcp.status().map(({ name }) => name)
+      // Only these tools, and removed tools of these servers, are replaced, never tools from elsewhere.
       const others = request.tools.filter(
-        (tool) => !(tool instanceof McpTool) || !servers.has(tool.origin.server.name ?? ''),
+        (tool) =>
+          !(tool instanceof McpTool) ||
+          !(registered.includes(tool) || servers.includes(tool.origin.server.name ?? '')),
       )
       const taken = others.map((tool) => String(tool['name']))
       const shown = search
@@ -62,7 +72,7 @@ export function mcpToolsMiddleware(mcp: Pick<McpTools, 'toolSearch' | 'status'>)
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)
       const { id = '', name } = request.toolCall
-      const tool = (await mcp.toolSearch(RETRY)).find(name)
+      const tool = (await currentSearch()).find(name)
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
       const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`

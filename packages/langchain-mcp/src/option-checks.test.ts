@@ -133,7 +133,7 @@ test.each([
   [fanOutToolCalls, [{ tool: 'x' }], 'fanOutToolCalls(): there is no option "tool"'],
   [fanOutToolCalls, [{ otherwise: 5 }], '"otherwise" must be a string'],
   [mcpToolsMiddleware, [undefined], '"mcp" is missing: it must be what createMcpTools() returns'],
-  [mcpToolsMiddleware, [[]], '"mcp" must be what createMcpTools() returns, not a list'],
+  [mcpToolsMiddleware, [[]], 'returns, or a ToolSearch, not a list'],
   [elicitationToInterrupt, [{ humanTimeout: 5000 }], 'Did you mean "humanTimeoutMs"?'],
   [elicitationToInterrupt, [{ humanTimeoutMs: '5' }], '"humanTimeoutMs" must be a number from 0'],
   [elicitationToInterrupt, [{ authorization: true }], 'must be what authorizationToInterrupt()'],

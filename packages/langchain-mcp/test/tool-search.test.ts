@@ -8,6 +8,7 @@ import {
   StateGraph,
 } from '@langchain/langgraph'
 import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
+import { McpClient } from '@x/mcp-client'
 import * as langchain from 'langchain'
 import {
   createAgent,
@@ -16,7 +17,13 @@ import {
   type AgentMiddleware,
 } from 'langchain'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createMcpTools, type McpTools, type ToolLogEntry } from '../src/index.ts'
+import {
+  createMcpTools,
+  loadMcpTools,
+  ToolSearch,
+  type McpTools,
+  type ToolLogEntry,
+} from '../src/index.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
 import { startChangingServer, type ChangingServer } from './changing-server.ts'
 import { namesOf } from './listed-tools.ts'
@@ -295,6 +302,26 @@ describe('an agent with the middleware', () => {
     expect(model.extras).toEqual([{ defer_loading: true }, undefined, undefined])
   })
 })
+
+test.each([true, false])(
+  'an agent searches tools of a client, created with them: %s',
+  async (isCreatedWith) => {
+    const server = await startBank()
+    await using client = new McpClient(server.url)
+    const tools = await loadMcpTools(client)
+    const model = new SpyingModel()
+    const agent = createAgent({
+      model,
+      tools: isCreatedWith ? tools : [],
+      middleware: [mcpToolsMiddleware(new ToolSearch(tools, { search: true }))],
+      checkpointer: new MemorySaver(),
+    })
+    await agent.invoke(say('call search_tools {"query":"pay"}'), thread('t1'))
+    expect(lastTextOf(await agent.invoke(say('call pay'), thread('t1')))).toBe('pay done')
+    expect(model.bound[0]).toEqual(['search_tools'])
+    expect(model.bound.at(-1)).toEqual(['search_tools', 'pay'])
+  },
+)
 
 test('a graph with a ToolNode searches', async () => {
   const server = await startBank()
