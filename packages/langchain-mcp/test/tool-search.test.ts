@@ -283,6 +283,17 @@ describe('an agent with the middleware', () => {
     expect(model.bound.at(-1)).toEqual(['search_tools', 'search_tools_2', 'pay'])
   })
 
+  test('keeps its own tool, if a server has a tool of the same name', async () => {
+    const server = await startBank()
+    const own = langChainTool(() => 'own', { name: 'pay', description: 'Pays.' })
+    const mcp = toolsFor(server, { tools: { search: true, alwaysShow: ['pay', 'look'] } })
+    const model = new SpyingModel()
+    const agent = createAgent({ model, tools: [own], middleware: [mcpToolsMiddleware(mcp)] })
+    expect(lastTextOf(await agent.invoke(say('call pay {"input":"x"}')))).toBe('own')
+    expect(model.bound[0]).toEqual(['pay', 'look', 'search_tools'])
+    expect(server.runs).toEqual([])
+  })
+
   test('marks tools for the search of the provider', async () => {
     const mcp = toolsFor(await startBank(), {
       tools: { search: 'provider', alwaysShow: ['look'], budget: { tools: 1 } },

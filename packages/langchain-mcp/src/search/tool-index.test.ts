@@ -69,7 +69,8 @@ describe('a query', () => {
     ['with a name in a sentence', 'please use delete_branch to click', 'gitlab_delete_branch'],
     ['with a name in camel case in a sentence', 'call listIssues now', 'github_listIssues'],
     ['with a server prefers its tools', 'new issue on gitlab', 'gitlab_create_issue'],
-    ['with a synonym', 'take a picture', 'browser_take_screenshot'],
+    ['with a synonym', 'picture', 'browser_take_screenshot'],
+    ['with a synonym of a verb', 'remove', 'gitlab_delete_branch'],
     ['with another form of the word', 'clicking elements', 'browser_click'],
     ['with an abbreviation', 'open a PR', 'github_create_pull_request'],
     ['with a typing error', 'screnshot', 'browser_take_screenshot'],
@@ -79,10 +80,21 @@ describe('a query', () => {
     expect((await find(tools, query))[0]).toBe(expected)
   })
 
+  test('with a server finds its tool before a tool of another server that has more of the words', async () => {
+    const commenting = [
+      ...toolsOf('github', { name: 'add_issue_comment', description: 'Comment on an issue' }),
+      ...toolsOf('gitlab', { name: 'create_issue_note', description: 'Adds a note' }),
+    ]
+    expect((await find(commenting, 'comment on an issue in gitlab'))[0]).toBe(
+      'gitlab_create_issue_note',
+    )
+  })
+
   test('finds a named tool beside the limit of others', async () => {
     const found = await find(tools, 'delete_branch or create issue', 2)
     expect(found[0]).toBe('gitlab_delete_branch')
     expect(found).toHaveLength(3)
+    expect(await find(tools, 'please delete_branch')).toEqual(['gitlab_delete_branch'])
   })
 
   test('with the word "click" in a sentence does not name the tool "click"', async () => {
@@ -125,6 +137,12 @@ test('a description that is full of words is not found before the tool that is m
   for (const query of ['create issue', 'delete a branch', 'take a screenshot']) {
     expect((await find([...stuffed, ...tools], query))[0]).not.toBe('evil_helper')
   }
+})
+
+test('the end of a long description is not searched', async () => {
+  const long = toolsOf('wiki', { name: 'look', description: `${'word '.repeat(200)}unicorn` })
+  expect(await find(long, 'word')).toEqual(['wiki_look'])
+  expect(await find(long, 'unicorn')).toEqual([])
 })
 
 test('equal tools share one index, and others do not', () => {
