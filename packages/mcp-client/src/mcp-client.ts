@@ -39,10 +39,11 @@ import type { DisposeOptions } from './scope-slots.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { McpClientStatus, SessionStatus } from './session-state.ts'
 import { McpTask } from './task.ts'
+import { assertReference } from './task-reference.ts'
 import { readResult } from './requests.ts'
 import type { ResultSchema as Schema } from './requests.ts'
 import { Terminations } from './terminations.ts'
-import { ToolCalls } from './tool-call.ts'
+import { startCall } from './tool-call.ts'
 import { StoredToolLists } from './tool-list.ts'
 import type { StoredToolList } from './tool-list.ts'
 
@@ -90,7 +91,6 @@ export class McpClient implements AsyncDisposable {
   readonly #setup: ClientSetup
   readonly #slots: ScopeSlots
   readonly #operations: Operations
-  readonly #tools: ToolCalls
 
   /**
    * @param config a URL is short for `{ url }`
@@ -118,7 +118,6 @@ export class McpClient implements AsyncDisposable {
     }
     this.#slots = new ScopeSlots(this.#setup)
     this.#operations = new Operations(this.#setup, this.#slots)
-    this.#tools = new ToolCalls(this.#operations)
   }
 
   /**
@@ -201,11 +200,11 @@ export class McpClient implements AsyncDisposable {
     const { resume, timeoutMs } = options
     if (resume?.task !== undefined) {
       const { inputResponses } = resume
-      const task = this.#tools.resume(resume.task, name, options)
+      const task = this.#taskOf(resume.task, options, name)
       return task.result({ ...options, inputResponses })
     }
     const startedAt = performance.now()
-    return this.#tools.start({ name, args }, options, (started, lease) => {
+    return startCall(this.#operations, { name, args, options }, (started, lease) => {
       if (!(started instanceof McpTask)) return started
       // The limit of the call includes the time until the server has answered.
       const leftMs = timeoutMs && Math.max(timeoutMs - (performance.now() - startedAt), 1)
@@ -236,11 +235,11 @@ export class McpClient implements AsyncDisposable {
   ): Promise<StartedTool<CallToolResult | InputRequired>> {
     const { task: reference, inputResponses } = options.resume ?? {}
     if (reference !== undefined) {
-      const task = this.#tools.resume(reference, name, options)
+      const task = this.#taskOf(reference, options, name)
       if (inputResponses !== undefined) await task.answer(inputResponses, options)
       return { task }
     }
-    return this.#tools.start({ name, args }, options, (started) =>
+    return startCall(this.#operations, { name, args, options }, (started) =>
       started instanceof McpTask ? { task: started } : { result: started },
     )
   }
@@ -252,7 +251,7 @@ export class McpClient implements AsyncDisposable {
    * the reference belongs to another server or principal
    */
   resumeTask(reference: TaskReference): McpTask {
-    return this.#tools.resume(reference)
+    return this.#taskOf(reference)
   }
 
   /**
@@ -399,6 +398,11 @@ export class McpClient implements AsyncDisposable {
     } catch {
       return undefined // getters and health checks do not report errors of the scope function
     }
+  }
+
+  #taskOf(reference: TaskReference, origin: CallOptions = {}, tool?: string): McpTask {
+    assertReference(reference, { server: this.#operations.server, tool })
+    return new McpTask(this.#operations, { reference, origin })
   }
 
   #list<Key extends string, Item>(

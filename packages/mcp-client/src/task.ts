@@ -6,14 +6,14 @@ import { Deadline, LONGEST_MS } from './deadline.ts'
 import { getFailure, getTransportError, isTimeout, McpClientError } from './errors.ts'
 import type { McpClientErrorCode } from './errors.ts'
 import type { InputRequired, InputResume, TaskReference } from './input-required.ts'
-import { sendUntilSettled } from './operation.ts'
-import type { Attempt } from './operation.ts'
+import { headersOf, sendUntilSettled } from './operation.ts'
+import type { Attempt, Operations } from './operation.ts'
 import type { CallOptions, CallToolOptions } from './options.ts'
-import type { RetryTiming } from './retry.ts'
 import type { ScopeSlot } from './scope-slot.ts'
 import type { TrackedCall } from './session-calls.ts'
 import { messageHandlers } from './handlers.ts'
 import { expiryOf } from './task-reference.ts'
+import { checkedResult } from './tool-output.ts'
 import { isFinal, parseTask, shortened, type Task, type TaskStatus } from './task-state.ts'
 
 /** A change of a task: its status, or its reference after a question was answered. */
@@ -37,23 +37,6 @@ export type TaskResultOptions = Pick<
 > & {
   /** Answers to questions that an earlier `result()` returned. */
   readonly inputResponses?: InputResume['inputResponses']
-}
-
-/** The client of a task. */
-export interface TaskOwner {
-  /** Name of the server in messages. */
-  readonly server: string
-  readonly timing: RetryTiming
-  /** Limit of one request, in milliseconds. */
-  readonly timeoutMs: number
-  /** Calls a function with the session of the current scope. */
-  use<T>(
-    reference: TaskReference,
-    options: TaskResultOptions,
-    run: (slot: ScopeSlot, options: TaskResultOptions, call: TrackedCall | undefined) => Promise<T>,
-  ): Promise<T>
-  /** Checks structured output. */
-  checkedResult(result: CallToolResult, tool: string, slot: ScopeSlot): CallToolResult
 }
 
 /** The operation of a caller that sends requests about a task. */
@@ -105,7 +88,9 @@ const TEMPORARY: ReadonlySet<McpClientErrorCode> = new Set([
  * `reference` and continue with `resumeTask()`. Disposing of the client does not cancel it.
  */
 export class McpTask {
-  readonly #owner: TaskOwner
+  readonly #operations: Operations
+  /** Scope and headers of the call that the task comes from. They stay in memory. */
+  readonly #origin: Pick<CallOptions, 'scope' | 'headers'>
   readonly #listeners = new Listeners<TaskChange>(() => {})
   /** Questions that a handler answers now. */
   readonly #asking = new Map<string, AbortController>()
@@ -120,8 +105,21 @@ export class McpTask {
   /** Why a question cannot be answered. */
   #inputFailure: unknown
 
-  constructor(owner: TaskOwner, reference: TaskReference, task?: Task) {
-    this.#owner = owner
+  /** @internal */
+  constructor(
+    operations: Operations,
+    {
+      reference,
+      origin: { scope, headers },
+      task,
+    }: {
+      readonly reference: TaskReference
+      readonly origin: Pick<CallOptions, 'scope' | 'headers'>
+      readonly task?: Task | undefined
+    },
+  ) {
+    this.#operations = operations
+    this.#origin = { scope, headers: headersOf({ headers }, operations.server) }
     this.#reference = reference
     // The answer that creates a task has no result.
     this.#task = isFinal(task) ? undefined : task
@@ -159,9 +157,7 @@ export class McpTask {
   ): Promise<CallToolResult>
   result(options: TaskResultOptions): Promise<CallToolResult | InputRequired>
   result(options: TaskResultOptions = {}): Promise<CallToolResult | InputRequired> {
-    return this.#owner.use(this.#reference, options, (slot, given, call) =>
-      this.finish(slot, given, call),
-    )
+    return this.#use(options, (slot, given, call) => this.finish(slot, given, call))
   }
 
   /** Sends answers to questions that `status()` or `result()` returned, by their keys. Some may be answered first. */
@@ -253,14 +249,35 @@ export class McpTask {
     return expiresAt !== null && Date.now() >= Date.parse(expiresAt)
   }
 
+  /** Calls a function with the slot of the scope of the task. @throws McpClientError `TASK_REFERENCE` */
+  #use<T>(
+    options: TaskResultOptions,
+    run: (slot: ScopeSlot, options: TaskResultOptions, call: TrackedCall | undefined) => Promise<T>,
+  ): Promise<T> {
+    const { tool, principal } = this.#reference
+    const call = { method: 'tools/call', tool, caller: options.caller }
+    const { scope = this.#origin.scope } = options
+    const headers = headersOf(options, this.#operations.server) ?? this.#origin.headers
+    const own = { ...options, scope, headers }
+    return this.#operations.use(call, own, async (lease) => {
+      if ((lease.slot.scope?.principal ?? null) !== principal) {
+        const { server } = this.#operations
+        const message = `${this.#what}: the task belongs to another principal: resume it in the scope in which it was started`
+        const outcome = 'unknown'
+        throw new McpClientError('TASK_REFERENCE', message, { server, tool, outcome })
+      }
+      return run(lease.slot, { ...own, signal: lease.options.signal }, lease.call)
+    })
+  }
+
   /** Calls a function within the limit of one operation. */
   #within<T>(
     options: CallOptions,
     run: (asker: Asker, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    return this.#owner.use(this.#reference, options, async (slot, given) => {
+    return this.#use(options, async (slot, given) => {
       const { signal, timeoutMs, headers } = given
-      using deadline = new Deadline(timeoutMs ?? this.#owner.timeoutMs, signal)
+      using deadline = new Deadline(timeoutMs ?? this.#operations.timeoutMs, signal)
       const either = AbortSignal.any([deadline.signal, slot.closing])
       try {
         return await run({ slot, headers }, either)
@@ -307,7 +324,7 @@ export class McpTask {
     const operation = { method: `tasks/${what}`, params, schema: UNCHECKED, isSafe: true }
     const attempt: Attempt = {
       signal,
-      timeout: Math.min(this.#owner.timeoutMs, REQUEST_MS),
+      timeout: Math.min(this.#operations.timeoutMs, REQUEST_MS),
       mayRunTwice: true,
       headers,
       assertSendable: () => this.#assertServer(slot),
@@ -322,7 +339,7 @@ export class McpTask {
       slot.log('debug', `tasks/${what} is sent again`, failed)
       failure = failed
       const intervalMs = this.#intervalMs(slot)
-      const mostMs = SLOW_POLL_MS * (1 + this.#owner.timing.random() * JITTER)
+      const mostMs = SLOW_POLL_MS * (1 + this.#operations.timing.random() * JITTER)
       const grownMs = Math.min(intervalMs * 2 ** ++failures, mostMs)
       const delayMs = Math.max(intervalMs, grownMs, retryAfterOf(failed))
       await this.#pause(delayMs, signal).catch(() => {
@@ -387,7 +404,7 @@ export class McpTask {
     const askedMs = Math.min(Math.max(pollIntervalMs, leastMs), MAX_POLL_MS)
     const grownMs = Math.min(askedMs * GROWTH ** this.#unchanged, SLOW_POLL_MS)
     const now = performance.now()
-    const spread = 1 + this.#owner.timing.random() * JITTER
+    const spread = 1 + this.#operations.timing.random() * JITTER
     const dueAt = now + Math.max(askedMs, grownMs) * spread
     return Math.ceil(dueAt / TICK_MS) * TICK_MS - now
   }
@@ -406,7 +423,7 @@ export class McpTask {
     signal.addEventListener('abort', end, { once: true })
     try {
       signal.throwIfAborted()
-      await this.#owner.timing.wait(Math.min(ms, leftMs), stop.signal)
+      await this.#operations.timing.wait(Math.min(ms, leftMs), stop.signal)
       return true
     } catch (error) {
       if (signal.aborted || !stop.signal.aborted) throw error
@@ -497,10 +514,10 @@ export class McpTask {
     const result = slot.connection?.toToolResult?.(tool, given) ?? given
     const parsed = CallToolResultSchema.safeParse(result)
     if (resultType === 'complete' && parsed.success && isRecord(task.result)) {
-      return this.#owner.checkedResult(parsed.data, tool, slot)
+      return checkedResult(parsed.data, tool, slot)
     }
     const message = 'has completed, with an invalid result: report it to the authors of the server'
-    const { server } = this.#owner
+    const { server } = this.#operations
     throw new McpClientError('UNEXPECTED_RESPONSE', this.#message(message), {
       server,
       tool,
@@ -582,7 +599,7 @@ export class McpTask {
   }
 
   get #what(): string {
-    return `tool "${this.#reference.tool}" of MCP server "${this.#owner.server}"`
+    return `tool "${this.#reference.tool}" of MCP server "${this.#operations.server}"`
   }
 
   #message(text: string): string {
@@ -593,7 +610,7 @@ export class McpTask {
   #error(code: McpClientErrorCode, text: string, cause?: unknown): McpClientError {
     const { tool } = this.#reference
     return new McpClientError(code, this.#message(text), {
-      server: this.#owner.server,
+      server: this.#operations.server,
       tool,
       outcome: 'unknown',
       task: this.#reference,
