@@ -96,7 +96,7 @@ test.each([[url], [new URL(url)], [{ url }]])('McpClient accepts the config %o',
 
 describe('rejects the options of', () => {
   test.each([
-    [runInSessionScope, [() => {}, { isInterupted() {} }], 'Did you mean "isInterrupted"?'],
+    [runInSessionScope, [() => {}, { sginal: 5 }], 'Did you mean "signal"?'],
     [runInSessionScope, [() => {}, { signal: 5 }], '"signal" must be an AbortSignal, not 5'],
     [httpDirectory, [{ base: url }], 'httpDirectory(): there is no option "base"'],
     [mcpJsonDirectory, [], 'option "path" is missing: it must be the path of a file'],

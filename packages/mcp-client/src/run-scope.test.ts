@@ -338,29 +338,6 @@ describe('streams', () => {
   })
 })
 
-test.each([
-  ['a result', () => 1],
-  ['a generator', () => ReadableStream.from([1])[Symbol.asyncIterator]()],
-  ['a ReadableStream', () => ReadableStream.from([1])],
-])('ends the run if isInterrupted() throws for %s', async (_what, fn: () => unknown) => {
-  const ends: RunEnd[] = []
-  const failure = new Error('the check failed')
-  const read = async (): Promise<void> => {
-    const isInterrupted = (outcome: unknown): boolean => {
-      if (outcome === failure) return false
-      throw failure
-    }
-    const start = (): unknown => {
-      watchEnd(ends)
-      return fn()
-    }
-    const result: unknown = await runInSessionScope(start, { isInterrupted })
-    for await (const _ of result as AsyncIterable<unknown>);
-  }
-  await expect(read()).rejects.toBe(failure)
-  expect(ends).toEqual(['ended'])
-})
-
 test('closeNewestFirst() stops waiting for one that never ends, and closes the others', async () => {
   const warnings = vi.spyOn(process, 'emitWarning').mockReturnValue()
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })

@@ -16,19 +16,11 @@ export interface SessionRunOptions {
    * reject with the reason as `cause`.
    */
   readonly signal?: AbortSignal | undefined
-  /**
-   * Returns true if the run has stopped and will be continued, so that it is detached instead of ended. Called with
-   * the result or the error of `fn`, and with each chunk of a stream. If these do not show it, call
-   * `currentRun()?.detach()`. @default detects LangGraph's interrupts and breakpoints, in results and in streams of
-   * updates, values or events
-   */
-  readonly isInterrupted?: ((outcome: unknown) => boolean) | undefined
 }
 
 const optionChecks: Checks<SessionRunOptions> = {
   id: check.string,
   signal: { ...check.methods('addEventListener'), takes: 'an AbortSignal' },
-  isInterrupted: check.func,
 }
 
 /** Result of `fn`. Streams carry their run; all other results become promises. */
@@ -52,6 +44,9 @@ type StreamInScope<T> = 0 extends 1 & T
  * Calls `fn`, such as the invocation of an agent, in a run. All code inside shares the sessions that clients
  * with `scope: 'run'` open for it. They are closed at its end, newest first, on success and on failure. Inside an open run, `fn`
  * joins that run, and nothing is closed.
+ *
+ * A run that stops at an interrupt or a breakpoint of LangGraph is detached: its sessions stay on the servers. Results,
+ * errors, and streams of updates, values or events show that. For others, call `currentRun()?.detach()`.
  *
  * A stream that `fn` returns or resolves to keeps the run open until the stream ends, fails or is cancelled. A stream
  * that is neither read to its end nor cancelled keeps it open until `signal` aborts.
@@ -240,7 +235,7 @@ function joinedRun(run: Run): Stay {
 }
 
 function ownedRun(options: SessionRunOptions): Stay {
-  const { signal, isInterrupted = isLangGraphInterrupt } = options
+  const { signal } = options
   const run = new Run(options.id)
   const onAbort = (): void => void outsideRun(() => run.abort(signal?.reason))
   if (signal?.aborted === true) onAbort()
@@ -248,7 +243,7 @@ function ownedRun(options: SessionRunOptions): Stay {
   return {
     run,
     observe(outcome) {
-      if (isInterrupted(outcome)) run.detach()
+      if (isLangGraphInterrupt(outcome)) run.detach()
     },
     async end() {
       signal?.removeEventListener('abort', onAbort)
@@ -263,22 +258,16 @@ async function step<T>(stay: Stay, call: () => Promise<T>): Promise<T> {
   try {
     return await insideRun(stay.run, call)
   } catch (error) {
-    try {
-      stay.observe(error)
-    } finally {
-      await stay.end()
-    }
+    stay.observe(error)
+    await stay.end()
     throw error
   }
 }
 
 async function settled(result: unknown, stay: Stay): Promise<unknown> {
-  const value = await step(stay, async () => {
-    const settledValue = await result
-    if (!isAsyncIterable(settledValue)) stay.observe(settledValue)
-    return settledValue
-  })
+  const value = await step(stay, async () => result)
   if (isAsyncIterable(value)) return scopedStream(value, stay)
+  stay.observe(value)
   await stay.end()
   return value
 }
@@ -307,11 +296,10 @@ function scopedIterable(source: AsyncIterable<unknown>, stay: Stay): AsyncGenera
   ): Promise<IteratorResult<unknown>> => {
     const result = await step(stay, async () => {
       iterator ??= source[Symbol.asyncIterator]()
-      const taken = await call(iterator)
-      if (taken.done !== true) stay.observe(taken.value)
-      return taken
+      return call(iterator)
     })
     if (result.done === true) await stay.end()
+    else stay.observe(result.value)
     return result
   }
   const generator: AsyncGenerator = {
@@ -337,12 +325,11 @@ function scopedReadable(source: ReadableStream<unknown>, stay: Stay): ReadableSt
   return new ReadableStream<unknown>(
     {
       async pull(controller) {
-        const { done, value } = await step(stay, async () => {
-          const taken = await reader.read()
-          if (!taken.done) stay.observe(taken.value)
-          return taken
-        })
-        if (!done) return controller.enqueue(value)
+        const { done, value } = await step(stay, () => reader.read())
+        if (!done) {
+          stay.observe(value)
+          return controller.enqueue(value)
+        }
         await stay.end()
         controller.close()
       },
