@@ -118,8 +118,6 @@ export class ScopeSlot {
   #disposing: Promise<void> | undefined
   /** Option `terminate` of `dispose()`. */
   #terminate: boolean | undefined
-  /** Id of the session that this client opened last. `dispose()` terminates no other session by default. */
-  #ownSessionId: string | undefined
   /** Requests that are repeated in each new session: the log level, and subscriptions by URI. */
   #settings: Map<string, Setting> | undefined
 
@@ -381,7 +379,6 @@ export class ScopeSlot {
           era: opened.connection.era,
         }),
       )
-      if (!session.isResumed) this.#ownSessionId = session.id
       signal.throwIfAborted()
       this.#publish(session, before)
     } catch (error) {
@@ -543,13 +540,13 @@ export class ScopeSlot {
   }
 
   /** True if the session ends with the client. */
-  #mustTerminate({ sessionId, isResumed }: ServerConnection): boolean {
+  #mustTerminate({ isResumed }: ServerConnection): boolean {
     const { terminateOnClose } = this.#setup.options
     const terminate = this.#terminate ?? terminateOnClose
     // The session of a run that is over cannot be continued, even from a durable store.
     if (terminate !== undefined || this.runs !== undefined) return terminate ?? true
-    const isOwn = !isResumed || sessionId === this.#ownSessionId
-    return isOwn && this.#endpoint?.sessionInfo.durable !== true
+    // By default, a session ends with the client that has opened it.
+    return !isResumed && this.#endpoint?.sessionInfo.durable !== true
   }
 
   // Losing a session.

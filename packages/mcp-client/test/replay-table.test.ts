@@ -189,7 +189,7 @@ const failures: Readonly<Record<string, Failure>> = {
   },
   'an error of HTTP': {
     eras: bothEras,
-    cause: once({ status: 500, body: 'on fire' }),
+    cause: once({ status: 500, body: 'on fire', headers: { 'retry-after': '1' } }),
     expected: always(all('REJECTED')),
   },
 }
