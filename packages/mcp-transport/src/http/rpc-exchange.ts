@@ -12,18 +12,18 @@ export type RpcReply =
   | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
   | AnswerOutcome
 
-export interface RpcHandlers {
+/** Takes what arrives before the answer. */
+export interface RpcListener {
   /** Called for each piece of the response. */
   activity?(): void
-  /** Called with each request or notification of the server, up to the answer. */
+  /** Called with each request or notification of the server, in order. */
   message(message: Exclude<JsonRpcMessage, JsonRpcResponse>): void
-  /** Called once, synchronously. */
-  reply(reply: RpcReply, exchange: RpcExchange): void
 }
 
 export interface RpcRequest extends HttpRequest {
   readonly era: Era
   readonly body: JsonRpcRequest
+  readonly listener?: RpcListener | undefined
 }
 
 const NO_HEADERS: ResponseHeaders = {}
@@ -38,20 +38,24 @@ export class RpcExchange implements AnswerHandlers {
   /** Last answer in the response that has the id of another request. It is dropped. */
   misrouted: JsonRpcResponse | undefined
   readonly #http: HttpClient
-  readonly #handlers: RpcHandlers
+  readonly #onReply: (reply: RpcReply, exchange: RpcExchange) => void
   #exchange: Exchange | undefined
   #isOver = false
 
-  constructor(http: HttpClient, request: RpcRequest, handlers: RpcHandlers) {
+  /** @param onReply Called once, synchronously */
+  constructor(
+    http: HttpClient,
+    request: RpcRequest,
+    onReply: (reply: RpcReply, exchange: RpcExchange) => void,
+  ) {
     this.request = request
     this.#http = http
-    this.#handlers = handlers
+    this.#onReply = onReply
   }
 
   /** Sends the request. */
-  start(): this {
+  start(): void {
     this.#exchange = this.#http.send(this.request, this)
-    return this
   }
 
   /** True while the exchange waits for the server, and not for credentials. */
@@ -65,7 +69,7 @@ export class RpcExchange implements AnswerHandlers {
   }
 
   activity(): void {
-    this.#handlers.activity?.()
+    this.request.listener?.activity?.()
   }
 
   head(status: number, headers: ResponseHeaders): void {
@@ -75,7 +79,7 @@ export class RpcExchange implements AnswerHandlers {
 
   message(message: JsonRpcMessage): void {
     if (this.#isOver) return
-    if (!isResponse(message)) return this.#handlers.message(message)
+    if (!isResponse(message)) return this.request.listener?.message(message)
     const { body, era, isLongLived } = this.request
     if (!isAnswerTo(body.id, message)) {
       this.misrouted = message
@@ -94,6 +98,6 @@ export class RpcExchange implements AnswerHandlers {
 
   #end(reply: RpcReply): void {
     this.#isOver = true
-    this.#handlers.reply(reply, this)
+    this.#onReply(reply, this)
   }
 }

@@ -5,7 +5,7 @@ import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { RpcExchange } from '../http/rpc-exchange.ts'
-import type { RpcHandlers, RpcReply, RpcRequest } from '../http/rpc-exchange.ts'
+import type { RpcListener, RpcReply, RpcRequest } from '../http/rpc-exchange.ts'
 import { isRequest, METHOD_NOT_FOUND } from '../json-rpc.ts'
 import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
@@ -241,16 +241,17 @@ function post<T>(
   read: (reply: Reply) => T,
 ): Promise<T> {
   const { headersMs } = timeouts
-  const request = { ...sent, method: 'POST', era: 'legacy', headersMs, signal, limitMs } as const
+  const listener: RpcListener = {
+    message: (message) => {
+      // A server must not ask before the session is open (2025-11-25, lifecycle).
+      if (!isRequest(message)) guard(() => onNotification(message))
+    },
+  }
+  const asked = { method: 'POST', era: 'legacy', headersMs, signal, limitMs, listener } as const
   return new Promise((resolve) => {
-    const handlers: RpcHandlers = {
-      message: (message) => {
-        // A server must not ask before the session is open (2025-11-25, lifecycle).
-        if (!isRequest(message)) guard(() => onNotification(message))
-      },
-      reply: (reply, exchange) => resolve(read(toReply(reply, exchange, http))),
-    }
-    new RpcExchange(http, request, handlers).start()
+    new RpcExchange(http, { ...sent, ...asked }, (reply, exchange) =>
+      resolve(read(toReply(reply, exchange, http))),
+    ).start()
   })
 }
 

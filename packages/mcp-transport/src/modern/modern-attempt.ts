@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attempt, Call } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
-import type { RpcExchange } from '../http/rpc-exchange.ts'
+import type { RpcExchange, RpcListener } from '../http/rpc-exchange.ts'
 import type {
   Answer,
   InputAnswers,
   InputRequired,
-  JsonRpcMessage,
+  JsonRpcNotification,
   JsonRpcRequest,
 } from '../json-rpc.ts'
 import { HEADER_MISMATCH } from '../session-record.ts'
@@ -21,7 +21,7 @@ const MAX_ROUNDS = 10
 const EMPTY_ROUND_MS = 250
 
 /** A call in the stateless revision. Sends a new request with the inputs each time the server requires inputs. */
-export class ModernAttempt implements Attempt {
+export class ModernAttempt implements Attempt, RpcListener {
   readonly session = undefined
   /** Undefined for a request of a client that speaks this revision itself, such as SDK v2. Such a call is never checked. */
   readonly server: ModernServer | undefined
@@ -88,12 +88,8 @@ export class ModernAttempt implements Attempt {
     request: JsonRpcRequest,
     headers: Readonly<Record<string, string>>,
   ): Promise<Answer> {
-    const outcome = await modernPost(this.#parts.http, request, {
-      isOfCaller: true,
-      call: this,
-      headers: paramHeaders(headers),
-      onMessage: (message) => this.#received(message),
-    })
+    const sent = { isOfCaller: true, headers: paramHeaders(headers), listener: this }
+    const outcome = await modernPost(this.#parts.http, request, sent)
     if (outcome.kind === 'answered') return outcome.answer
     throw outcome.error
   }
@@ -140,17 +136,13 @@ export class ModernAttempt implements Attempt {
     if (this.#end !== undefined) throw this.#end
     const { request, options, id } = this.#call
     const sent = answers === undefined ? request.params : { ...request.params, ...answers }
-    return server.ask(request.method, sent, {
-      call: this,
-      callHeaders: options.headers,
-      onMessage: (message) => this.#received(message),
-      progressToken: options.onProgress === undefined ? undefined : id,
-    })
+    const progressToken = options.onProgress === undefined ? undefined : id
+    const { headers: callHeaders } = options
+    return server.ask(request.method, sent, { callHeaders, progressToken, listener: this })
   }
 
-  #received(message: JsonRpcMessage): void {
-    if (this.#end !== undefined || !('method' in message)) return
-    if ('id' in message) return // requests of the server are not allowed here
+  message(message: JsonRpcRequest | JsonRpcNotification): void {
+    if (this.#end !== undefined || 'id' in message) return // requests of the server are not allowed here
     const { options } = this.#call
     if (this.server === undefined || message.method !== 'notifications/progress') {
       const { onNotification = this.#parts.onNotification } = options

@@ -4,7 +4,7 @@ import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { RpcExchange } from '../http/rpc-exchange.ts'
-import type { RpcHandlers, RpcReply, RpcRequest } from '../http/rpc-exchange.ts'
+import type { RpcListener, RpcReply, RpcRequest } from '../http/rpc-exchange.ts'
 import { versionOf } from '../json-rpc.ts'
 import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
@@ -40,16 +40,12 @@ interface Failed extends Pick<Refused, 'error' | 'headers'> {
   readonly kind: 'failed'
 }
 
-export interface ModernPostOptions extends Pick<
-  RpcRequest,
-  'isOfCaller' | 'callHeaders' | 'headersMs' | 'idleMs' | 'signal' | 'limitMs' | 'onLateHead'
+/** A request of this revision, besides its body. `headers`: besides those that every request has. */
+export interface ModernPostOptions extends Partial<
+  Omit<RpcRequest, 'method' | 'era' | 'sessionId' | 'body' | 'isLongLived' | 'listener'>
 > {
-  /** Headers besides those that every request has, as a flat list. */
-  readonly headers: readonly string[] | undefined
-  /** The call that waits for the answer. It aborts the exchange if it ends early. */
-  readonly call: { exchange: RpcExchange | undefined; activity(): void } | undefined
-  /** Called with each message of the server before the answer, in order. */
-  readonly onMessage: RpcHandlers['message']
+  /** Has the exchange as long as it waits for the answer. */
+  readonly listener?: (RpcListener & { exchange?: RpcExchange | undefined }) | undefined
 }
 
 /**
@@ -62,26 +58,17 @@ export interface ModernPostOptions extends Pick<
 export function modernPost(
   http: HttpClient,
   request: JsonRpcRequest,
-  { call, onMessage, headers: added, ...options }: Partial<ModernPostOptions>,
+  options: ModernPostOptions,
 ): Promise<PostOutcome> {
-  const headers = modernHeaders(request)
-  if (added !== undefined) headers.push(...added)
+  const headers = modernHeaders(request, options.headers)
   const isLongLived = request.method === 'subscriptions/listen'
-  const sent = {
-    ...options,
-    method: 'POST',
-    era: 'modern',
-    body: request,
-    headers,
-    isLongLived,
-  } as const
+  const era = 'modern'
+  const sent: RpcRequest = { ...options, method: 'POST', era, headers, body: request, isLongLived }
   return new Promise((resolve) => {
-    const exchange = new RpcExchange(http, sent, {
-      activity: () => call?.activity(),
-      message: (message) => onMessage?.(message),
-      reply: (reply) => resolve(toPostOutcome(reply, exchange, http)),
-    })
-    if (call !== undefined) call.exchange = exchange
+    const exchange = new RpcExchange(http, sent, (reply) =>
+      resolve(toPostOutcome(reply, exchange, http)),
+    )
+    if (options.listener !== undefined) options.listener.exchange = exchange
     exchange.start()
   })
 }
@@ -226,12 +213,16 @@ const NAMED_BY: Readonly<Record<string, string>> = {
   'tasks/cancel': 'taskId',
 }
 
-/** Headers that repeat parts of the body, so that gateways need not parse it, as a flat list. */
-export function modernHeaders(request: JsonRpcRequest): string[] {
+/**
+ * Returns the headers of a request, as a flat list. They repeat parts of the body, so that gateways need not parse it.
+ *
+ * @param added Other headers
+ */
+export function modernHeaders(request: JsonRpcRequest, added: readonly string[] = []): string[] {
   const { method, params } = request
   const version = versionOf(request) ?? ''
-  const list = POST_HEADERS.concat('mcp-protocol-version', version, 'mcp-method', method)
   const name = params?.[NAMED_BY[method] ?? '']
-  if (typeof name === 'string') list.push('mcp-name', encodeHeaderValue(name))
-  return list
+  const named = typeof name === 'string' ? ['mcp-name', encodeHeaderValue(name)] : []
+  const own = ['mcp-protocol-version', version, 'mcp-method', method]
+  return POST_HEADERS.concat(own, named, added)
 }

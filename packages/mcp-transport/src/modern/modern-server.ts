@@ -78,15 +78,16 @@ export class ModernServer {
   ask(
     method: string,
     params: JsonRpcRequest['params'],
-    options: Partial<ModernPostOptions> & { readonly progressToken?: number | undefined },
+    {
+      progressToken,
+      ...options
+    }: ModernPostOptions & { readonly progressToken?: number | undefined },
   ): Promise<PostOutcome> {
-    const request = this.#newRequest(method, params, options.progressToken)
-    return modernPost(this.parts.http, request, {
-      isOfCaller: true,
-      headers: this.tools.headersFor(request),
-      headersMs: this.parts.timeouts.headersMs,
-      ...options,
-    })
+    const request = this.#newRequest(method, params, progressToken)
+    const headers = this.tools.headersFor(request)
+    const { headersMs } = this.parts.timeouts
+    const sent = { isOfCaller: true, headers, headersMs, ...options }
+    return modernPost(this.parts.http, request, sent)
   }
 
   /**
@@ -197,7 +198,7 @@ export class ModernServer {
 
   /** Requires an answer of the server, so that `ping` shows that the server is alive. */
   async #ping(attempt: ModernAttempt, callHeaders: CallOptions['headers']): Promise<Answer> {
-    const asked = await this.ask('server/discover', {}, { call: attempt, callHeaders })
+    const asked = await this.ask('server/discover', {}, { callHeaders, listener: attempt })
     const outcome = await this.checked(asked, true)
     if (outcome.kind !== 'answered') throw outcome.error
     if (!('result' in outcome.answer)) return outcome.answer

@@ -1,8 +1,9 @@
 import { isRecord } from '@x/internal'
 import { followStream, isTemporary, toTroubleError } from '../http/follow-stream.ts'
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
+import type { RpcListener } from '../http/rpc-exchange.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcNotification, ListChanges } from '../json-rpc.ts'
+import type { JsonRpcNotification, JsonRpcRequest, ListChanges } from '../json-rpc.ts'
 import { toTransportError, TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { PostOutcome } from './modern-post.ts'
@@ -209,15 +210,18 @@ class Listener {
       unacknowledged.abort(http.error('TIMEOUT', message))
     }, ACK_MS).unref()
     const params = { notifications: this.#listening.filter }
+    const listener: RpcListener = {
+      message: (message) => {
+        if (this.#received(message, attempt) === 'acknowledged') clearTimeout(timer)
+        else progressed = true
+      },
+    }
     const outcome = await this.#server.ask('subscriptions/listen', params, {
       signal: AbortSignal.any([this.#closing.signal, unacknowledged.signal]),
       isOfCaller: false,
       headersMs: ACK_MS,
       idleMs: this.#server.parts.timeouts.idleMs,
-      onMessage: (message) => {
-        if (this.#received(message, attempt) === 'acknowledged') clearTimeout(timer)
-        else progressed = true
-      },
+      listener,
     })
     this.isBroken = true
     clearTimeout(timer)
@@ -231,8 +235,11 @@ class Listener {
    * An acknowledgement does not count as progress: otherwise a server that acknowledges and drops the stream is asked
    * without end.
    */
-  #received(message: JsonRpcMessage, attempt: number): 'acknowledged' | 'other' {
-    if (!('method' in message) || this.#closing.signal.aborted) return 'other'
+  #received(
+    message: JsonRpcRequest | JsonRpcNotification,
+    attempt: number,
+  ): 'acknowledged' | 'other' {
+    if (this.#closing.signal.aborted) return 'other'
     if (message.method !== 'notifications/subscriptions/acknowledged') {
       if (!('id' in message)) this.#deliver(message)
       return 'other'

@@ -5,6 +5,7 @@ import type { ToolHeader } from '../session-record.ts'
 import type { ModernServer } from './modern-server.ts'
 
 const MAX_PAGES = 64
+const NO_HEADERS: readonly string[] = []
 
 /** Knows which tool arguments are sent as headers, and converts tool lists and results for SDK v1. */
 export class ToolCatalog {
@@ -20,10 +21,10 @@ export class ToolCatalog {
   }
 
   /** Returns the headers of a tool call, as a flat list. Other requests have none. */
-  headersFor({ method, params }: JsonRpcRequest): string[] | undefined {
+  headersFor({ method, params }: JsonRpcRequest): readonly string[] {
     const headers =
       method === 'tools/call' ? this.#headers.get(String(params?.['name'])) : undefined
-    return headers && toolHeaderList(headers, params?.['arguments'])
+    return headers === undefined ? NO_HEADERS : toolHeaderList(headers, params?.['arguments'])
   }
 
   /** Converts the result of a request for a client of SDK v1. */
