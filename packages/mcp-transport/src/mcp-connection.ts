@@ -94,11 +94,14 @@ export class McpConnection implements AsyncDisposable {
     const timeouts = resolveTimeouts(options.timeouts)
     const serverUrl = this.#url.identity
     const http = this.#createHttp()
+    const report = (error: Error): void => {
+      if (this.#closed === undefined) onError(error)
+    }
     const isRecovering = onSessionLost === 'reinitialize'
     const recovery = isRecovering ? this.#recovery() : undefined
     this.#parts = {
       http,
-      keeper: new SessionKeeper({ info, serverUrl, principal, report: onError }),
+      keeper: new SessionKeeper({ info, serverUrl, principal, report }),
       calls: new OpenCalls({ http, timeouts, recovery }),
       timeouts,
       reconnect: resolveReconnect(options.reconnect),
@@ -108,12 +111,12 @@ export class McpConnection implements AsyncDisposable {
         : undefined,
       onNotification,
       onServerRequest,
-      report: onError,
+      report,
       guard: (callback) => {
         try {
           callback()
         } catch (error) {
-          onError(error instanceof Error ? error : new Error(String(error)))
+          report(error instanceof Error ? error : new Error(String(error)))
         }
       },
       nextId: () => this.#nextId++,

@@ -1,21 +1,12 @@
-import { assertOptions, isRecord } from '@x/internal'
+import { assertOptions } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
-import type { Call, CallOptions, ServerRequest } from './calls/call.ts'
-import { isRequest, isResponse, versionOf } from './json-rpc.ts'
-import type {
-  Answer,
-  InputRequest,
-  JsonRpcMessage,
-  JsonRpcNotification,
-  JsonRpcRequest,
-  JsonRpcResponse,
-  RequestId,
-} from './json-rpc.ts'
+import { isRequest, isResponse } from './json-rpc.ts'
+import type { JsonRpcMessage } from './json-rpc.ts'
 import { McpConnection } from './mcp-connection.ts'
-import type { ConnectionOwner } from './mcp-connection.ts'
+import { SdkMessages } from './sdk-messages.ts'
 import { SessionInfo } from './session-info.ts'
 import type { Era } from './session-record.ts'
-import { errorAnswer, toTransportError, TransportError } from './transport-error.ts'
+import type { TransportError } from './transport-error.ts'
 import { transportOptionChecks } from './transport-options.ts'
 import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
 
@@ -52,26 +43,17 @@ export class StreamableHttpTransport implements AsyncDisposable {
   readonly #options: StreamableHttpTransportOptions
   readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
-  /** Replaced by each `start()` after a `close()`. Messages of an earlier one are dropped. */
-  #connection: McpConnection
-  /** Calls by the ids of the client, until their answers are delivered. */
-  readonly #calls = new Map<RequestId, Call>()
-  /** Answers, for the next microtask. */
-  #deliveries: Delivery[] = []
-  #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
-  /** Requests of the server, by the ids that the client gets. */
-  readonly #questions = new Map<RequestId, ServerRequest>()
-  #lastQuestion = 0
+  /** Replaced by each `start()` after a `close()`. */
+  #messages: SdkMessages
   #closing: Promise<void> | undefined
-  #terminating: Promise<void> | undefined
 
   /** @throws TypeError for an invalid URL, option or header. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
+    assertOptions('StreamableHttpTransport', options, transportOptionChecks)
     this.#url = url
     this.#options = options
-    assertOptions('StreamableHttpTransport', options, transportOptionChecks)
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
-    this.#connection = this.#connect()
+    this.#messages = this.#connect()
   }
 
   /**
@@ -133,9 +115,11 @@ export class StreamableHttpTransport implements AsyncDisposable {
     if (!('jsonrpc' in message)) throw new TypeError('send() takes one message, not an array')
     if (this.#isClosed) throw this.#closedError()
     if (this.#phase === 'new') void this.#start()
-    if (isRequest(message)) return this.#sendRequest(message, options)
-    if (isResponse(message)) return this.#sendAnswer(message)
-    if (message.method === 'notifications/cancelled') return this.#cancel(message)
+    if (isRequest(message)) return this.#messages.request(message, options)
+    if (isResponse(message)) return this.#messages.answer(message)
+    if (message.method === 'notifications/cancelled') {
+      return this.#messages.cancel(message)
+    }
     await this.#connection.notify(message)
     // This message ends `connect()` of a client, which must not succeed on a closed transport.
     if (this.#isClosed && message.method === 'notifications/initialized') throw this.#closedError()
@@ -151,10 +135,10 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * @throws TransportError if the session may still exist on the server.
    */
   async terminateSession(): Promise<void> {
-    this.#terminating ??= this.#terminate().finally(() => {
-      this.#terminating = undefined
-    })
-    await this.#terminating
+    if (this.#phase === 'started') return this.#connection.terminate()
+    await using connection = this.#connect().connection // a separate one, because the transport is not started
+    await connection.load()
+    await connection.terminate()
   }
 
   /**
@@ -191,30 +175,15 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #start(): Promise<void> {
-    if (this.#phase === 'closed') this.#connection = this.#connect()
+    if (this.#phase === 'closed') this.#messages = this.#connect()
     this.#phase = 'started'
     this.#closing = undefined
     return this.#connection.load()
   }
 
-  async #terminate(): Promise<void> {
-    if (this.#phase === 'started') return this.#connection.terminate()
-    await using connection = this.#connect() // a separate one, because the transport is not started
-    await connection.load()
-    await connection.terminate()
-  }
-
   async #close(): Promise<void> {
     this.#phase = 'closed'
-    const closing = this.#connection.close() // all calls have their outcomes when this returns
-    const initializing = this.#initializing
-    this.#initializing = undefined
-    if (initializing !== undefined) {
-      const closed = this.#connection.closedError('The transport was closed')
-      this.#deliveries.push({ id: initializing.id, outcome: closed, onAnswered: undefined })
-    }
-    this.#deliverAnswers()
-    this.#questions.clear()
+    const closing = this.#messages.close()
     const { onclose } = this
     this.onclose = undefined
     this.onerror = undefined
@@ -226,209 +195,15 @@ export class StreamableHttpTransport implements AsyncDisposable {
     }
   }
 
-  #connect(): McpConnection {
-    const isCurrent = (): boolean => this.#connection === connection
-    const owner: ConnectionOwner = {
-      sessionInfo: this.#sessionInfo,
-      onNotification: (notification) => {
-        if (isCurrent()) this.#deliver(notification)
-      },
-      onServerRequest: (request) => {
-        if (isCurrent()) this.#ask(request)
-      },
-      onError: (error) => {
-        if (isCurrent()) this.#report(error)
-      },
-    }
-    const connection: McpConnection = new McpConnection(this.#url, this.#options, owner)
-    return connection
+  get #connection(): McpConnection {
+    return this.#messages.connection
   }
 
-  // Messages of the client.
-
-  #sendRequest(message: JsonRpcRequest, options: SendOptions): Promise<void> {
-    if (versionOf(message) !== undefined) return this.#forward(message, options)
-    if (message.method === 'initialize') return this.#initialize(message)
-    const { id, method } = message
-    const { params, progressToken } = withoutProgressToken(message)
-    const { resumptionToken, onresumptiontoken } = options
-    const call = this.#createCall(
-      { id, method, params },
-      {
-        resumptionToken,
-        onresumptiontoken: this.#guarded(onresumptiontoken),
-        onProgress:
-          progressToken === undefined
-            ? undefined
-            : (progress) =>
-                this.#deliver({
-                  jsonrpc: '2.0',
-                  method: 'notifications/progress',
-                  params: { ...progress, progressToken },
-                }),
-      },
-    )
-    return this.#connection.send(call)
-  }
-
-  /** Sends a request of a client that speaks the stateless revision itself, as it is. */
-  async #forward(request: JsonRpcRequest, options: SendOptions): Promise<void> {
-    const { requestSignal: signal, onRequestStreamEnd, headers } = options
-    const { id } = request
-    const onAbort = (): void => this.#drop(id)
-    const call = this.#createCall(request, {}, (isFailed) => {
-      signal?.removeEventListener('abort', onAbort)
-      if (isFailed) this.#guarded(onRequestStreamEnd)?.()
-    })
-    if (signal?.aborted === true) return this.#drop(id)
-    signal?.addEventListener('abort', onAbort, { once: true })
-    this.#connection.forward(call, request, { version: versionOf(request) ?? '', headers })
-  }
-
-  /** @param onAnswered Called after the answer was delivered */
-  #createCall(
-    { id, method, params }: Omit<JsonRpcRequest, 'jsonrpc'>,
-    options: CallOptions,
-    onAnswered?: (isFailed: boolean) => void,
-  ): Call {
-    const call = this.#connection.createCall({ method, params }, options, (outcome) => {
-      if (this.#calls.get(id) === call) this.#calls.delete(id)
-      this.#deliveries.push({ id, outcome, onAnswered })
-      if (this.#deliveries.length === 1) queueMicrotask(this.#deliverAnswers)
-    })
-    this.#calls.set(id, call)
-    return call
-  }
-
-  async #initialize({ id, params }: JsonRpcRequest): Promise<void> {
-    const initializing = { id, controller: new AbortController() }
-    this.#initializing = initializing
-    const { signal } = initializing.controller
-    const answer = await this.#connection
-      .open(params, { signal })
-      .catch((error: unknown) => toTransportError(error))
-    if (this.#initializing !== initializing || answer === undefined) return
-    this.#initializing = undefined
-    this.#deliver(toResponse(id, answer))
-  }
-
-  async #cancel({ params = {} }: JsonRpcNotification): Promise<void> {
-    const { requestId: id } = params
-    if (typeof id !== 'string' && typeof id !== 'number') return
-    if (this.#initializing?.id === id) {
-      this.#initializing.controller.abort()
-      this.#initializing = undefined
-    }
-    const call = this.#calls.get(id)
-    if (call === undefined) return // already answered
-    this.#calls.delete(id)
-    await this.#connection.cancel(call, params)
-  }
-
-  #drop(id: RequestId): void {
-    const call = this.#calls.get(id)
-    if (call === undefined) return
-    this.#calls.delete(id)
-    void this.#connection.cancel(call)
-  }
-
-  async #sendAnswer(response: JsonRpcResponse): Promise<void> {
-    const { id } = response
-    const question = id === undefined || id === null ? undefined : this.#questions.get(id)
-    if (question === undefined) return
-    this.#questions.delete(id ?? '')
-    await question.respond(
-      'result' in response ? { result: response.result } : { error: response.error },
+  #connect(): SdkMessages {
+    const sessionInfo = this.#sessionInfo
+    return new SdkMessages(
+      this,
+      (handlers) => new McpConnection(this.#url, this.#options, { sessionInfo, ...handlers }),
     )
   }
-
-  // Messages of the server.
-
-  /**
-   * Gives the client a request of the server. The id is that of the server, unless the client has another open request
-   * with it: each session counts from the start. It is not 0, because the SDK does not cancel a request with that id.
-   */
-  #ask(request: ServerRequest): void {
-    const { id: given, method, params, signal } = request
-    const isFree = given !== undefined && given !== 0 && !this.#questions.has(given)
-    const id = isFree ? given : `server-${++this.#lastQuestion}`
-    this.#questions.set(id, request)
-    const onAbort = (): void => {
-      if (!this.#questions.delete(id)) return
-      const reason = typeof signal.reason === 'string' ? { reason: signal.reason } : {}
-      const cancelled = { requestId: id, ...reason }
-      this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled })
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
-    this.#deliver({ jsonrpc: '2.0', id, method, ...(params === undefined ? {} : { params }) })
-  }
-
-  /**
-   * Delivers answers, one microtask after they arrived. The SDK's client handles notifications one turn later than
-   * answers, and an answer removes its progress handler: progress in the same piece of data would be lost.
-   */
-  readonly #deliverAnswers = (): void => {
-    const deliveries = this.#deliveries
-    this.#deliveries = []
-    for (const { id, outcome, onAnswered } of deliveries) {
-      this.#deliver(toResponse(id, outcome))
-      onAnswered?.(TransportError.is(outcome))
-    }
-  }
-
-  /** Catches errors of the callback: the connection would treat them as a broken stream. */
-  #deliver(message: JsonRpcMessage): void {
-    try {
-      this.onmessage?.(message)
-    } catch (error) {
-      this.#report(error instanceof Error ? error : new Error(String(error)))
-    }
-  }
-
-  #guarded<Args extends readonly unknown[]>(
-    callback: ((...args: Args) => void) | undefined,
-  ): ((...args: Args) => void) | undefined {
-    if (callback === undefined) return undefined
-    return (...args) => {
-      try {
-        callback(...args)
-      } catch (error) {
-        this.#report(error instanceof Error ? error : new Error(String(error)))
-      }
-    }
-  }
-
-  #report(error: Error): void {
-    try {
-      this.onerror?.(error)
-    } catch {
-      // No other place to report to.
-    }
-  }
-}
-
-interface Delivery {
-  readonly id: RequestId
-  readonly outcome: Answer | TransportError
-  /** Called after the answer was delivered. */
-  readonly onAnswered: ((isFailed: boolean) => void) | undefined
-}
-
-function toResponse(id: RequestId, outcome: Answer | TransportError): JsonRpcResponse {
-  if (TransportError.is(outcome)) return errorAnswer(id, outcome)
-  return 'result' in outcome
-    ? { jsonrpc: '2.0', id, result: outcome.result }
-    : { jsonrpc: '2.0', id, error: outcome.error }
-}
-
-/** The connection asks for progress with a token of its own. */
-function withoutProgressToken({ params }: InputRequest): {
-  readonly params: InputRequest['params']
-  readonly progressToken: unknown
-} {
-  const meta = params?.['_meta']
-  if (!isRecord(meta) || meta['progressToken'] === undefined)
-    return { params, progressToken: undefined }
-  const { progressToken, ..._meta } = meta
-  return { params: { ...params, _meta }, progressToken }
 }

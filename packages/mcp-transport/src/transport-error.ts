@@ -1,5 +1,5 @@
 import { CodedError } from '@x/internal'
-import type { InputAnswers, JsonRpcError, RequestId } from './json-rpc.ts'
+import type { Answer, InputAnswers, JsonRpcError, JsonRpcResponse, RequestId } from './json-rpc.ts'
 
 /** Reason of a failure. Stable: callers switch on it. */
 export type TransportErrorCode =
@@ -149,10 +149,12 @@ export function refusedSessionError(error: OpeningError, url: string): Transport
 }
 
 /**
- * Converts a failure to an error answer, so that the client settles the request and removes its handler; a
- * rejected `send()` would leak it. `data` is the `TransportError`.
+ * Converts the outcome of a request to its response. A failure becomes an error whose `data` is the `TransportError`, so
+ * that the client settles the request and removes its handler; a rejected `send()` would leak it.
  */
-export function errorAnswer(id: RequestId, error: TransportError): JsonRpcError {
-  const code = error.serverError?.code ?? -32000
-  return { jsonrpc: '2.0', id, error: { code, message: error.message, data: error } }
+export function toResponse(id: RequestId, outcome: Answer | TransportError): JsonRpcResponse {
+  if ('result' in outcome) return { jsonrpc: '2.0', id, result: outcome.result }
+  if ('error' in outcome) return { jsonrpc: '2.0', id, error: outcome.error }
+  const code = outcome.serverError?.code ?? -32000
+  return { jsonrpc: '2.0', id, error: { code, message: outcome.message, data: outcome } }
 }
