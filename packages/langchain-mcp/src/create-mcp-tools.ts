@@ -38,7 +38,7 @@ import {
   unknownNames,
   type ToolSearchOptions,
 } from './search/tool-search.ts'
-import { toolPinsFrom } from './tools/interceptors.ts'
+import { ToolPins } from './tools/interceptors.ts'
 import type { McpTool } from './tools/mcp-tool.ts'
 import { serverTitle } from './tool-source.ts'
 
@@ -171,6 +171,8 @@ class LiveTools implements McpTools {
   readonly #elicitation: ElicitationToInterrupt
   readonly #log: ToolLog
   readonly #listLog: ToolLog
+  /** Shared by all lists, because `'first-use'` compares with the first list. */
+  readonly #pins: ToolPins | undefined
   readonly #clients: ServerClients
   readonly #contexts: CallContexts
   readonly #servers: readonly LiveServer[]
@@ -189,9 +191,9 @@ class LiveTools implements McpTools {
     )
     const { log = processWarnings, session = 'shared', principal } = options
     const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
-    // All lists share the pins, because `'first-use'` compares with the first list.
     this.#elicitation = elicitation
-    this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
+    this.#options = { ...options, elicitation }
+    this.#pins = options.pin && new ToolPins(options.pin)
     this.#unseen = new Set(options.tools?.alwaysShow)
     this.#log = log
     this.#listLog = logOnce(log)
@@ -199,11 +201,6 @@ class LiveTools implements McpTools {
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
     this.#clients = new ServerClients({ ...options, handlers, log })
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
-  }
-
-  /** For code that was written for `MultiServerMCPClient` of `@langchain/mcp-adapters`. */
-  getTools(): never {
-    throw configError('There is no getTools(): write listTools()')
   }
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
@@ -228,7 +225,7 @@ class LiveTools implements McpTools {
           throw failure.error
         }
         // Pins must be compared with what the server says now.
-        const acceptStored = this.#options.pin === undefined
+        const acceptStored = this.#pins === undefined
         const { tools, ...list } = await server.list({ config, forceRefresh, acceptStored })
         return {
           ...list,
@@ -246,10 +243,8 @@ class LiveTools implements McpTools {
       }
     })
     const found = lists.filter((list) => list !== undefined)
-    const { tools, quarantined: unusable } = buildTools(found, {
-      ...this.#options,
-      log: this.#listLog,
-    })
+    const toolOptions = { ...this.#options, log: this.#listLog }
+    const { tools, quarantined: unusable } = buildTools(found, toolOptions, this.#pins)
     const dropped = deferTools(tools, this.#options.tools ?? {})
     for (const { server, toolName: tool, reason } of dropped) {
       const message = `Tool "${tool}" of MCP server "${serverTitle(server)}" may not reach the model: ${reason}`

@@ -51,7 +51,6 @@ export type { McpLogEvent, McpProgressEvent } from './graph/run-notifications.ts
 export { McpTool } from './tools/mcp-tool.ts'
 export {
   pinnedToolsFrom,
-  ToolPins,
   type PinnedTools,
   type ToolCallRequest,
   type ToolInterceptor,

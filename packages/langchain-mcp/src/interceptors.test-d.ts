@@ -21,8 +21,6 @@ test('refuses a misspelt hook', () => {
   void createMcpTools({ servers, pin: 'first' })
   // @ts-expect-error -- a list of names, or a function
   void createMcpTools({ servers, allow: 'echo' })
-  // @ts-expect-error -- it is called `showToModel`
-  void createMcpTools({ servers, showModel: ['_meta'] })
 })
 
 test('types the payload of toolsChanged', () => {

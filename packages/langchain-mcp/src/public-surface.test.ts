@@ -12,7 +12,6 @@ test('exports exactly this', () => {
     'McpToolError',
     'SessionInfoFactory',
     'SessionInfoLangGraphStoreFactory',
-    'ToolPins',
     'ToolSearch',
     'agentDefinitionFrom',
     'authorizationResume',

@@ -69,6 +69,7 @@ export function toolFrom({ argumentProperties, ...fields }: TestFields): McpTool
     server: shop,
     options: {},
     log: () => {},
+    pins: undefined,
     refreshBeforeCall: false,
     fixed: argumentProperties && new ArgumentProperties(argumentProperties, about),
     ...fields,

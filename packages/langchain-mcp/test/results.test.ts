@@ -1,3 +1,4 @@
+import { ToolMessage } from '@langchain/core/messages'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { stopClock } from '@x/internal/testing/clock'
 import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
@@ -25,38 +26,25 @@ const session = (artifact: unknown): unknown =>
   (artifact as { type: string }[] | undefined)?.find(({ type }) => type === 'mcp_session')
 
 describe('a session that the server lost', () => {
-  test('adds a note for the model to the first result of the new session, with tellSessionReplaced', async () => {
-    const { server, mcp } = await startShop({ tellSessionReplaced: true })
+  test('is reported in the artifact of the first result of the new session', async () => {
+    const { server, mcp } = await startShop()
     expect(session((await call(mcp, 'counter_add')).artifact)).toBeUndefined()
     server.forgetSessions()
     const healed = await call(mcp, 'counter_add')
-    expect(healed).toMatchObject({ status: 'success' })
-    expect(healed.content).toMatch(/^counter is 1\n\[The server has lost the session/)
+    expect(healed).toMatchObject({ status: 'success', content: 'counter is 1' })
     expect(session(healed.artifact)).toEqual({
       type: 'mcp_session',
       data: { replaced: true, epoch: 2, reason: expect.any(String) },
     })
-    const next = await call(mcp, 'counter_add')
-    expect(next.content).toBe('counter is 2')
-    expect(session(next.artifact)).toBeUndefined()
-  })
-
-  test('is only in the artifact without that option', async () => {
-    const { server, mcp } = await startShop()
-    await call(mcp, 'counter_add')
-    server.forgetSessions()
-    const healed = await call(mcp, 'counter_add')
-    expect(healed.content).toBe('counter is 1')
-    expect(session(healed.artifact)).toMatchObject({ data: { epoch: 2 } })
+    expect(session((await call(mcp, 'counter_add')).artifact)).toBeUndefined()
   })
 
   test('is reported with a failure too', async () => {
-    const { server, mcp } = await startShop({ tellSessionReplaced: true })
+    const { server, mcp } = await startShop()
     await call(mcp, 'counter_add')
     server.forgetSessions()
     const failed = await call(mcp, 'fail')
-    expect(failed).toMatchObject({ status: 'error' })
-    expect(failed.content).toMatch(/^This tool always fails\n\[The server has lost the session/)
+    expect(failed).toMatchObject({ status: 'error', content: 'This tool always fails' })
     expect(session(failed.artifact)).toMatchObject({ data: { replaced: true } })
   })
 
@@ -75,7 +63,7 @@ describe('a session that the server lost', () => {
     await using server = await startLegacyServer()
     const store = new InMemoryStore()
     const say = async (): Promise<unknown> => {
-      await using mcp = shopOf(server, { session: 'thread', tellSessionReplaced: true })
+      await using mcp = shopOf(server, { session: 'thread' })
       const agent = createAgent({
         model: new ScriptedModel(),
         tools: await mcp.listTools(),
@@ -86,12 +74,12 @@ describe('a session that the server lost', () => {
         { messages: [{ role: 'user', content: 'call counter_add' }] },
         { configurable: { thread_id: 't1' } },
       )
-      return messages.at(-1)?.text
+      return session(messages.findLast((one) => ToolMessage.isInstance(one))?.artifact)
     }
-    expect(await say()).toBe('counter is 1')
-    expect(await say()).toBe('counter is 2')
+    expect(await say()).toBeUndefined()
+    expect(await say()).toBeUndefined()
     server.forgetSessions()
-    expect(await say()).toMatch(/^counter is 1\n\[The server has lost the session/)
+    expect(await say()).toMatchObject({ data: { replaced: true } })
   })
 })
 

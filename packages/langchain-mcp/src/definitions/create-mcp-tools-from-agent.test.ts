@@ -149,7 +149,7 @@ test('passes only the server and client options to a client', async () => {
       interceptors: [(_request, next) => next()],
       allow: ['echo'],
       maxMediaBytes: 1000,
-      tellSessionReplaced: true,
+      taskMode: 'wait',
     },
   )
   expect(made.map((client) => client.server)).toEqual([

@@ -10,7 +10,7 @@ import {
   type ToolDefinition,
 } from '../tool-source.ts'
 import { schemaDefectOf } from './json-schema.ts'
-import { redefinedText, toolPinsFrom } from './interceptors.ts'
+import { redefinedText, ToolPins } from './interceptors.ts'
 import { McpTool, type McpToolFields, type McpToolOptions } from './mcp-tool.ts'
 import type { FixedArguments } from './tool-binding.ts'
 import { nameTools } from './tool-names.ts'
@@ -49,9 +49,7 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
   }),
   prefixToolNames: check.flag,
   schemaFor: wordOrFunction('common', 'openai', 'anthropic', 'google', 'none'),
-  showToModel: check.listOf(check.oneOf('structuredContent', '_meta')),
   taskMode: check.oneOf('wait', 'interrupt'),
-  tellSessionReplaced: check.flag,
   timeoutMs: check.number(),
 }
 
@@ -75,19 +73,18 @@ export interface DiscoveredServer extends Pick<McpToolFields, 'server' | 'source
 
 /**
  * Makes the tools of all servers, in the given order. All servers are needed at once, because the names of
- * their tools must differ.
+ * their tools must differ. `pins` are those of earlier lists, if there are any.
  */
 export function buildTools(
   servers: readonly DiscoveredServer[],
-  given: BuildToolsOptions,
+  options: BuildToolsOptions,
+  pins: ToolPins | undefined = options.pin && new ToolPins(options.pin),
 ): { readonly tools: McpTool[]; readonly quarantined: readonly QuarantinedTool[] } {
-  const { log = processWarnings, allow, prefixToolNames = false } = given
+  const { log = processWarnings, allow, prefixToolNames = false } = options
   const isAllowed =
     typeof allow === 'function'
       ? allow
       : ({ origin }: ListedTool) => allow === undefined || allow.includes(origin.toolName)
-  const pins = toolPinsFrom(given.pin)
-  const options = { ...given, pin: pins }
   const quarantined: QuarantinedTool[] = []
   const leaveOut = (origin: McpToolOrigin, reason: string): void => {
     const server = serverTitle(origin.server)
@@ -128,14 +125,15 @@ export function buildTools(
   const origins = found.map(({ origin }) => origin)
   const names = nameTools(origins, prefixToolNames, log)
   const tools = found.map(({ from, definition }, index) => {
-    const { server, source, stored, isStored = false, timeoutMs = given.timeoutMs } = from
+    const { server, source, stored, isStored = false, timeoutMs = options.timeoutMs } = from
     return new McpTool({
       name: names[index] ?? definition.name,
       definition,
       server,
       source,
-      options: timeoutMs === given.timeoutMs ? options : { ...options, timeoutMs },
+      options: timeoutMs === options.timeoutMs ? options : { ...options, timeoutMs },
       log,
+      pins,
       isStored,
       refreshBeforeCall: stored?.refreshBeforeCall ?? false,
       fixed: stored?.fixed.get(definition.name),

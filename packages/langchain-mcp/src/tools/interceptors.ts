@@ -123,28 +123,17 @@ export interface ToolHooks {
    * and calls of older ones are refused (`TOOL_REDEFINED`). Stored definitions of an agent are pinned as a
    * whole. @default no pins
    */
-  readonly pin?: 'first-use' | PinnedTools | ToolPins | undefined
+  readonly pin?: 'first-use' | PinnedTools | undefined
 }
 
 /** Returns all interceptors, outermost first: pins, then the caller's. */
 export function interceptorsFrom(
-  hooks: ToolHooks & Pick<McpToolOptions, 'elicitation'>,
+  { interceptors = [], elicitation }: Pick<McpToolOptions, 'interceptors' | 'elicitation'>,
+  pins: ToolPins | undefined,
   source: McpToolSource,
 ): readonly ToolInterceptor[] {
-  const { interceptors = [] } = hooks
-  const pins = toolPinsFrom(hooks.pin)
-  const calls = hooks.elicitation || answeredByClient
-  return pins === undefined ? interceptors : [pinInterceptor(pins, source, calls), ...interceptors]
-}
-
-/** Returns the pins as an object. `'first-use'` needs one object for all lists. */
-export function toolPinsFrom(pin: ToolHooks['pin']): ToolPins | undefined {
-  return pin === undefined || isToolPins(pin) ? pin : new ToolPins(pin)
-}
-
-/** Goes by a method, because an object of another copy of this package must not count as a list of hashes. */
-function isToolPins(pin: 'first-use' | PinnedTools | ToolPins): pin is ToolPins {
-  return typeof pin === 'object' && typeof pin['redefinition'] === 'function'
+  if (pins === undefined) return interceptors
+  return [pinInterceptor(pins, source, elicitation || answeredByClient), ...interceptors]
 }
 
 /** Hashes of definitions, by server (its slug, else its name) and tool name. Can be stored in a file. */
@@ -193,16 +182,7 @@ export function pinnedToolsFrom(
   return Object.fromEntries(servers)
 }
 
-/**
- * The definitions that the user accepted.
- *
- * @example
- * ```ts
- * import { pinnedToolsFrom, ToolPins } from '@x/langchain-mcp'
- *
- * const pins = new ToolPins(pinnedToolsFrom([]))
- * ```
- */
+/** The definitions that the user accepted. `'first-use'` needs one object for all lists. */
 export class ToolPins {
   readonly #pinned: PinnedTools | undefined
   /** Hashes of the first definitions by tool name, for each principal and server, for `'first-use'`. */

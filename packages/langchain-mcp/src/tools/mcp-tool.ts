@@ -24,7 +24,7 @@ import { fatalFrom } from '../graph/call-outcome.ts'
 import type { ElicitationToInterrupt } from '../graph/elicitation-to-interrupt.ts'
 import { failRun } from '../graph/graph-place.ts'
 import type { SchemaProjection } from './schema-projection.ts'
-import type { ToolHooks } from './interceptors.ts'
+import type { ToolHooks, ToolPins } from './interceptors.ts'
 import { ToolBinding, type FixedArguments } from './tool-binding.ts'
 import { ToolCall, type Answer } from './tool-call.ts'
 import type { ToolOutputOptions } from './tool-output.ts'
@@ -67,12 +67,6 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    */
   readonly taskMode?: 'wait' | 'interrupt' | undefined
   /**
-   * Adds a note for the model after the server lost the session of earlier calls. The artifact always
-   * contains it. Only for tools of `createMcpTools()`; a client of your own emits `sessionReplaced`.
-   * @default false
-   */
-  readonly tellSessionReplaced?: boolean | undefined
-  /**
    * The provider of the model: OpenAI and Anthropic (`'common'`), one of them, Google, or any (`'none'`). It decides which
    * part of a tool's schema the model sees, and which images and files of a result; others become notes, and the
    * artifact has them. A function returns the schema. Arguments are always checked against the whole schema. `tool.schemaNotes`
@@ -103,6 +97,7 @@ export interface McpToolFields {
   readonly source: McpToolSource
   readonly options: McpToolOptions
   readonly log: ToolLog
+  readonly pins: ToolPins | undefined
   /** `true`: compares the definition with the server's before each call, because it was stored. */
   readonly refreshBeforeCall: boolean
   /**

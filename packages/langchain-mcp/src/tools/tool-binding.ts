@@ -89,7 +89,7 @@ export class ToolBinding {
     this.origin = { server, toolName: definition.name }
     this.source = source
     this.options = options
-    this.interceptors = interceptorsFrom(options, source)
+    this.interceptors = interceptorsFrom(options, fields.pins, source)
     this.#log = log
     this.#refreshBeforeCall = refreshBeforeCall
     this.#isStored = isStored

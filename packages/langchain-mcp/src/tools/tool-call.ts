@@ -27,9 +27,6 @@ import {
 /** Content and artifact, as core's `content_and_artifact` expects them. */
 export type Answer = readonly [content: ToolOutput['content'] | DirectAnswer, artifact: unknown]
 
-const SESSION_REPLACED =
-  '[The server has lost the session that earlier calls used, and a new one was opened. What the server kept in it is gone: look before you rely on it.]'
-
 /** One call of a tool, until its answer. */
 export class ToolCall extends ToolCaller {
   readonly #binding: ToolBinding
@@ -65,7 +62,7 @@ export class ToolCall extends ToolCaller {
       const { content: shown, artifact } = toolOutputFrom(result, options)
       const content = this.#withProblem(shown)
       if (result.isError !== true) {
-        return [this.#withSessionNote(content), this.#withSessionEntry(artifact)]
+        return [content, this.#withSessionEntry(artifact)]
       }
       // The model sees the tool's own text.
       const isBlank = textOf(content).trim() === ''
@@ -168,7 +165,7 @@ export class ToolCall extends ToolCaller {
       typeof onToolError === 'function'
         ? await untilAborted(Promise.resolve(onToolError(failure)), this.config.signal)
         : undefined
-    const content = this.#withSessionNote(custom ?? text)
+    const content = custom ?? text
     const artifact = this.#withSessionEntry(failure.artifact)
     const { toolCall } = this.config
     if (toolCall === undefined) return [content, artifact]
@@ -183,13 +180,7 @@ export class ToolCall extends ToolCaller {
       : withNote(content, withoutSecrets(`[${problem}]`, this.#secrets))
   }
 
-  #withSessionNote(content: ToolOutput['content']): ToolOutput['content'] {
-    const { tellSessionReplaced = false } = this.#binding.options
-    const isShown = tellSessionReplaced && this.replaced !== undefined
-    return isShown ? withNote(content, SESSION_REPLACED) : content
-  }
-
-  /** Adds the replaced session to the artifact, also if the model does not see it. */
+  /** Adds the replaced session to the artifact. */
   #withSessionEntry(artifact: unknown): unknown {
     const { replaced } = this
     if (replaced === undefined) return artifact

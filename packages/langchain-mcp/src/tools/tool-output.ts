@@ -1,5 +1,5 @@
 import type { ContentBlock } from '@langchain/core/messages'
-import { canonicalJson, isRecord } from '@x/internal'
+import { isRecord } from '@x/internal'
 import type { ToolResult } from '../tool-source.ts'
 import type { SchemaProjection } from './schema-projection.ts'
 import { mediaForModel, mediaTypeOf } from './model-media.ts'
@@ -53,11 +53,6 @@ export interface ToolOutputOptions {
    * model; the artifact has them. `Infinity` for no limit. @default 10_485_760
    */
   readonly maxMediaBytes?: number | undefined
-  /**
-   * Parts of a result that the model sees as JSON text after the content. Structured content that is already
-   * there as text is not repeated. @default none
-   */
-  readonly showToModel?: readonly ('structuredContent' | '_meta')[] | undefined
 }
 
 /**
@@ -73,17 +68,13 @@ export function toolOutputFrom(
     schemaFor = 'common',
     maxTextCharacters = MAX_TEXT_CHARACTERS,
     maxMediaBytes = MAX_MEDIA_BYTES,
-    showToModel = [],
   } = options
   const raw = (result.content ?? []).map(withoutNulls)
   const artifact = artifactOf(result, raw)
   const shown =
-    raw.length === 0 && hasStructure(result) && !showToModel.includes('structuredContent')
+    raw.length === 0 && hasStructure(result)
       ? [textBlock(JSON.stringify(result.structuredContent))]
-      : [
-          ...raw.map((block) => mediaForModel(contentBlockFrom(block), schemaFor)),
-          ...shownParts(result, showToModel),
-        ]
+      : raw.map((block) => mediaForModel(contentBlockFrom(block), schemaFor))
   const blocks = cutTexts(withoutLargeMedia(shown, maxMediaBytes), maxTextCharacters)
   const [only, ...others] = blocks
   if (only === undefined) return { content: '', artifact }
@@ -93,7 +84,7 @@ export function toolOutputFrom(
   return { content: text ?? blocks, artifact }
 }
 
-/** Appends a text to the content. */
+/** Appends a note about the result to the content. */
 export function withNote(content: ToolOutput['content'], note: string): ToolOutput['content'] {
   if (typeof content !== 'string') return [...content, textBlock(note)]
   return content === '' ? note : `${content}\n${note}`
@@ -126,37 +117,6 @@ function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEnt
 
 function hasStructure({ structuredContent }: ToolResult): boolean {
   return structuredContent !== undefined && structuredContent !== null
-}
-
-function shownParts(
-  result: ToolResult,
-  parts: readonly ('structuredContent' | '_meta')[],
-): ContentBlock[] {
-  const blocks: ContentBlock[] = []
-  if (parts.includes('structuredContent') && hasStructure(result) && !isToldAlready(result)) {
-    blocks.push(textBlock(JSON.stringify(result.structuredContent)))
-  }
-  const { _meta: meta = {} } = result
-  if (parts.includes('_meta') && Object.keys(meta).length > 0) {
-    blocks.push(textBlock(`_meta: ${JSON.stringify(meta)}`))
-  }
-  return blocks
-}
-
-/**
- * Returns true if a text block repeats the structured content, as servers should (specification 2025-11-25,
- * "Structured Content").
- */
-function isToldAlready({ content = [], structuredContent }: ToolResult): boolean {
-  const wanted = canonicalJson(structuredContent)
-  return content.some((block) => {
-    if (!isRecord(block) || typeof block['text'] !== 'string') return false
-    try {
-      return canonicalJson(JSON.parse(block['text'])) === wanted
-    } catch {
-      return false
-    }
-  })
 }
 
 /** For media without a type. */
