@@ -8,6 +8,7 @@ export default defineConfig({
     middleware: 'src/middleware.ts',
     prompts: 'src/prompts.ts',
     resources: 'src/resources.ts',
+    skills: 'src/skills.ts',
   },
   fixedExtension: false,
   sourcemap: true, // with the text of the sources, which are not published

@@ -18,6 +18,7 @@ export interface ToolLogEntry {
     | 'SESSION_IN_MEMORY' // a session cannot outlive the process: no store, or no thread
     | 'CALL_NOT_RECORDED' // the graph's store failed before a call was sent; a killed process may repeat it
     | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
+    | 'SKILL_LEFT_OUT' // a skill, or all skills of a server, cannot be used
     | 'TOOL_QUARANTINED' // a tool cannot be used and is left out
     | 'SCHEMA_SIMPLIFIED' // the model sees only a part of a schema
     | 'SCHEMA_CHANGED' // the server's definition replaced a stored one that calls no longer fit

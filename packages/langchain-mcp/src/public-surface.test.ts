@@ -3,6 +3,7 @@ import * as surface from './index.ts'
 import * as middleware from './middleware.ts'
 import * as prompts from './prompts.ts'
 import * as resources from './resources.ts'
+import * as skills from './skills.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
@@ -38,6 +39,7 @@ test('exports exactly this from its other paths', () => {
   expect(Object.keys(middleware).toSorted()).toEqual(['interruptOnFrom', 'mcpToolsMiddleware'])
   expect(Object.keys(prompts)).toEqual(['loadMcpPrompt'])
   expect(Object.keys(resources).toSorted()).toEqual(['McpBlob', 'loadMcpResources'])
+  expect(Object.keys(skills).toSorted()).toEqual(['mcpSkillsBackend', 'mcpSkillsMiddleware'])
 })
 
 test('recognises errors of another copy of the package', () => {

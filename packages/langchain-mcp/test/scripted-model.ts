@@ -8,8 +8,12 @@ import type { ChatResult } from '@langchain/core/outputs'
  * calls. Its answer is the results of the tools. It keeps no state, so that any process can continue.
  */
 export class ScriptedModel extends BaseChatModel {
-  constructor() {
+  readonly #onMessages: (messages: readonly BaseMessage[]) => void
+
+  /** @param onMessages receives what the model is asked, with its system prompt */
+  constructor(onMessages: (messages: readonly BaseMessage[]) => void = () => {}) {
     super({})
+    this.#onMessages = onMessages
   }
 
   override bindTools(): this {
@@ -21,6 +25,7 @@ export class ScriptedModel extends BaseChatModel {
   }
 
   override async _generate(messages: BaseMessage[]): Promise<ChatResult> {
+    this.#onMessages(messages)
     const message = answerTo(messages)
     return { generations: [{ text: message.text, message }] }
   }

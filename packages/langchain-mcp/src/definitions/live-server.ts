@@ -120,6 +120,10 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
     request: Parameters<McpClient['request']>[0],
     options?: RequestOptions & { readonly idempotent?: boolean | undefined },
   ): ReturnType<McpClient['request']>
+  /** Returns what the server declares in its handshake, with its extensions. */
+  serverCapabilities(options?: RequestOptions): ReturnType<McpClient['serverCapabilities']>
+  /** Returns the principal of calls with this config. Undefined without the option `principal`. */
+  principalOf(config: RunnableConfig | undefined): string | undefined
   /** Listens to the session that serves calls with this config. Returns a function that removes the listener. */
   on<Name extends HandleEvent>(
     event: Name,
@@ -314,6 +318,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   readonly request: McpServerHandle['request'] = (request, options) =>
     this.#request(options, (client, bounds) => client.request(request, bounds))
+
+  readonly serverCapabilities: McpServerHandle['serverCapabilities'] = (options) =>
+    this.#request(options, (client, bounds) => client.serverCapabilities(bounds))
 
   on<Name extends HandleEvent>(
     event: Name,
