@@ -52,6 +52,7 @@ describe('a search is active', () => {
     [41, { search: false }, false],
     [41, { search: 'provider' }, false],
     [1, { search: true }, true],
+    [0, { search: true }, false],
     [3, { budget: { tools: 2 } }, true],
     [3, { budget: { tools: 3 } }, false],
     [3, { budget: { bytes: 100 } }, true],

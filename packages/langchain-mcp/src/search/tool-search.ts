@@ -1,5 +1,5 @@
 import { DynamicStructuredTool, type StructuredTool } from '@langchain/core/tools'
-import { check, isRecord, legible, nearestWord, type Checks } from '@x/internal'
+import { check, isRecord, nearestWord, type Checks } from '@x/internal'
 import { assertOptions, configError } from '../options.ts'
 import { serverTitle } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
@@ -180,11 +180,10 @@ export class ToolSearch {
     const all = this.#tools.reduce((sum, { name }) => sum + name.length + 2, 0)
     const share = all <= MAX_NAMES ? Infinity : MAX_NAMES / byServer.size
     const lines = Array.from(byServer, ([server, tools]) => {
-      let length = 0
-      const shown = tools.filter(({ name }) => (length += name.length + 2) <= share)
-      const more = shown.length < tools.length ? ', …' : ''
-      const names = shown.map(({ name }) => name).join(', ')
-      return `- ${legible(server)} (${tools.length} tools): ${names}${more}`
+      const names = tools.map(({ name }) => name).join(', ')
+      const shown =
+        names.length <= share ? names : `${names.slice(0, names.lastIndexOf(',', share) + 1)} …`
+      return `- ${server} (${tools.length} tools): ${shown}`
     })
     return `MCP servers and their tools:\n${lines.join('\n')}`
   }
@@ -199,7 +198,7 @@ export function isSearched(
   tools: readonly McpTool[],
   { search = 'auto', budget = {} }: ToolSearchOptions,
 ): boolean {
-  if (typeof search === 'boolean') return search
+  if (typeof search === 'boolean') return search && tools.length > 0
   const { tools: maxTools = MAX_TOOLS, bytes: maxBytes = Infinity } = budget
   if (tools.length > maxTools) return true
   return maxBytes < Infinity && bytesOf(tools) > maxBytes
