@@ -68,7 +68,6 @@ test('accepts headers that depend on the run, and refuses a misspelt server', ()
 })
 
 test('accepts how tools are searched, and refuses a misspelt word', () => {
-  const servers = { shop: 'https://shop.example/mcp' }
   createMcpTools({ servers, tools: { search: 'provider', alwaysShow: ['pay'], budget: {} } })
   // @ts-expect-error -- it is called `true`
   createMcpTools({ servers, tools: { search: 'always' } })
