@@ -2,11 +2,9 @@ import { isRecord } from '@x/internal'
 
 import type { ArtifactChange } from '../files/artifacts.ts'
 import type { Clock } from '../internal/clock.ts'
-import { randomHex } from '../internal/random-hex.ts'
 import { Debouncer } from '../internal/timers.ts'
 import { LogFollower, type EventLogs, type LogLimits } from '../store/gateway-store.ts'
-import { toEvent, type EventStream } from './event-stream.ts'
-import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
+import type { Params } from './json-rpc.ts'
 
 /** A change that clients receive a notification for. */
 export type Change =
@@ -15,10 +13,17 @@ export type Change =
   | { readonly type: 'resources'; readonly owner: string }
   | { readonly type: 'resource'; readonly uri: string }
 
+/** The changes that a client is notified of. */
+export interface Interest {
+  readonly lists: readonly ('tools' | 'prompts')[]
+  /** Owner of the list of resources that the client sees. `undefined`: it is not notified of the list. */
+  readonly owner: string | undefined
+  readonly uris: readonly string[]
+}
+
 export interface ChangeListener {
-  changed(change: Change): void
-  /** Changes may have been lost. */
-  missed(): void
+  readonly interest: Interest
+  notify(method: string, params: Params): void
 }
 
 export interface ChangeFeedOptions {
@@ -92,6 +97,7 @@ export class ChangeFeed {
     }
   }
 
+  /** Notifies a client of the changes that it is interested in, until the returned function is called. */
   listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -132,7 +138,7 @@ export class ChangeFeed {
 
   /** Notifies the clients of this process of everything that may have changed. */
   #missed(): void {
-    for (const listener of this.#listeners) listener.missed()
+    for (const listener of this.#listeners) notifyOfAll(listener)
   }
 
   /** Notifies the clients of this process: of a list at once, and once more if other processes announce it a little later. */
@@ -152,7 +158,57 @@ export class ChangeFeed {
       })
       this.#recent.set(type, { isDue: false, stop })
     }
-    for (const listener of this.#listeners) listener.changed(change)
+    for (const listener of this.#listeners) {
+      if (isOf(listener.interest, change)) notify(listener, change)
+    }
+  }
+}
+
+/** Notifies a client of everything that may have changed. */
+export function notifyOfAll(listener: ChangeListener): void {
+  const { lists, owner, uris } = listener.interest
+  for (const type of lists) notify(listener, { type })
+  if (owner !== undefined) notify(listener, { type: 'resources', owner })
+  for (const uri of uris) notify(listener, { type: 'resource', uri })
+}
+
+const METHODS = {
+  tools: 'notifications/tools/list_changed',
+  prompts: 'notifications/prompts/list_changed',
+  resources: 'notifications/resources/list_changed',
+  resource: 'notifications/resources/updated',
+} as const
+
+function notify(listener: ChangeListener, change: Change): void {
+  listener.notify(METHODS[change.type], change.type === 'resource' ? { uri: change.uri } : {})
+}
+
+function isOf({ lists, owner, uris }: Interest, change: Change): boolean {
+  switch (change.type) {
+    case 'tools':
+    case 'prompts':
+      return lists.includes(change.type)
+    case 'resources':
+      return change.owner === owner
+    case 'resource':
+      return uris.includes(change.uri)
+  }
+}
+
+/** `undefined` for changes that this version does not know. */
+function parseChange(event: unknown): Change | undefined {
+  if (!isRecord(event)) return undefined
+  const { type, owner, uri } = event
+  switch (type) {
+    case 'tools':
+    case 'prompts':
+      return { type }
+    case 'resources':
+      return typeof owner === 'string' ? { type, owner } : undefined
+    case 'resource':
+      return typeof uri === 'string' ? { type, uri } : undefined
+    default:
+      return undefined
   }
 }
 
@@ -194,116 +250,5 @@ export class ChangeBatches {
     for (const uri of this.#updated) void this.#changes.publish({ type: 'resource', uri })
     this.#owners.clear()
     this.#updated.clear()
-  }
-}
-
-export interface SessionListenerOptions {
-  readonly session: LiveSession
-  readonly stream: EventStream
-  readonly sessions: Sessions
-  readonly feed: ChangeFeed
-  /** Whose resources the session may see. `undefined`: it has no list of resources. */
-  readonly owner: string | undefined
-  readonly lists: readonly ('tools' | 'prompts')[]
-}
-
-/** The stream on which the client of a session listens, beside its calls. Its last one, at whatever process. */
-export class SessionListener implements SessionUse, ChangeListener {
-  readonly isCall = false
-  readonly stream: EventStream
-  /** Id of its first event. A client that comes back with it replaces this stream. */
-  readonly id: string = `listener-${randomHex(8)}`
-  readonly #options: SessionListenerOptions
-  /** The record of the session names this stream. */
-  #isRecorded = false
-
-  constructor(options: SessionListenerOptions) {
-    const { session, stream, feed } = options
-    this.stream = stream
-    this.#options = options
-    const leave = session.use(this)
-    const stop = feed.listen(this)
-    stream.onClose(() => {
-      leave()
-      stop()
-    })
-  }
-
-  /**
-   * Ends other listening streams of the session. A client that has listened before is notified of all that may have
-   * changed in between.
-   *
-   * @returns whether the session still exists
-   * @throws GatewayError `UNAVAILABLE`
-   */
-  async begin(): Promise<boolean> {
-    const { session, sessions } = this.#options
-    let before: string | undefined
-    const exists = await sessions.update(session, (record) => {
-      before = record.listener
-      return { ...record, listener: this.id }
-    })
-    if (!exists) return false
-    this.#isRecorded = true
-    if (before !== undefined) this.missed()
-    return true
-  }
-
-  changed(change: Change): void {
-    const { owner, session } = this.#options
-    if (change.type === 'resources' && change.owner !== owner) return
-    if (change.type === 'resource' && !session.record.followed.includes(change.uri)) return
-    this.stream.write(toNotification(change))
-  }
-
-  missed(): void {
-    const { lists, owner, session } = this.#options
-    for (const type of lists) this.changed({ type })
-    if (owner !== undefined) this.changed({ type: 'resources', owner })
-    for (const uri of session.record.followed) this.changed({ type: 'resource', uri })
-  }
-
-  /** The record of the session has changed: another stream may have taken over. */
-  recordChanged(): void {
-    const { listener } = this.#options.session.record
-    if (this.#isRecorded && listener !== this.id) this.stream.end()
-  }
-
-  end(): void {
-    this.stream.end()
-  }
-}
-
-/** Whether a `Last-Event-ID` comes from a stream on which a client has listened. */
-export function isListenerId(eventId: string): boolean {
-  return /^listener-[0-9a-f]{16}$/.test(eventId)
-}
-
-export const CHANGE_METHODS = {
-  tools: 'notifications/tools/list_changed',
-  prompts: 'notifications/prompts/list_changed',
-  resources: 'notifications/resources/list_changed',
-  resource: 'notifications/resources/updated',
-} as const
-
-function toNotification(change: Change): string {
-  const params = change.type === 'resource' ? { uri: change.uri } : undefined
-  return toEvent(JSON.stringify({ jsonrpc: '2.0', method: CHANGE_METHODS[change.type], params }))
-}
-
-/** `undefined` for changes that this version does not know. */
-function parseChange(event: unknown): Change | undefined {
-  if (!isRecord(event)) return undefined
-  const { type, owner, uri } = event
-  switch (type) {
-    case 'tools':
-    case 'prompts':
-      return { type }
-    case 'resources':
-      return typeof owner === 'string' ? { type, owner } : undefined
-    case 'resource':
-      return typeof uri === 'string' ? { type, uri } : undefined
-    default:
-      return undefined
   }
 }

@@ -8,7 +8,7 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import { ownerOf } from '../internal/principal.ts'
-import { isListenerId, SessionListener, type ChangeFeed } from './change-feed.ts'
+import type { ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
@@ -37,6 +37,7 @@ import {
   SessionContext,
   type SessionRequest,
 } from './session-context.ts'
+import { isListenerId, SessionListener } from './session-listener.ts'
 import { resumeStream, streamOver, unknownEvent } from './session-replay.ts'
 import { LiveSession, Sessions, type SessionParts } from './sessions.ts'
 
@@ -308,8 +309,10 @@ export class SessionHttp {
       stream,
       sessions: this.sessions,
       feed,
-      owner: resources && ownerOf({ principal, scope }),
-      lists: prompts ? ['tools', 'prompts'] : ['tools'],
+      interest: {
+        lists: prompts ? ['tools', 'prompts'] : ['tools'],
+        owner: resources && ownerOf({ principal, scope }),
+      },
     })
     try {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion

@@ -19,6 +19,7 @@ import {
   type Tool,
 } from '../../test/session-world.ts'
 import { withLogs } from '../../test/two-replicas.ts'
+import { GatewayError } from '../errors.ts'
 import type { LoggedEvent } from '../store/gateway-store.ts'
 import type { SessionStore } from './sessions.ts'
 
@@ -206,6 +207,25 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
     expect(answers.flat()).toMatchObject([{ id: 1, result: {} }])
     await w.clock.advance(60_000)
     expect(s.signals[0]?.aborted).toBe(false)
+  })
+
+  test('is served after an attempt at which the store was away', async () => {
+    let isAway = false
+    const wrap = (store: SessionStore): SessionStore =>
+      withLogs(store, {
+        read: async (...place) => {
+          if (isAway) throw new GatewayError('UNAVAILABLE', 'The store is away')
+          return store.logs.read(...place)
+        },
+      })
+    await using s = await leftCall({ wrap })
+    const { w, session, last } = s
+    isAway = true
+    expect((await at(w)(back(session, last))).status).toBe(503)
+    isAway = false
+    const text = (await at(w)(back(session, last))).text()
+    s.finish()
+    expect(dataOf(await text)).toMatchObject([{ id: 1, result: {} }])
   })
 
   test('sees its stream end with the session', async () => {

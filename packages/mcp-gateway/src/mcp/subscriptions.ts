@@ -7,48 +7,40 @@ import {
 } from '@modelcontextprotocol/server'
 
 import type { ArtifactResources } from '../files/resources.ts'
-import { CHANGE_METHODS, type Change, type ChangeListener } from './change-feed.ts'
+import type { ChangeListener, Interest } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 import type { Caller } from '../internal/principal.ts'
 import { MAX_FOLLOWED } from './request-context.ts'
 
+const LISTS = ['tools', 'prompts'] as const
+
 /** A stream of `subscriptions/listen`: changes of lists and resources, for a client of 2026-07-28. */
 export class Subscription implements ChangeListener {
   readonly stream: EventStream = new EventStream()
   readonly #id: RequestId
-  readonly #filter: SubscriptionFilter
-  /** Owner of the list of resources that the client sees. */
-  readonly #owner: string | undefined
+  readonly interest: Interest
+  /** The client is notified of nothing. */
+  readonly isEmpty: boolean
 
-  /** Acknowledges the subscription. Its stream ends at once if the client gets no notification. */
+  /**
+   * Acknowledges the subscription. Its stream ends at once if the client gets no notification.
+   *
+   * @param owner of the list of resources that the client sees
+   */
   constructor(id: RequestId, filter: SubscriptionFilter, owner: string | undefined) {
     this.#id = id
-    this.#filter = filter
-    this.#owner = owner
-    this.stream.isEndless = true
-    this.#notify('notifications/subscriptions/acknowledged', { notifications: filter })
-  }
-
-  get isEmpty(): boolean {
-    return Object.keys(this.#filter).length === 0
-  }
-
-  changed(change: Change): void {
-    if (!this.#wants(change)) return
-    this.#notify(CHANGE_METHODS[change.type], change.type === 'resource' ? { uri: change.uri } : {})
-  }
-
-  missed(): void {
-    this.changed({ type: 'tools' })
-    this.changed({ type: 'prompts' })
-    if (this.#owner !== undefined) this.changed({ type: 'resources', owner: this.#owner })
-    for (const uri of this.#filter.resourceSubscriptions ?? []) {
-      this.changed({ type: 'resource', uri })
+    this.isEmpty = Object.keys(filter).length === 0
+    this.interest = {
+      lists: LISTS.filter((type) => filter[`${type}ListChanged`]),
+      owner: filter.resourcesListChanged ? owner : undefined,
+      uris: filter.resourceSubscriptions ?? [],
     }
+    this.stream.isEndless = true
+    this.notify('notifications/subscriptions/acknowledged', { notifications: filter })
   }
 
-  #notify(method: string, params: Params): void {
+  notify(method: string, params: Params): void {
     const stamped = { ...params, _meta: { [SUBSCRIPTION_ID_META_KEY]: this.#id } }
     this.#write({ method, params: stamped })
   }
@@ -58,20 +50,6 @@ export class Subscription implements ChangeListener {
     const stamped = { ...meta, [SUBSCRIPTION_ID_META_KEY]: this.#id }
     this.#write({ id: this.#id, result: { resultType: 'complete', _meta: stamped } })
     this.stream.end()
-  }
-
-  #wants(change: Change): boolean {
-    const filter = this.#filter
-    switch (change.type) {
-      case 'tools':
-        return filter.toolsListChanged === true
-      case 'prompts':
-        return filter.promptsListChanged === true
-      case 'resources':
-        return filter.resourcesListChanged === true && change.owner === this.#owner
-      case 'resource':
-        return filter.resourceSubscriptions?.includes(change.uri) === true
-    }
   }
 
   #write(message: Params): void {

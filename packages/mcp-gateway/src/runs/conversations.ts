@@ -2,8 +2,9 @@ import { hash, randomUUID } from 'node:crypto'
 
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
+import { Sweeper } from '../internal/timers.ts'
+import { listAll, type Versioned } from '../store/gateway-store.ts'
 import { busy, scopeOf, type Execution, type RunStorage } from './order.ts'
-import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
 export interface Turn {
@@ -26,6 +27,11 @@ const StoredRow = z.object({
 type Row = Readonly<z.infer<typeof StoredRow>>
 
 const PREFIX = 'conversation:'
+/** A run that is late by this much has died with its process. */
+const DEAD_AFTER_MS = 60_000
+/** Rows are kept this long after they expire, so that a process can delete their threads. */
+const SWEEP_GRACE_MS = 600_000
+const SWEEP_MS = 60_000
 /** Time for which a conversation is kept after its last call: people continue a talk on the next day. */
 const THREAD_TTL_MS = 86_400_000
 const BUSY = 'Another call of this conversation is running. Call again in a moment.'
@@ -44,18 +50,13 @@ export class Conversations {
   readonly #storage: RunStorage
   /** One slot for each conversation: calls of this process follow each other. */
   readonly #turns: RunSlots
-  readonly #rows: RunRows<Row>
+  readonly #sweeper: Sweeper
 
   constructor(storage: RunStorage) {
+    const { clock } = storage
     this.#storage = storage
-    this.#turns = new RunSlots(storage.clock, ONE_AT_A_TIME)
-    this.#rows = new RunRows(storage, {
-      prefix: PREFIX,
-      schema: StoredRow,
-      onExpired: async (key, { row, version }) => {
-        if (await this.#rows.delete(key, version)) await this.#forget(row)
-      },
-    })
+    this.#turns = new RunSlots(clock, ONE_AT_A_TIME)
+    this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep: () => this.#sweep() })
   }
 
   /**
@@ -74,7 +75,7 @@ export class Conversations {
         const expiresAt = this.#storage.clock.now() + THREAD_TTL_MS
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
         // If the store fails, the next call can begin when this run counts as dead.
-        await this.#rows.put(key, left, version).catch(() => {})
+        await this.#put(key, left, version).catch(() => {})
         this.#turns.release(key)
       }
       return { thread: row.thread, leave }
@@ -85,12 +86,16 @@ export class Conversations {
   }
 
   close(): void {
-    this.#rows.close()
+    void this.#sweeper.close()
   }
 
-  async #begin(key: string, execution: Execution): Promise<Versioned<Row>> {
-    const { clock } = this.#storage
-    const { row: before, version: ifVersion } = await this.#rows.get(key)
+  async #begin(
+    key: string,
+    execution: Execution,
+  ): Promise<{ readonly row: Row; readonly version: string }> {
+    const { clock, records } = this.#storage
+    const found = await records.get(PREFIX + key)
+    const before = rowIn(found)
     const isLive = before !== undefined && before.expiresAt > clock.now()
     if (isLive && before.phase === 'running') throw busy(BUSY)
     const { order, tool, earlier } = execution
@@ -106,15 +111,39 @@ export class Conversations {
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
     const expiresAt = clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS
     const row: Row = { agentId: tool.agent.id, thread, runId, phase: 'running', expiresAt }
-    const version = await this.#rows.put(key, row, ifVersion)
+    const version = await this.#put(key, row, found?.version ?? null)
     if (version === undefined) throw busy(BUSY)
     if (before !== undefined && !isKept) await this.#forget(before)
     return { row, version }
   }
 
+  /** @returns the new version; `undefined` if another process changed the row in the meantime */
+  #put(key: string, row: Row, ifVersion: string | null): Promise<string | undefined> {
+    const { clock, records } = this.#storage
+    const ttlMs = row.expiresAt - clock.now() + SWEEP_GRACE_MS
+    return records.put(PREFIX + key, row, { ttlMs, ifVersion })
+  }
+
   async #forget({ agentId, thread }: Row): Promise<void> {
     await this.#storage.agents.sourceOf(agentId)?.forgetThread?.(agentId, thread)
   }
+
+  /** Deletes the conversations that have expired, of agents that are there. */
+  async #sweep(): Promise<void> {
+    const { agents, clock, records } = this.#storage
+    for await (const { key, ...found } of listAll(records, PREFIX)) {
+      if (this.#sweeper.isClosed) return
+      const row = rowIn(found)
+      if (row === undefined || row.expiresAt > clock.now() || !agents.sourceOf(row.agentId))
+        continue
+      if (await records.delete(key, found.version)) await this.#forget(row)
+    }
+  }
+}
+
+/** @returns `undefined` for a row that cannot be read */
+function rowIn(found: Versioned | undefined): Row | undefined {
+  return StoredRow.safeParse(found?.value).data
 }
 
 function keyOf({ tool, order }: Execution): string | undefined {
