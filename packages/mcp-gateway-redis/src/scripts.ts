@@ -49,7 +49,6 @@ local function append(stream, head, content, isLast, maxEvents, ttl, header, isN
   local before = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
   local id = redis.call('XADD', stream, 'MAXLEN', maxEvents, '*',
     'text', content, 'last', isLast, 'before', before and before[1] or '0-0')
-  redis.call('XTRIM', stream, 'MINID', text(now - tonumber(ttl)))
   redis.call('PEXPIRE', stream, ttl)
   return id
 end

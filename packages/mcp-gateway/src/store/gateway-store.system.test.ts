@@ -362,13 +362,19 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('keeps the events of a log for as long as it lives', async () => {
     await using opening = await open()
     const { store, other, shortMs, untilEnded } = opening
+    const ms = Math.max(shortMs, 1000)
+    const limits = { maxEvents: 1_000_000, ttlMs: 1.5 * ms }
     const header = { session: 's1', owner: 'p1', requestId: 1 }
-    const beginning = await store.logs.open('one', header, { maxEvents: 10, ttlMs: shortMs })
-    await store.logs.append('one', 1, { limits: LIMITS, isLast: false })
-    await store.records.put('mark', 1, { ttlMs: shortMs })
-    await untilEnded(async () => (await other.records.get('mark')) === undefined)
+    const beginning = await store.logs.open('one', header, limits)
+    for (const mark of ['first', 'second']) {
+      await store.records.put(mark, 1, { ttlMs: ms })
+      await untilEnded(async () => {
+        await store.logs.append('one', mark, { limits, isLast: false })
+        return (await other.records.get(mark)) === undefined
+      })
+    }
     expect(await other.logs.find(beginning)).toEqual({ log: 'one', header })
-    expect(await other.logs.read('one', beginning)).toMatchObject([{ event: 1 }])
+    expect((await other.logs.read('one', beginning))?.[0]).toMatchObject({ event: 'first' })
   })
 
   test('rejects an event that JSON cannot hold', async () => {
