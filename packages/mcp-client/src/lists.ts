@@ -5,21 +5,27 @@ import { Deadline, LONGEST_MS } from './deadline.ts'
 import { copyForCaller, McpClientError, toOperationError } from './errors.ts'
 import type { Lease, Operation, Operations, RequestPage } from './operation.ts'
 import type { CallOptions } from './options.ts'
+import { readResult } from './requests.ts'
+import type { ResultSchema } from './requests.ts'
 import type { ScopeSlot } from './scope-slot.ts'
 import type { LeftOutTool, ToolsRead } from './tool-list.ts'
 
 /** Time in which a list of a server with sessions counts as current in the next process, in milliseconds. */
 const LIST_MS = 300_000
 
-interface ListRequest<Item> {
+/** A list of the server: its request, and where its items are in the result. */
+interface ListOf<Key extends string, Item> {
   readonly method: string
-  readonly parsePage: (result: unknown) => Page<Item>
+  readonly schema: ResultSchema<
+    Readonly<Record<Key, readonly Item[]>> & { readonly nextCursor?: string | undefined }
+  >
+  readonly key: Key
 }
 
-/** Reads all pages of a list of any kind, with one time limit. */
-export function readList<Item>(
+/** Reads all pages of a list, with one time limit. */
+export function readList<Key extends string, Item>(
   operations: Operations,
-  { method, parsePage }: ListRequest<Item>,
+  { method, schema, key }: ListOf<Key, Item>,
   options: CallOptions,
 ): Promise<readonly Item[]> {
   const list = { server: operations.server, method }
@@ -27,7 +33,10 @@ export function readList<Item>(
     method,
     isSafe: true,
     readList: (requestPage) =>
-      allPages(list, async (cursor) => parsePage(await requestPage(cursor))),
+      allPages(list, async (cursor) => {
+        const page = readResult(schema, await requestPage(cursor))
+        return { items: page[key], nextCursor: page.nextCursor }
+      }),
   }
   return operations.request(operation, options)
 }

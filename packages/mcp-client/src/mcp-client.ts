@@ -28,7 +28,7 @@ import type { McpClientEvents } from './events.ts'
 import { assertClientOptions, notExecuted } from './errors.ts'
 import type { InputRequired, TaskReference } from './input-required.ts'
 import { readList, toolsOf } from './lists.ts'
-import type { ListToolsOptions, Page } from './lists.ts'
+import type { ListToolsOptions } from './lists.ts'
 import { Operations } from './operation.ts'
 import type { RequestOperation } from './operation.ts'
 import { isSlugConfig, parseServerConfig, serverLabel } from './server-config.ts'
@@ -39,9 +39,7 @@ import type { DisposeOptions } from './scope-slots.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { McpClientStatus, SessionStatus } from './session-state.ts'
 import { McpTask } from './task.ts'
-import { assertReference } from './task-reference.ts'
-import { readResult } from './requests.ts'
-import type { ResultSchema as Schema } from './requests.ts'
+import { assertReference } from './task-data.ts'
 import { Terminations } from './terminations.ts'
 import { startCall } from './tool-call.ts'
 import { StoredToolLists } from './tool-list.ts'
@@ -55,15 +53,6 @@ const NO_SESSION: SessionStatus = {
   sessionId: undefined,
   tools: undefined,
   leftOutTools: undefined,
-}
-
-/** A list of the server: its request, and where its items are in the result. */
-interface ListOf<Key extends string, Item> {
-  readonly method: string
-  readonly schema: Schema<
-    Readonly<Record<Key, readonly Item[]>> & { readonly nextCursor?: string | undefined }
-  >
-  readonly key: Key
 }
 
 /** A tool call that has ended, or that the server continues as a task. */
@@ -286,15 +275,14 @@ export class McpClient implements AsyncDisposable {
 
   /** All resources of the server, from all pages. */
   listResources(options: CallOptions = {}): Promise<readonly Resource[]> {
-    const schema = ListResourcesResultSchema
-    return this.#list({ method: 'resources/list', schema, key: 'resources' }, options)
+    const list = { schema: ListResourcesResultSchema, key: 'resources' } as const
+    return readList(this.#operations, { method: 'resources/list', ...list }, options)
   }
 
   /** All resource templates of the server, from all pages. */
   listResourceTemplates(options: CallOptions = {}): Promise<readonly ResourceTemplate[]> {
-    const schema = ListResourceTemplatesResultSchema
-    const method = 'resources/templates/list'
-    return this.#list({ method, schema, key: 'resourceTemplates' }, options)
+    const list = { schema: ListResourceTemplatesResultSchema, key: 'resourceTemplates' } as const
+    return readList(this.#operations, { method: 'resources/templates/list', ...list }, options)
   }
 
   /** The contents of one resource. `uri` comes from `listResources()` or from a template. */
@@ -320,8 +308,8 @@ export class McpClient implements AsyncDisposable {
 
   /** All prompts of the server, from all pages. */
   listPrompts(options: CallOptions = {}): Promise<readonly Prompt[]> {
-    const schema = ListPromptsResultSchema
-    return this.#list({ method: 'prompts/list', schema, key: 'prompts' }, options)
+    const list = { schema: ListPromptsResultSchema, key: 'prompts' } as const
+    return readList(this.#operations, { method: 'prompts/list', ...list }, options)
   }
 
   /** The messages of one prompt with these arguments. */
@@ -403,17 +391,6 @@ export class McpClient implements AsyncDisposable {
   #taskOf(reference: TaskReference, origin: CallOptions = {}, tool?: string): McpTask {
     assertReference(reference, { server: this.#operations.server, tool })
     return new McpTask(this.#operations, { reference, origin })
-  }
-
-  #list<Key extends string, Item>(
-    { method, schema, key }: ListOf<Key, Item>,
-    options: CallOptions,
-  ): Promise<readonly Item[]> {
-    const parsePage = (result: unknown): Page<Item> => {
-      const page = readResult(schema, result)
-      return { items: page[key], nextCursor: page.nextCursor }
-    }
-    return readList(this.#operations, { method, parsePage }, options)
   }
 
   /** Sends a request that changes the state of the session, and repeats it in each new session. */

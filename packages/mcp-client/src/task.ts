@@ -12,9 +12,9 @@ import type { CallOptions, CallToolOptions } from './options.ts'
 import type { ScopeSlot } from './scope-slot.ts'
 import type { TrackedCall } from './session-calls.ts'
 import { messageHandlers } from './handlers.ts'
-import { expiryOf } from './task-reference.ts'
 import { checkedResult } from './tool-output.ts'
-import { isFinal, parseTask, shortened, type Task, type TaskStatus } from './task-state.ts'
+import { expiryOf, isFinal, parseTask, shortened } from './task-data.ts'
+import type { Task, TaskStatus } from './task-data.ts'
 
 /** A change of a task: its status, or its reference after a question was answered. */
 export interface TaskChange {

@@ -7,8 +7,7 @@ import type { InputRequired } from './input-required.ts'
 import type { Lease, Operations, RequestOperation } from './operation.ts'
 import type { CallToolOptions } from './options.ts'
 import { McpTask } from './task.ts'
-import { createReference } from './task-reference.ts'
-import { parseTask } from './task-state.ts'
+import { createReference, parseTask } from './task-data.ts'
 import { checkedResult } from './tool-output.ts'
 
 /** Calls a tool, and `use` with its result, its questions or its task. */
