@@ -95,7 +95,6 @@ export class KeyedCall {
       await session.ping()
     } catch (cause) {
       const failure = getTransportError(cause)
-      if (failure?.code === 'SESSION_LOST') throw failure.with({ outcome: 'not-executed' })
       const message = 'The server did not say whether it still honours idempotency keys'
       const { url, status, retryAfterMs } = failure ?? {}
       const about = { cause, url, status, retryAfterMs, outcome: 'not-executed' } as const

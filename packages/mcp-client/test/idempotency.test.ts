@@ -3,8 +3,10 @@ import { startRecordingProxy, startTaskServer } from '@x/mcp-testing'
 import type { CannedAnswer, InjectedAction, RecordingProxy } from '@x/mcp-testing'
 import { SessionInfo } from '@x/mcp-transport'
 import { expect, test } from 'vitest'
+import { retentionOf } from '../src/idempotency.ts'
 import { McpClient } from '../src/index.ts'
 import type { McpClientError } from '../src/index.ts'
+import type { ServerConnection } from '../src/requests.ts'
 import { startSessionServer } from './session-server.ts'
 import { is, rejectionOf, textOf } from './setting.ts'
 
@@ -66,6 +68,15 @@ test.each([
   expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
   expect(server.count('tools/call')).toBe(1)
 })
+
+test.each([0, -1, '86400000', null, undefined])(
+  'a server that keeps keys for %j ms does not honour them',
+  (retentionMs) => {
+    const extensions = { 'io.github.x-mcp/idempotency': { retentionMs } }
+    const connection = { endpoint: 'http://h', serverCapabilities: { extensions } }
+    expect(retentionOf(connection as unknown as ServerConnection)).toBeUndefined()
+  },
+)
 
 test('a call that another process has sent goes to a server that honours keys', async () => {
   await using server = await startTaskServer({ honoursKeys: true })

@@ -107,6 +107,14 @@ describe('a call with a key is repeated until a server is back that', () => {
     expect(server.calls()).toBe(1)
   })
 
+  test('answers the question about keys with status 500 before it is back', async () => {
+    await using outage = await startOutage({}, 4)
+    outage.begin('reset-after', (one) => isCall(one) && outage.waits.length === 0)
+    outage.begin({ status: 500, body: 'starting' }, (one) => !isCall(one))
+    expect(textOf(await outage.client.callTool('greet', { name: 'Ada' }, call))).toBe('Hello, Ada!')
+    expect(outage.waits).toHaveLength(4)
+  })
+
   test('was away before the call, and keeps no session', async () => {
     await using outage = await startOutage()
     outage.begin('reset-before', all)
