@@ -8,4 +8,5 @@ export type {
   SkillServers,
 } from './skills/skill-library.ts'
 export { mcpSkillsMiddleware } from './skills/skills-middleware.ts'
-export { mcpSkillsBackend, type McpSkillsBackend } from './skills/skills-backend.ts'
+export { mcpSkillsBackend } from './skills/skills-backend.ts'
+export type { McpSkillsBackend } from './skills/skills-backend.ts'

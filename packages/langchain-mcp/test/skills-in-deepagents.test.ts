@@ -105,11 +105,8 @@ test('lists servers, skills and files as folders', async () => {
   expect(await backend.ls(path)).toEqual({
     files: [
       { path: `${path}SKILL.md`, is_dir: false },
-      { path: `${path}references/`, is_dir: true },
+      { path: `${path}references/FORMS.md`, is_dir: false },
     ],
-  })
-  expect(await backend.ls(`${path}references`)).toEqual({
-    files: [{ path: `${path}references/FORMS.md`, is_dir: false }],
   })
   expect(await backend.ls('/none/')).toEqual({ files: [] })
   expect(shop.reads).toEqual([])

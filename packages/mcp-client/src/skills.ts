@@ -13,7 +13,6 @@ import type {
   InvalidSkillEntry,
   Skill,
   SkillFile,
-  SkillsClientOptions,
 } from '@modelcontextprotocol/client/ext/skills'
 import { canonicalJson } from '@x/internal'
 import { LONGEST_MS } from './deadline.ts'
@@ -21,7 +20,7 @@ import { McpClientError } from './errors.ts'
 import type { OperationOutcome } from './errors.ts'
 import type { CallOptions } from './options.ts'
 
-export type { DirectoryResource, InvalidSkillEntry, Skill, SkillFile }
+export type { DirectoryResource, Skill, SkillFile }
 
 /** The two client methods that skills need. `McpClient` and `McpTools.server()` have them. */
 export interface McpSkillSource<Options extends object = CallOptions> {
@@ -32,18 +31,10 @@ export interface McpSkillSource<Options extends object = CallOptions> {
   ): Promise<Readonly<Record<string, unknown>>>
 }
 
-export interface McpSkillsOptions extends Pick<SkillsClientOptions, 'parseFrontmatter'> {
-  /**
-   * Label of the server on this side. A skill is identified by this label and its URI, never by a name that the server
-   * gives itself. @default the label of the client
-   */
-  readonly server?: string | undefined
-}
-
 /** Skills of one server. Entries that break a rule are in `invalid`, with the reason. */
 export interface SkillList {
   readonly skills: readonly Skill[]
-  readonly invalid: readonly InvalidSkillEntry[]
+  readonly invalid: readonly Pick<InvalidSkillEntry, 'uri' | 'reason'>[]
 }
 
 /**
@@ -65,21 +56,19 @@ export interface SkillList {
  * ```
  */
 export class McpSkills<Options extends object = CallOptions> {
-  /** Label of the server, as in `McpSkillsOptions`. */
+  /**
+   * Label of the server on this side: that of the client. A skill is identified by this label and its URI, never by a
+   * name that the server gives itself.
+   */
   readonly server: string
   readonly #source: McpSkillSource<Options>
-  readonly #options: SkillsClientOptions
 
   constructor(
     source: McpSkillSource<Options> &
       ({ readonly name: string } | { status(): { readonly server: string } }),
-    options: McpSkillsOptions = {},
   ) {
-    const { parseFrontmatter, server = 'name' in source ? source.name : source.status().server } =
-      options
-    this.server = server
+    this.server = 'name' in source ? source.name : source.status().server
     this.#source = source
-    this.#options = { skipInvalid: true, ...(parseFrontmatter && { parseFrontmatter }) }
   }
 
   /**
@@ -90,9 +79,9 @@ export class McpSkills<Options extends object = CallOptions> {
     return this.#use(options, async (client) => {
       if (!client.supported) return { skills: [], invalid: [] } // the SDK would write to the console
       const { skills, invalid } = await client.list({}, UNLIMITED)
-      const tooLarge = skills.flatMap((skill, index) => {
+      const tooLarge = skills.flatMap((skill) => {
         const reason = excessOf(skill)
-        return reason === undefined ? [] : [{ index, uri: skill.uri, reason }]
+        return reason === undefined ? [] : [{ uri: skill.uri, reason }]
       })
       return {
         skills: skills.filter((skill) => excessOf(skill) === undefined),
@@ -160,7 +149,7 @@ export class McpSkills<Options extends object = CallOptions> {
     const client = new Client({ name: 'skills', version: '0' })
     await client.connect(transportTo(this.#source, capabilities, options))
     try {
-      return await use(new SkillsClient(client, this.#options))
+      return await use(new SkillsClient(client, { skipInvalid: true }))
     } catch (error) {
       throw this.#toError(error)
     } finally {

@@ -220,7 +220,10 @@ test('names invalid entries, and keeps the others', async () => {
   await using skills = skillsOf(server)
   const { skills: valid, invalid } = await skills.list()
   expect(valid.map(({ uri }) => uri)).toEqual([REFUND])
-  expect(invalid).toMatchObject([{ index: 1, uri: 'skill://shop/pay/SKILL.md' }, { index: 2 }])
+  expect(invalid).toMatchObject([
+    { uri: 'skill://shop/pay/SKILL.md' },
+    { reason: expect.any(String) },
+  ])
 })
 
 test('marks files of a dynamic skill as not verified', async () => {

@@ -14,46 +14,14 @@ import {
 
 // Shapes of `BackendProtocolV2` of `deepagents`, which this package does not depend on.
 
-interface FileInfo {
-  path: string
-  is_dir: boolean
-  size?: number
-}
-
 interface Failed {
   error: string
-}
-
-interface ReadText {
-  content: string
-  mimeType: string
-  totalLines: number
-  startLine: number
-  endLine: number
-  nextOffset?: number
 }
 
 interface DownloadedFile {
   path: string
   content: Uint8Array | null
   error: 'file_not_found' | 'permission_denied' | null
-}
-
-/** A read-only `BackendProtocolV2` of `deepagents`. */
-export interface McpSkillsBackend {
-  ls(path: string): Promise<{ files: FileInfo[] }>
-  read(path: string, offset?: number, limit?: number): Promise<ReadText | Failed>
-  readRaw(
-    path: string,
-  ): Promise<
-    | { data: { content: string; mimeType: string; created_at: string; modified_at: string } }
-    | Failed
-  >
-  downloadFiles(paths: string[]): Promise<DownloadedFile[]>
-  write(path: string, content: string): Failed
-  edit(path: string, oldString: string, newString: string, replaceAll?: boolean): Failed
-  grep(pattern: string): { matches: []; truncated: true }
-  glob(pattern: string): { files: []; truncated: true }
 }
 
 /**
@@ -82,10 +50,10 @@ export function mcpSkillsBackend(
   options: McpSkillsOptions = {},
 ): McpSkillsBackend {
   assertOptions('mcpSkillsBackend()', { mcp, ...options }, skillOptionChecks)
-  return new SkillsBackend(new SkillLibrary(mcp, options))
+  return new McpSkillsBackend(new SkillLibrary(mcp, options))
 }
 
-/** Number of entries that are kept. Those that were used last are kept. */
+/** Number of entries that are kept, of all users. */
 const MAX_ENTRIES = 5000
 const MANIFEST = 'SKILL.md'
 const READ_ONLY: Failed = { error: 'Skills of MCP servers cannot be changed.' }
@@ -98,7 +66,8 @@ interface Place {
   readonly path: string
 }
 
-class SkillsBackend implements McpSkillsBackend {
+/** A read-only `BackendProtocolV2` of `deepagents`. */
+export class McpSkillsBackend {
   readonly #library: SkillLibrary
   /** Listed skills, by their user, server and folder. */
   readonly #listed = new BoundedMap<string, Skill>(MAX_ENTRIES)
@@ -109,41 +78,50 @@ class SkillsBackend implements McpSkillsBackend {
     this.#library = library
   }
 
-  async ls(path: string): Promise<{ files: FileInfo[] }> {
-    const { server, folder, path: inner } = this.#placeOf(path)
+  /** Lists servers, skills, or all files of a skill. */
+  async ls(path: string): Promise<{ files: { path: string; is_dir: boolean }[] }> {
+    const { server, folder } = this.#placeOf(path)
     if (server === '') {
-      const folders = this.#library.servers.map((name) => `/${encodeURIComponent(name)}/`)
-      return { files: folders.map(directory) }
+      const folders = this.#library.servers.map((name) => encodeURIComponent(name))
+      return { files: folders.map((name) => ({ path: `/${name}/`, is_dir: true })) }
     }
-    const root = `/${encodeURIComponent(server)}/`
+    const root = `/${encodeURIComponent(server)}`
     if (folder === '') {
       const folders = await this.#list(server)
-      return { files: folders.map((name) => directory(`${root}${name}/`)) }
+      return { files: folders.map((name) => ({ path: `${root}/${name}/`, is_dir: true })) }
     }
     const skill = await this.#listedAt({ server, folder })
     const paths = skill === undefined ? [] : [MANIFEST, ...pathsOf(skill)]
-    return { files: childrenIn(paths, inner).map((child) => infoOf(child, `${root}${folder}/`)) }
+    return { files: paths.map((one) => ({ path: `${root}/${folder}/${one}`, is_dir: false })) }
   }
 
-  async read(path: string, offset = 0, limit = 500): Promise<ReadText | Failed> {
+  /** @param offset number of lines to leave out. @param limit number of lines */
+  async read(
+    path: string,
+    offset = 0,
+    limit = 500,
+  ): Promise<
+    { content: string; mimeType: string; totalLines: number; nextOffset?: number } | Failed
+  > {
     return this.#readText(path, (text) => {
       const lines = text.split('\n')
-      const shown = lines.slice(offset, offset + limit)
-      const end = offset + shown.length
-      return {
-        content: shown.join('\n'),
-        mimeType: 'text/plain',
-        totalLines: lines.length,
-        startLine: offset + 1,
-        endLine: end,
-        ...(end < lines.length && { nextOffset: end }),
-      }
+      const end = offset + limit
+      const content = lines.slice(offset, end).join('\n')
+      const page = { startLine: offset + 1, endLine: Math.min(end, lines.length) }
+      const rest = end < lines.length ? { nextOffset: end } : {}
+      return { content, mimeType: 'text/plain', totalLines: lines.length, ...page, ...rest }
     })
   }
 
-  readRaw(path: string): ReturnType<McpSkillsBackend['readRaw']> {
+  readRaw(
+    path: string,
+  ): Promise<
+    | { data: { content: string; mimeType: string; created_at: string; modified_at: string } }
+    | Failed
+  > {
+    const times = { created_at: NEVER, modified_at: NEVER }
     return this.#readText(path, (content) => ({
-      data: { content, mimeType: 'text/plain', created_at: NEVER, modified_at: NEVER },
+      data: { content, mimeType: 'text/plain', ...times },
     }))
   }
 
@@ -258,24 +236,4 @@ function hashOf(text: string): string {
 function stubOf({ frontmatter }: Skill, name: string): string {
   const description = JSON.stringify(legible(frontmatter.description)) // JSON is YAML
   return `---\nname: ${name}\ndescription: ${description}\n---\n`
-}
-
-/** Direct children of a folder, directories with a slash at the end. */
-function childrenIn(paths: readonly string[], folder: string): readonly string[] {
-  const root = folder === '' || folder.endsWith('/') ? folder : `${folder}/`
-  const children = paths
-    .filter((path) => path.startsWith(root))
-    .map((path) => {
-      const [first = '', ...rest] = path.slice(root.length).split('/')
-      return `${root}${first}${rest.length > 0 ? '/' : ''}`
-    })
-  return [...new Set(children)]
-}
-
-function directory(path: string): FileInfo {
-  return { path, is_dir: true }
-}
-
-function infoOf(child: string, root: string): FileInfo {
-  return { path: `${root}${child}`, is_dir: child.endsWith('/') }
 }

@@ -1,4 +1,4 @@
-import { ResourceNotFoundError, type Resource } from '@modelcontextprotocol/server'
+import { ResourceNotFoundError } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 import { isAllowed, mayUse, type Principal } from '../internal/principal.ts'
 import { SCAN_MS, SKILL_SCHEME, type Skill, type SkillFolder } from '../skills/skill-folder.ts'
@@ -57,13 +57,12 @@ export function skillMethods(
       if (params['cursor'] !== undefined) return result
       const isVisible = await visibility(skills, context.principal, parts)
       const { resources } = await skills.request('resources/list', {})
-      const shown = [...resourcesIn(resources, isVisible), ...resourcesIn(listIn(result))]
-      return { ...result, resources: shown }
+      const files = listIn(result, 'resources')
+      return { ...result, resources: [...resourcesIn(resources, isVisible), ...files] }
     },
     'resources/templates/list': async (params, context, parts) => {
       const result = await without('resources/templates/list')(params, context, parts)
-      const templates = 'resourceTemplates' in result ? result['resourceTemplates'] : []
-      return { resourceTemplates: [TEMPLATE, ...(Array.isArray(templates) ? templates : [])] }
+      return { resourceTemplates: [TEMPLATE, ...listIn(result, 'resourceTemplates')] }
     },
     'resources/read': async (params, context, parts) => {
       const uri = uriOf(params)
@@ -91,8 +90,7 @@ function cached({ cacheScope }: HandlerParts): Params {
 
 /** Adds the URIs of the skills of an agent to the `_meta` of its tools. */
 function withSkills(result: McpResult, entries: readonly Skill[]): McpResult {
-  if (!('tools' in result) || !Array.isArray(result['tools'])) return result
-  const tools = result['tools'].map((tool: unknown) => {
+  const tools = listIn(result, 'tools').map((tool) => {
     const meta = isRecord(tool) ? tool['_meta'] : undefined
     if (!isRecord(tool) || !isRecord(meta)) return tool
     const uris = entries.map(({ uri }) => uri).filter((uri) => ownerIn(uri) === meta['agent'])
@@ -130,16 +128,14 @@ function ownerIn(uri: string): string | undefined {
     : undefined
 }
 
-function listIn(result: McpResult): unknown {
-  return 'resources' in result ? result['resources'] : []
+function listIn(result: McpResult, key: string): readonly unknown[] {
+  const list: unknown = isRecord(result) ? result[key] : undefined
+  return Array.isArray(list) ? list : []
 }
 
-function resourcesIn(
-  value: unknown,
-  isVisible: (uri: string) => boolean = () => true,
-): readonly Resource[] {
-  return Array.isArray(value)
-    ? value.filter((one): one is Resource => isRecord(one) && isVisible(String(one['uri'])))
+function resourcesIn(list: unknown, isVisible: (uri: string) => boolean): readonly unknown[] {
+  return Array.isArray(list)
+    ? list.filter((one) => isRecord(one) && isVisible(String(one['uri'])))
     : []
 }
 
