@@ -14,8 +14,8 @@ export interface SearchRequest {
 }
 
 /**
- * 100 requests for the tools of the catalogue. They were written from the names of the tools, before the index. Its
- * weights and synonyms were then chosen by those at even positions.
+ * 100 requests for the tools of the catalogue. They were written from the names of the tools, before the index. Its weights
+ * and synonyms were then chosen with them, so they say too much about it: {@link UNSEEN} says how it does with others.
  */
 export const REQUESTS: readonly SearchRequest[] = [
   ...requests('name', [
