@@ -4,9 +4,6 @@ import type { McpServer, SessionInfoPurpose, SessionScope } from '@x/mcp-client'
 /** A bearer token, or a function that is called before every request. `undefined` sends no token. */
 export type DebugStateToken = string | (() => string | undefined | Promise<string | undefined>)
 
-/** A platform that sets variables of its own. */
-type DebugStatePreset = 'agenthub'
-
 /** Address of the service, and the agent that uses it. Each field has its own default in the environment. */
 export interface DebugStateConfigOptions {
   /**
@@ -26,7 +23,7 @@ export interface DebugStateConfigOptions {
    * UIPATH_ACCESS_TOKEN for the origin of UIPATH_URL only. `'none'`: no others. @default 'agenthub' where UIPATH_URL is
    * set, because only that platform sets it
    */
-  readonly preset?: DebugStatePreset | 'none' | undefined
+  readonly preset?: 'agenthub' | 'none' | undefined
 }
 
 /** A complete configuration. */
@@ -45,26 +42,12 @@ type Environment = Readonly<Record<string, string | undefined>>
 /** Path between the address of the service and the agent id. */
 export const PATH_PREFIX = 'agenthub_/design/debugstate'
 
-interface PlatformVariables {
-  readonly url: string
-  readonly agentId: string
-  /** Was issued for the origin of `url`, and is never sent to another one. */
-  readonly token: string
-}
-
-const PRESETS: Readonly<Record<DebugStatePreset, PlatformVariables>> = {
-  agenthub: { url: 'UIPATH_URL', agentId: 'UIPATH_PROJECT_ID', token: 'UIPATH_ACCESS_TOKEN' },
-}
-
-/** Returns the variables of the platform that the options name, else of the one that the process runs on. */
-function platformVariables(
-  { preset }: DebugStateConfigOptions,
-  env: Environment,
-): PlatformVariables | undefined {
-  if (preset === 'none') return undefined
-  if (preset !== undefined) return PRESETS[preset]
-  return Object.values(PRESETS).find(({ url }) => env[url])
-}
+/** Variables of AgentHub. The token was issued for the origin of `url`, and is never sent to another one. */
+const AGENTHUB = {
+  url: 'UIPATH_URL',
+  agentId: 'UIPATH_PROJECT_ID',
+  token: 'UIPATH_ACCESS_TOKEN',
+} as const
 
 /**
  * Completes options from the environment. Returns `missing`, a text for a log, if the service is not configured.
@@ -76,16 +59,16 @@ export function resolveConfig(
   options: DebugStateConfigOptions,
   env: Environment = process.env,
 ): DebugStateConfig | { readonly missing: string } {
-  const platform = platformVariables(options, env)
-  const ofPlatform = (field: keyof PlatformVariables): string | undefined =>
-    platform && (env[platform[field]] || undefined)
+  const { preset = env[AGENTHUB.url] ? 'agenthub' : 'none' } = options
+  const ofPlatform = (field: keyof typeof AGENTHUB): string | undefined =>
+    preset === 'agenthub' ? env[AGENTHUB[field]] || undefined : undefined
   const agentId = options.agentId || env['DEBUGSTATE_AGENT_ID'] || ofPlatform('agentId')
   const address = options.baseUrl || env['DEBUGSTATE_URL'] || ofPlatform('url')
   if (!address) return { missing: 'no service address: set `baseUrl` or DEBUGSTATE_URL' }
   const url = parseHttpUrl(address)
   if (url === undefined) {
     if (options.baseUrl) throw new TypeError(`\`baseUrl\` must be ${ADDRESS_RULE}`)
-    const name = env['DEBUGSTATE_URL'] ? 'DEBUGSTATE_URL' : platform?.url
+    const name = env['DEBUGSTATE_URL'] ? 'DEBUGSTATE_URL' : AGENTHUB.url
     return { missing: `${name} must be ${ADDRESS_RULE}` }
   }
   if (!agentId) return { missing: 'no agent id: set `agentId` or DEBUGSTATE_AGENT_ID' }

@@ -4,7 +4,6 @@ import {
   createDebugStateServer,
   MemoryDebugStateStore,
   RedisDebugStateStore,
-  SqliteDebugStateStore,
 } from './server/index.ts'
 
 const store = new MemoryDebugStateStore()
@@ -25,7 +24,6 @@ describe('refuses', () => {
       '"tokens" must be a list, not a string',
     ],
     [createDebugStateServer, [{ store, limits: { ttl: 1 } }], 'no option "limits.ttl"'],
-    [SqliteDebugStateStore, ['x.db', { synchronous: 'ful' }], `Did you mean 'full'?`],
     [RedisDebugStateStore, [{ uri: 'redis://h' }], 'Did you mean "url"?'],
     [RedisDebugStateStore, [{ timeoutMs: 0 }], '"timeoutMs" must be a number from 1, not 0'],
   ] as const)('%o %o', (factory, given, message) => {

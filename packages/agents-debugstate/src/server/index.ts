@@ -25,5 +25,4 @@ export type { RedisClient, RedisCommand, RedisCommandOptions } from '@x/internal
 export { RedisDebugStateStore } from './redis-debug-state-store.ts'
 export type { RedisDebugStateStoreOptions } from './redis-debug-state-store.ts'
 export { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
-export type { SqliteDebugStateStoreOptions } from './sqlite-debug-state-store.ts'
 export type { DebugStateTokenGrant } from './tokens.ts'

@@ -1,21 +1,9 @@
 import { resolve } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import { assertOptions, check, openSqliteFile, toSqliteFileError } from '@x/internal'
-import type { Checks, SqliteFileFormat } from '@x/internal'
+import { openSqliteFile, toSqliteFileError } from '@x/internal'
+import type { SqliteFileFormat } from '@x/internal'
 import { DebugStateStoreError } from './debug-state-store.ts'
 import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
-
-export interface SqliteDebugStateStoreOptions {
-  /**
-   * `PRAGMA synchronous`. `normal` survives a killed process, but may lose the last writes when the machine loses power.
-   * `full` survives that too, and is slower. @default 'normal'
-   */
-  readonly synchronous?: 'normal' | 'full' | undefined
-}
-
-const optionChecks: Checks<SqliteDebugStateStoreOptions> = {
-  synchronous: check.oneOf('normal', 'full'),
-}
 
 const FILE_FORMAT: SqliteFileFormat = {
   applicationId: 0x4d435064, // `MCPd`
@@ -34,7 +22,8 @@ const FILE_FORMAT: SqliteFileFormat = {
 
 /**
  * Keeps values in one SQLite file in WAL mode, with `-wal` and `-shm` beside it. Several processes may share it.
- * Writes also remove expired values, at most 500 at a time, so no timer is needed.
+ * Acknowledged writes survive a killed process; the last of them may be lost when the machine loses power. Writes also
+ * remove expired values, at most 500 at a time, so no timer is needed.
  *
  * @example
  * ```ts
@@ -56,13 +45,14 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
    * @throws DebugStateStoreError when the file is damaged, belongs to another program, or cannot be used. The file
    * is not changed
    */
-  constructor(path: string, options: SqliteDebugStateStoreOptions = {}) {
-    assertOptions('SqliteDebugStateStore', options, optionChecks)
-    const { synchronous = 'normal' } = options
+  constructor(path: string) {
     this.path = resolve(path)
     let database: DatabaseSync | undefined
     try {
-      database = openSqliteFile(this.path, FILE_FORMAT, { synchronous, isExclusive: false })
+      database = openSqliteFile(this.path, FILE_FORMAT, {
+        synchronous: 'normal',
+        isExclusive: false,
+      })
       this.#database = database
       this.#statements = prepareStatements(database)
     } catch (error) {
