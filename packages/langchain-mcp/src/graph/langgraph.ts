@@ -52,9 +52,8 @@ function isExecution(info: unknown): info is Execution {
 }
 
 /**
- * Returns the input of the running task without loading LangGraph: the state of the graph, or what a `Send` contains.
- * Undefined outside a graph. The schemas that a model sees are made at once, so `getCurrentTaskInput()`, which has to be
- * loaded, cannot serve there.
+ * Returns the input of the running task without loading LangGraph, as `getCurrentTaskInput()` would: the state of the
+ * graph, or what a `Send` contains. Undefined outside a graph.
  */
 export function taskInputOf({ configurable = {} }: RunnableConfig): unknown {
   const scratchpad: unknown = configurable['__pregel_scratchpad']

@@ -132,6 +132,18 @@ describe('arguments', () => {
     },
   )
 
+  test('are sent as JSON', async () => {
+    const source = new AnsweringSource()
+    const tool = toolOver(source, { inputSchema: { type: 'object' } })
+    const when = new Date(0)
+    await tool.invoke({ when, list: [undefined, { none: undefined }], few: Number.NaN })
+    await tool.invoke({ when: 'now', list: [{ a: null }, true, 1.5] })
+    expect(source.calls.map(({ args }) => args)).toEqual([
+      { when: '1970-01-01T00:00:00.000Z', list: [null, {}], few: null },
+      { when: 'now', list: [{ a: null }, true, 1.5] },
+    ])
+  })
+
   test('are left out if they are undefined', async () => {
     const source = new AnsweringSource()
     await toolOver(source).invoke({ item: 'apple', count: undefined })

@@ -22,6 +22,7 @@ import type {
 } from '../tool-source.ts'
 import { fatalFrom } from '../graph/call-outcome.ts'
 import type { ElicitationToInterrupt } from '../graph/elicitation-to-interrupt.ts'
+import { ambientConfig } from '../graph/call-context.ts'
 import { failRun } from '../graph/graph-place.ts'
 import type { SchemaProjection } from './schema-projection.ts'
 import type { ToolHooks, ToolPins } from './interceptors.ts'
@@ -198,15 +199,13 @@ export class McpTool extends StructuredTool {
     input: Input,
     givenConfig?: Config,
   ): Promise<ToolReturnType<Input, Config, Output>> {
-    const config: ToolRunnableConfig = ensureConfig<ToolRunnableConfig>(
-      this.defaultConfig ? mergeConfigs(this.defaultConfig, givenConfig) : givenConfig,
-    )
+    const config = this.#configFrom(givenConfig)
     const toolCall = isToolCall(input) ? input : config.toolCall
     const scopedRun = currentRun()
     const { definition, options, origin } = this.#binding
     try {
       const ofCall = toolCall && { toolCall }
-      // Core's `invoke()` calls this method. The inherited one would make the config once more, which takes a tenth of the time of a call.
+      // Core's `invoke()` calls this method. The inherited one would make the config once more.
       return await super.call.call(this.#unchecked, input, {
         runName: this.name,
         ...config,
@@ -225,6 +224,13 @@ export class McpTool extends StructuredTool {
     } finally {
       if (this.definition !== definition) this.#describe()
     }
+  }
+
+  /** Merges the config with that of the surrounding run. Does nothing if there is none, because it would take a tenth of the time of a call. */
+  #configFrom(given: ToolRunnableConfig | undefined): ToolRunnableConfig {
+    const { defaultConfig } = this
+    if (defaultConfig !== undefined) return ensureConfig(mergeConfigs(defaultConfig, given))
+    return given === undefined && ambientConfig() === undefined ? {} : ensureConfig(given)
   }
 
   protected override _call(args: unknown, ...context: CallContext): Promise<Answer> {

@@ -138,9 +138,8 @@ export class ToolBinding {
    * `SCHEMA_CHANGED` if the tool is not the one that the model saw
    */
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
-    // As JSON: an `undefined` argument is left out, and `__proto__` is a name like any other. Models call tools
-    // without parameters with no arguments at all.
-    const given: unknown = JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
+    // Models call tools without parameters with no arguments at all.
+    const given = asJson(input ?? {})
     const calls = this.options.elicitation || answeredByClient
     // A call that was sent continues, whatever its definition is now.
     const isCompared = this.#refreshBeforeCall || (this.#isStored && this.#isOutdated(config))
@@ -268,6 +267,20 @@ export class ToolBinding {
     const { server, toolName: tool } = this.origin
     this.#log({ ...entry, code, server: serverTitle(server), tool })
   }
+}
+
+/** Returns a value as a request contains it: without arguments that are `undefined`, and with dates as texts. */
+function asJson(value: unknown): unknown {
+  return isJson(value) ? value : JSON.parse(JSON.stringify(value) ?? '{}')
+}
+
+/** Returns true for nearly all arguments. A copy would take longer than the check of the arguments. */
+function isJson(value: unknown): boolean {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true
+  if (typeof value === 'number') return Number.isFinite(value)
+  if (Array.isArray(value)) return Array.from(value).every((item) => isJson(item))
+  if (!isRecord(value) || Object.getPrototypeOf(value) !== Object.prototype) return false
+  return Object.values(value).every((field) => isJson(field))
 }
 
 /**

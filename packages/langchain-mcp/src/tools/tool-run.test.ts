@@ -68,3 +68,15 @@ test('the reason of an abort reaches the caller and the callbacks', async () => 
   await expect(call).rejects.toThrow('enough')
   expect(errors).toEqual([new Error('enough')])
 })
+
+test('a call without a config has that of the run around it, and its own one outside of a run', async () => {
+  const seen: unknown[] = []
+  const made = toolRunning(async ({ configurable }) => void seen.push(configurable?.['user']))
+  await RunnableLambda.from(() => made.invoke({ item: 'x' })).invoke(
+    {},
+    { configurable: { user: 'u1' } },
+  )
+  await made.invoke({ item: 'x' })
+  await made.withConfig({ configurable: { user: 'u2' } }).invoke({ item: 'x' })
+  expect(seen).toEqual(['u1', undefined, 'u2'])
+})
