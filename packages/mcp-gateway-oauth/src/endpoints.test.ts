@@ -233,9 +233,13 @@ test('does not follow a redirect of the identity service, because the request ho
   expect(asked).toEqual(['/gateway-oauth/exchange'])
 })
 
-test('stops waiting for the identity service after timeoutMs', async () => {
-  await using server = await startTestServer(() => undefined, '')
-  await using world = await start({ identity: identityAt(server.url, 30) })
+test('stops waiting for the identity service after its time limit', async () => {
+  const late = new AbortController()
+  await using server = await startTestServer(() => {
+    late.abort(new DOMException('Too late', 'TimeoutError'))
+  }, '')
+  using _ = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(late.signal)
+  await using world = await start({ identity: identityAt(server.url) })
   const state = await begin(world.one, await register(world.one))
   await expectError(await comeBack(world.one, state), 503, 'server_error')
 })

@@ -18,16 +18,16 @@ export interface SolaceIdentityOptions {
   readonly url: string
   /** Name that this service gives to its provider of sign-in pages, such as `azure`. */
   readonly provider: string
-  /** Limit of one request to this service. Milliseconds. @default 10_000 */
-  readonly timeoutMs?: number | undefined
   /** Sends the requests. @default globalThis.fetch */
   readonly fetch?: typeof globalThis.fetch | undefined
 }
 
+/** Limit of one request to this service: a person waits for it. Milliseconds. */
+const TIMEOUT_MS = 10_000
+
 const optionChecks: Checks<SolaceIdentityOptions> = {
   url: check.required(check.string),
   provider: check.required(check.text),
-  timeoutMs: check.number(1),
   fetch: check.func,
 }
 
@@ -44,11 +44,11 @@ const optionChecks: Checks<SolaceIdentityOptions> = {
  */
 export function solaceIdentity(options: SolaceIdentityOptions): IdentityService {
   assertGatewayOptions('solaceIdentity()', options, optionChecks)
-  const { provider, timeoutMs = 10_000, fetch = globalThis.fetch } = options
+  const { provider, fetch = globalThis.fetch } = options
   const base = secureUrlFrom(options.url, 'auth.facade.identity.url').href.replace(/\/$/, '')
 
   const request = async (path: string, init: RequestInit): Promise<unknown> => {
-    const signal = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
     let response: Response
     try {
       // A redirect is not followed: the request holds a credential.

@@ -53,8 +53,8 @@ async function startUpstream(): Promise<Upstream> {
 }
 
 /** The identity service at a URL. */
-export const identityAt = (url: string, timeoutMs?: number): IdentityService =>
-  solaceIdentity({ url, provider: 'azure', timeoutMs })
+export const identityAt = (url: string): IdentityService =>
+  solaceIdentity({ url, provider: 'azure' })
 
 /** Two authorization servers with one store, as in two processes, and their identity service. */
 export interface OAuthWorld extends AsyncDisposable {

@@ -9,6 +9,9 @@ import { TokenBuckets } from '../../store/token-buckets.ts'
 
 const MAX_KEYS_BYTES = 1_048_576
 
+/** Limit of one request to an issuer. Milliseconds. */
+export const ISSUER_TIMEOUT_MS = 5000
+
 /** Pause after a failed read of metadata or keys, because any token that names the issuer causes a read. */
 export const PAUSE_MS = 5000
 
@@ -25,8 +28,6 @@ export interface IssuerKeysOptions {
   readonly fetch: typeof globalThis.fetch
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** Limit of one read. Milliseconds. */
-  readonly timeoutMs: number
 }
 
 type Header = Parameters<JWTVerifyGetKey>[0]
@@ -49,12 +50,12 @@ export class IssuerKeys {
   /** The read in flight because of an unknown key. Resolves to false if it may not be made. */
   #reading: Promise<boolean> | undefined
 
-  constructor(url: URL, { fetch, now, timeoutMs }: IssuerKeysOptions) {
+  constructor(url: URL, { fetch, now }: IssuerKeysOptions) {
     this.#now = now
     this.#reads = new TokenBuckets(now)
     let askAgainAt = 0
     this.#keys = createRemoteJWKSet(url, {
-      timeoutDuration: timeoutMs,
+      timeoutDuration: ISSUER_TIMEOUT_MS,
       cooldownDuration: Infinity, // the library alone would refuse all new keys for a time after each read
       [customFetch]: async (address, init) => {
         if (now() < askAgainAt) throw new Error('The keys could not be read a moment ago')

@@ -10,7 +10,7 @@ import {
   secureUrlFrom,
 } from './authenticator.ts'
 import type { Authenticator, Verdict } from './authenticator.ts'
-import { IssuerKeys, PAUSE_MS } from './issuer-keys.ts'
+import { ISSUER_TIMEOUT_MS, IssuerKeys, PAUSE_MS } from './issuer-keys.ts'
 
 /** An issuer whose tokens are accepted, and how they are checked. */
 export interface JwtIssuerOptions {
@@ -39,8 +39,6 @@ export interface JwtAuthOptions {
   readonly resource?: string | undefined
   /** Scopes that the RFC 9728 document names. @default none */
   readonly scopesSupported?: readonly string[] | undefined
-  /** Limit of one request to an issuer. Milliseconds. @default 5000 */
-  readonly timeoutMs?: number | undefined
   /** @default globalThis.fetch */
   readonly fetch?: typeof globalThis.fetch | undefined
   /** Milliseconds since 1970. @default Date.now */
@@ -53,7 +51,6 @@ const optionChecks: Checks<JwtAuthOptions> = {
   scopesClaim: check.text,
   resource: check.string,
   scopesSupported: check.listOf(check.text),
-  timeoutMs: check.number(1),
   fetch: check.func,
   now: check.func,
 }
@@ -74,7 +71,7 @@ const optionChecks: Checks<JwtAuthOptions> = {
  */
 export function jwtAuth(options: JwtAuthOptions): Authenticator {
   assertGatewayOptions('jwtAuth()', options, optionChecks)
-  const { fetch = globalThis.fetch, now = Date.now, timeoutMs = 5000 } = options
+  const { fetch = globalThis.fetch, now = Date.now } = options
   const { issuers, resource, scopesSupported = [] } = options
   const { principalClaim = 'sub', scopesClaim } = options
   if (issuers.length === 0) {
@@ -83,7 +80,7 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
     })
   }
   if (resource !== undefined) secureUrlFrom(resource, 'auth.resource')
-  const context = { fetch, now, timeoutMs }
+  const context = { fetch, now }
   const byIssuer = new Map(issuers.map((each) => [each.issuer, new JwtIssuer(each, context)]))
   const metadata = new ProtectedResource({
     resource,
@@ -129,7 +126,7 @@ function issuerOf(token: string): string | undefined {
   }
 }
 
-type IssuerContext = Complete<Pick<JwtAuthOptions, 'fetch' | 'now' | 'timeoutMs'>>
+type IssuerContext = Complete<Pick<JwtAuthOptions, 'fetch' | 'now'>>
 
 /** Claims of a valid token. `unavailable`: the keys cannot be read now. */
 type JwtVerdict = JWTPayload | 'refused' | 'unavailable'
@@ -217,11 +214,11 @@ class JwtIssuer {
   }
 
   async #metadataAt(url: string): Promise<IssuerDocument> {
-    const { fetch, timeoutMs } = this.#context
+    const { fetch } = this.#context
     const response = await fetch(url, {
       headers: { accept: 'application/json' },
       redirect: 'error',
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.timeout(ISSUER_TIMEOUT_MS),
     })
     if (!response.ok) {
       await response.body?.cancel()
