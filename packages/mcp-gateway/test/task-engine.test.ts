@@ -10,6 +10,7 @@ import {
   accepted,
   call,
   cancel,
+  EXTENSION,
   get,
   KEY,
   keyed,
@@ -344,6 +345,18 @@ test('lets an agent delete the thread of a plain call that an engine has continu
   await send(world.b, request('tools/call', { ...params, requestState, inputResponses }))
   expect(world.agents.calls.map(({ attempt }) => attempt)).toEqual([undefined, 1])
   expect(forgotten).toEqual([['asking', { at: 1 }]])
+})
+
+test('answers a quick call with its question if the client shows no forms', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine })
+  await world.assemblies[0].work()
+  engine.onSubmit = () => void engine.next()
+  const capabilities = { extensions: { [EXTENSION]: {} } }
+  const meta = { 'io.modelcontextprotocol/clientCapabilities': capabilities }
+  const params = { name: 'asking', arguments: { message: 'Hi' }, _meta: meta }
+  const { result } = await send(world.a, request('tools/call', params))
+  expect(result).toMatchObject({ resultType: 'complete', _meta: { reason: 'needs_input' } })
 })
 
 test('makes a call of an engine again if its agent did not get the first one', async () => {

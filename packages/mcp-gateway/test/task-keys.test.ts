@@ -3,7 +3,16 @@ import { expect, test } from 'vitest'
 
 import { endless } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
-import { EXTENSION, get, keyed, REPLAYED, request, send } from './task-requests.ts'
+import {
+  accepted,
+  EXTENSION,
+  get,
+  keyed,
+  REPLAYED,
+  request,
+  send,
+  update,
+} from './task-requests.ts'
 import { twoReplicas } from './two-replicas.ts'
 
 const endlessCall = { name: 'endless', arguments: { message: 'Hi' } }
@@ -48,6 +57,18 @@ test('gives all calls with one key the same task, and the same result', async ()
     error: { code: -32_602, data: { reason: 'idempotency_conflict' } },
   })
   expect(world.agents.calls).toHaveLength(1)
+})
+
+test('gives a repeat the task of a call that was answered and ended within two seconds', async () => {
+  await using world = twoReplicas()
+  const { result: task } = await send(world.a, keyed('asking'))
+  expect(task).toMatchObject({ resultType: 'task' })
+  const answer = accepted({ answer: 'red' })
+  await update(world.b, task?.['taskId'], { '1.i0': answer, '1.i1': answer })
+  await expect.poll(() => world.agents.calls).toHaveLength(2)
+  await settled()
+  const { result: again } = await send(world.b, keyed('asking'))
+  expect(again).toMatchObject({ resultType: 'task', taskId: task?.['taskId'], status: 'completed' })
 })
 
 test('lets a client come back with its key to a call that it lost', async () => {

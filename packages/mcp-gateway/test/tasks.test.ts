@@ -348,10 +348,12 @@ test('asks in the answer to the call what is asked before the task', async () =>
 
 test('keeps the result of a task that told its question, after the answer', async () => {
   await using world = twoReplicas()
-  const go = deferred()
-  world.agents.join('late', async function* ({ resume }) {
-    if (resume) yield { type: 'done', text: 'Order cancelled' }
-    else {
+  const [go, end] = [deferred(), deferred()]
+  world.agents.join('late', async function* ({ resume, signal }) {
+    if (resume) {
+      await end.promise
+      yield { type: 'done', text: signal.aborted ? 'Stopped' : 'Order placed' }
+    } else {
       await go.promise
       yield { type: 'asked', questions: [{ id: 'q', message: 'Sure?' }], state: {} }
     }
@@ -368,11 +370,13 @@ test('keeps the result of a task that told its question, after the answer', asyn
   await settled()
   const { result: told } = await get(world.b, taskId)
   expect(told).toMatchObject({ status: 'completed', result: { _meta: { reason: 'needs_input' } } })
-  expect((await cancel(world.b, taskId)).error).toBeUndefined()
   const [, run] = /"run":"([^"]+)"/.exec(JSON.stringify(told)) ?? []
-  const resume = { run, answers: { i0: { action: 'decline' } } }
-  const { result: declined } = await send(world.b, message({ resume }))
-  expect(declined).toMatchObject({ _meta: { reason: 'decline' } })
+  const resume = { run, answers: { i0: { answer: 'yes' } } }
+  const continuing = send(world.b, message({ resume }))
+  await expect.poll(() => world.agents.calls).toHaveLength(2)
+  await cancel(world.b, taskId) // has ended
+  end.resolve()
+  expect((await continuing).result).toMatchObject({ content: [{ text: 'Order placed' }] })
   expect((await get(world.a, taskId)).result).toMatchObject({ result: told?.['result'] })
 })
 

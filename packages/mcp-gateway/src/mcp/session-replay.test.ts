@@ -340,6 +340,15 @@ describe('several processes', () => {
     expect(dataOf(await (await w.b(back(session, last))).text())).toMatchObject([{ id: 1 }])
   })
 
+  test('tell a client that the process of its call has stopped', async () => {
+    await using s = await leftCall()
+    const { w, session, last } = s
+    await w.processes[0].http.close()
+    await w.processes[0].kill()
+    const text = await (await w.b(back(session, last))).text()
+    expect(dataOf(text)).toMatchObject([{ id: 1, error: { data: { reason: 'outcome_unknown' } } }])
+  })
+
   test('leave nothing behind', async () => {
     const logs = new Set<string>()
     const wrap = (store: SessionStore): SessionStore =>

@@ -54,7 +54,12 @@ const wrong: Reading = { type: 'errors', answers: {}, errors: new Map([['name', 
 const ended = (attempt: number): CallEvent => {
   return { type: 'ended', attempt, end: toEnd({ content: [] }), expiresAt: 40_000 }
 }
-const died: CallEvent = { type: 'ended', attempt: 1, end: DIED, expiresAt: 40_000 }
+const died: Extract<CallEvent, { type: 'ended' }> = {
+  type: 'ended',
+  attempt: 1,
+  end: DIED,
+  expiresAt: 40_000,
+}
 const kept: CallEvent = {
   type: 'kept',
   owner: 'ada',
@@ -149,6 +154,12 @@ test.each([
   expect(rounds).toBe(9)
   const reason = { _meta: { reason: 'too_many_questions' } }
   expect(call.state).toMatchObject({ end: { type: 'result', result: reason } })
+})
+
+test('keeps the state of the agent of a process that may be frozen, and of no other one', () => {
+  const frozen = after(asked(), answered(fits), { ...died, attempt: 2 })
+  expect(frozen).toMatchObject({ asked: { state: { at: 1 } }, state: { status: 'ended' } })
+  expect(nextCall(frozen, ended(2), 5000)).not.toHaveProperty('asked')
 })
 
 test('keeps a task for as long as it was promised', () => {
