@@ -5,7 +5,7 @@ import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { signInByCode, TestClock } from '../../test/device-user.ts'
 import type { SignInOptions } from '../../test/device-user.ts'
-import { authErrorOf, oauthUser, renewal } from '../../test/oauth-user.ts'
+import { authErrorOf, oauthUser, renewal, RESOURCE } from '../../test/oauth-user.ts'
 import { startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
 import { AuthError } from './auth-provider.ts'
@@ -138,8 +138,10 @@ describe('a sign-in by code', () => {
     ['after at most one request each second', { expires_in: 5, interval: 0.01 }, 4],
   ])('ends with TIMEOUT %s', async (_when, codes, requests) => {
     await using server = await startCodeServer(['authorization_pending'], codes)
-    expect((await authErrorOf(signIn(server))).code).toBe('TIMEOUT')
+    const clock = new TestClock()
+    expect((await authErrorOf(signIn(server, { clock }))).code).toBe('TIMEOUT')
     expect(server.of('/token')).toHaveLength(requests)
+    expect(clock.time).toBeLessThanOrEqual(3_600_000)
   })
 
   test('refreshes the tokens later, without a code', async () => {
@@ -225,6 +227,19 @@ describe('the code of an earlier request', () => {
     await using server = await startCodeServer(['access_denied'])
     const store = await leaveCode(server)
     expect((await authErrorOf(signIn(server, { store }))).code).toBe('DENIED')
+    expect(server.of('/device')).toHaveLength(1)
+  })
+
+  test('does not keep the metadata of the server, which may have changed', async () => {
+    await using server = await startCodeServer(['granted'])
+    const { pages, metadata } = server.behaviour
+    pages[RESOURCE] = { status: 404 }
+    const store = await leaveCode(server)
+    metadata['token_endpoint'] = `${server.origin}/token-2`
+    const token = pages['/token']
+    if (token !== undefined) pages['/token-2'] = token
+    expect(await signIn(server, { store })).toEqual([])
+    expect([server.of('/token').length, server.of('/token-2').length]).toEqual([0, 1])
   })
 
   test('is not used when it has expired', async () => {

@@ -239,13 +239,11 @@ export class OAuthFlow {
       },
     }
     for (;;) {
-      // A process that shares the store may have got the tokens.
-      if (await isReplaced()) return
       try {
         await this.#auth(options, overrides)
         return await flow.end()
       } catch (error) {
-        if (await isReplaced()) return
+        if (await isReplaced()) return // a process that shares the store has got the tokens
         await flow.failed(error)
       }
     }
