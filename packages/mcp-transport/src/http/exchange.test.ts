@@ -1,6 +1,8 @@
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { Dispatcher } from 'undici'
-import { expect, test } from 'vitest'
+import { deferred } from '@x/mcp-testing'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { TokenProvider } from '../auth/auth-provider.ts'
 import { parseServerUrl } from '../server-url.ts'
 import type { TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
@@ -43,19 +45,23 @@ function unexpected(): never {
   throw new Error('An answer was not expected')
 }
 
-function failureWith(
-  dispatcher: Dispatcher,
-  handlers: Partial<AnswerHandlers> = { head: unexpected },
-): Promise<TransportError> {
-  const client = new HttpClient({
+function clientWith(dispatcher: Dispatcher, authProvider?: TokenProvider): HttpClient {
+  return new HttpClient({
     url: parseServerUrl('http://server.test/mcp'),
     dispatcher,
     connectMs: 1000,
     headers: {},
     limits: resolveLimits(),
-    authProvider: undefined,
+    authProvider,
     observer: {},
   })
+}
+
+function failureWith(
+  dispatcher: Dispatcher,
+  handlers: Partial<AnswerHandlers> = { head: unexpected },
+): Promise<TransportError> {
+  const client = clientWith(dispatcher)
   return new Promise((resolve, reject) => {
     const all: AnswerHandlers = {
       message: unexpected,
@@ -90,6 +96,40 @@ test('counts a redirected request as sent while it waits for a connection again'
   await failureWith(new Queue())
   // Without `onQueued`, it is not known whether a request waits.
   expect(sent).toEqual([true, false, true, true])
+})
+
+test('gives the whole time limit to a request that is sent again after a renewal', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const [renewing, renewed, sentAgain] = [deferred(), deferred(), deferred()]
+  const answer = deferred<Response>()
+  let sent = 0
+  const dispatcher = handlerDispatcher(() => {
+    if (++sent === 1) return new Response(null, { status: 401 })
+    sentAgain.resolve()
+    return answer.promise
+  })
+  let token = 'old'
+  const authProvider: TokenProvider = {
+    token: () => token,
+    async onUnauthorized() {
+      renewing.resolve()
+      await renewed.promise
+      token = 'new'
+    },
+  }
+  const client = clientWith(dispatcher, authProvider)
+  const outcome = new Promise((resolve) => {
+    const handlers = { message: () => {}, outcome: resolve }
+    client.send({ ...post, limitMs: 1000 }, handlers)
+  })
+  await renewing.promise
+  vi.advanceTimersByTime(900)
+  renewed.resolve()
+  await sentAgain.promise
+  vi.advanceTimersByTime(900)
+  answer.resolve(Response.json({ jsonrpc: '2.0', id: 1, result: {} }))
+  await expect(outcome).resolves.toMatchObject({ kind: 'ended' })
 })
 
 test('fails a redirect with an endless body', async () => {

@@ -318,6 +318,8 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
       return this.#settle(outcome)
     }
     this.#phase = 'preparing'
+    clearTimeout(this.#timer)
+    this.#timer = undefined // a person may be asked meanwhile, and the next request has the whole limit
     this.#onRefused(outcome)
   }
 
@@ -375,13 +377,8 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
   }
 
   #startLimit(ms: number): NodeJS.Timeout {
-    return setTimeout(() => {
-      if (this.#phase !== 'sent') this.#timer = this.#startLimit(ms)
-      else
-        this.#endEarly(
-          this.#client.error('TIMEOUT', `${this.#client.url.display} sent no answer in ${ms} ms`),
-        )
-    }, ms).unref()
+    const message = `${this.#client.url.display} sent no answer in ${ms} ms`
+    return setTimeout(() => this.#endEarly(this.#client.error('TIMEOUT', message)), ms).unref()
   }
 
   /** The signal or the limit ends the request for its sender. */
