@@ -14,7 +14,7 @@ import { areSchemasPending, whenSchemasChecked } from '../agents/schemas.ts'
 import { GatewayError, textForCaller } from '../errors.ts'
 import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
-import { mayUse, type Principal } from '../internal/principal.ts'
+import { mayUse, type Caller, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
 import { wholeCharacters } from '../internal/text.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
@@ -238,8 +238,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   if (tool.tasks === 'required') assertDeclared(context.client)
   const { context: given, files, input, resume: own } = checked
   const { address, scope } = context.caller
-  const caller = { principal, scope }
-  const key = readKey(context.meta, caller)
+  const key = readKey(context.meta, context.caller)
   if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
   const order: RunOrder = {
     runId: newRunId(),
@@ -248,7 +247,8 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
     input,
     context: given,
     files,
-    ...caller,
+    principal,
+    scope,
     address,
     idempotencyKey: key,
     client: clientOf(context),
@@ -314,7 +314,7 @@ function failedQuestion(why: string): CallToolResult {
  */
 function readKey(
   meta: Params,
-  caller: Parameters<typeof isKeyEffective>[0],
+  caller: Caller,
 ): string | undefined | { readonly complaint: string } {
   const key = meta[KEY]
   if (key === undefined) return undefined

@@ -13,7 +13,6 @@ import {
   busy,
   IDEMPOTENCY,
   isKeyEffective,
-  scopeOf,
   type Execution,
   type RunOrder,
   type ToolOutcome,
@@ -361,9 +360,8 @@ function conflict(): ProtocolError {
 
 /** @returns `undefined` for a call without a key, and for a key without effect */
 function keyOf({ tool, order }: CallRequest): string | undefined {
-  const { idempotencyKey, principal } = order
+  const { idempotencyKey, principal, scope = null } = order
   if (idempotencyKey === undefined || !isKeyEffective(order, idempotencyKey)) return undefined
-  const scope = scopeOf(order) ?? null
   return hashOf([principal.id, scope, tool.agent.id, tool.skill.id, idempotencyKey])
 }
 

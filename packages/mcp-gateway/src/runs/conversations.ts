@@ -4,7 +4,8 @@ import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
 import { Sweeper } from '../internal/timers.ts'
 import { listAll, type Versioned } from '../store/gateway-store.ts'
-import { busy, scopeOf, type Execution, type RunStorage } from './order.ts'
+import { ownerOf } from '../internal/principal.ts'
+import { busy, type Execution, type RunStorage } from './order.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
 export interface Turn {
@@ -147,8 +148,7 @@ function rowIn(found: Versioned | undefined): Row | undefined {
 }
 
 function keyOf({ tool, order }: Execution): string | undefined {
-  const scope = scopeOf(order)
-  if (scope === undefined) return undefined
-  const parts = JSON.stringify([order.principal.id, scope ?? '', tool.agent.id])
-  return hash('sha256', parts)
+  if (ownerOf(order) === undefined) return undefined
+  const { principal, scope = '' } = order
+  return hash('sha256', JSON.stringify([principal.id, scope, tool.agent.id]))
 }

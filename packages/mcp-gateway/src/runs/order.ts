@@ -11,7 +11,7 @@ import type {
 } from '../agents/agent.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { Principal } from '../internal/principal.ts'
+import { ownerOf, type Caller, type Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { RunSettings } from '../options.ts'
 import type { Records } from '../store/gateway-store.ts'
@@ -183,20 +183,9 @@ export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
 /** A text of this length, such as the id of a scope, cannot be guessed. */
 const UNGUESSABLE_CHARS = 26
 
-/**
- * Returns the scope of a caller within its principal. `null`: a principal with a name has one scope. `undefined`: the
- * caller has no name and no session. Then two of its calls cannot be distinguished from calls of other callers.
- */
-export function scopeOf({
-  principal,
-  scope,
-}: Pick<RunOrder, 'principal' | 'scope'>): string | null | undefined {
-  return principal.isAnonymous ? scope : null
-}
-
 /** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */
-export function isKeyEffective(order: Parameters<typeof scopeOf>[0], key: string): boolean {
-  return scopeOf(order) !== undefined || key.length >= UNGUESSABLE_CHARS
+export function isKeyEffective(caller: Caller, key: string): boolean {
+  return ownerOf(caller) !== undefined || key.length >= UNGUESSABLE_CHARS
 }
 
 /** A larger result is returned to the calls that wait for it, and not stored. */

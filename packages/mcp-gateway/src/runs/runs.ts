@@ -4,7 +4,7 @@ import { removeFrom } from '@x/internal'
 import { RunFailure, type RunTool } from '../agents/agent.ts'
 import { GatewayError, isOfCaller, textForCaller } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
-import { accountOf } from '../internal/principal.ts'
+import { accountOf, ownerOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
 import { Calls, type CallsOptions } from './calls.ts'
 import { Conversations, type Turn } from './conversations.ts'
@@ -12,7 +12,6 @@ import { ProgressFeed } from './progress-feed.ts'
 import { failureResult, runAgent } from './result.ts'
 import { ActiveRun, forgetState } from './run.ts'
 import {
-  scopeOf,
   type Execution,
   type RunEnding,
   type RunOrder,
@@ -72,7 +71,7 @@ export class Runs {
   /** Returns whether another process can continue a call after its process died. */
   canContinue({ agent }: RunTool, order: RunOrder): boolean {
     // The thread of a conversation does not show whether its last checkpoint belongs to this call or to the one before.
-    const isConversation = this.#conversations !== undefined && scopeOf(order) !== undefined
+    const isConversation = this.#conversations !== undefined && ownerOf(order) !== undefined
     return agent.canContinue === true && !isConversation
   }
 
