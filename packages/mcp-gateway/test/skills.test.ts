@@ -181,11 +181,14 @@ test.each([
   expect(refused.error?.message).toBe(absent.error?.message.replace('nobody', 'support'))
 })
 
-test('keeps the skills of an agent from others while the agent is away', async () => {
+test('keeps the skills of an agent for its callers while the agent is away', async () => {
   await using folder = await skillFolder()
   await using gateway = gatewayOf(folder, { auth, sources: [new AgentsAtHand({ other: echo })] })
   expect(await ask(gateway, ['skills/get', { uri: GREET }], OTHER)).toMatchObject({
     error: { code: -32_602 },
+  })
+  expect(await ask(gateway, ['skills/get', { uri: GREET }], SUPPORTER)).toMatchObject({
+    result: { skill: { uri: GREET } },
   })
 })
 
