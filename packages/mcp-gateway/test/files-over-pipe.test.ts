@@ -46,7 +46,7 @@ test('fails one request only when the store cannot name the owner of a file', as
   const store = new MemoryGatewayStore()
   const get = store.records.get.bind(store.records)
   store.records.get = (key) =>
-    key.startsWith('artifacts/scope/') ? Promise.reject(new Error('away')) : get(key)
+    key.startsWith('files/scope/') ? Promise.reject(new Error('away')) : get(key)
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ reader })],
     store,

@@ -82,12 +82,12 @@ export class Scopes {
 
 /** Key of the record of a scope. */
 function scopeKey(id: string): string {
-  return `artifacts/scope/${id}`
+  return `files/scope/${id}`
 }
 
 /** Key of the id of the scope in which files of a principal are kept. */
 function ownKey(caller: Caller): string {
-  return `artifacts/own/${ownerOf(caller)}`
+  return `files/own/${ownerOf(caller)}`
 }
 
 /** Characters of base32 (RFC 4648, section 6), in lower case. */

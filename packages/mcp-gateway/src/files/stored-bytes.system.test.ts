@@ -19,7 +19,7 @@ afterAll(() => stores[Symbol.asyncDispose]())
 
 /** All versions that count towards a quota. */
 async function storedIn({ records }: GatewayStore): Promise<readonly unknown[]> {
-  const rows = await records.list('artifacts/name/')
+  const rows = await records.list('files/name/')
   return rows.flatMap(({ value }) => (value as { readonly versions: unknown[] }).versions)
 }
 
@@ -75,7 +75,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     await using world = await openWorld(open)
     const { artifacts, store } = world
     await artifacts.write(named('ada'), { name: 'f', bytes: bytesOf() })
-    const [row] = await store.records.list('artifacts/name/')
+    const [row] = await store.records.list('files/name/')
     const [version] = await storedIn(store)
     const full = { next: 21, versions: Array.from({ length: 20 }, () => version) }
     for (let n = 0; n < 50; n++) await store.records.put(`${row?.key}-${n}`, full)
@@ -117,7 +117,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     await using world = await openWorld(open)
     const { store, clock } = world
     await world.artifacts.write(named('ada'), { name: 'other', bytes: bytesOf('same') })
-    const keys = async () => (await store.records.list('artifacts/')).map(({ key }) => key)
+    const keys = async () => (await store.records.list('files/')).map(({ key }) => key)
     const before = await keys()
     clock.time++ // so that the new file is the first one of the list
     let left = step
@@ -218,5 +218,5 @@ test('leaves nothing of files after their time', async () => {
   expect(await world.keptBlobs()).toEqual([])
   expect(await storedIn(world.store)).toEqual([])
   world.clock.time += 3_600_000
-  expect(await world.store.records.list('artifacts/')).toEqual([])
+  expect(await world.store.records.list('files/')).toEqual([])
 })

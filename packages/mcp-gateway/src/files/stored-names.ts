@@ -145,5 +145,5 @@ function keyOf({ scope: { account, id }, name }: Place): string {
 }
 
 function prefixOf(account: string): string {
-  return `artifacts/name/${account}/`
+  return `files/name/${account}/`
 }
