@@ -116,4 +116,11 @@ describe('a call with several rounds', () => {
     expect(error).toMatchObject({ code: 'REJECTED', outcome: 'unknown' })
     expect(setting.executions()).toBe(1)
   })
+
+  test('has an unknown outcome after `resume` if its server cannot be reached', async () => {
+    await using client = new McpClient({ url: `http://127.0.0.1:${await freePort()}/mcp` })
+    const resume = { requestState: 'after the first round', inputResponses: {} }
+    const error = await rejectionOf(client.callTool('ask_twice', {}, { resume }))
+    expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown' })
+  })
 })

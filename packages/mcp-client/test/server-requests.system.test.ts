@@ -342,9 +342,12 @@ test('aborts the handler of a request whose session is lost', async () => {
 })
 
 /** Starts a server that asks three questions on the listening stream as soon as `calls` calls are open. */
-async function startAsideServer(calls: number): Promise<TestServer & { readonly answers: object }> {
+async function startAsideServer(
+  calls: number,
+): Promise<TestServer & { readonly answers: object; readonly called: Promise<void> }> {
   const answers: Record<string, unknown> = {}
   const listening = deferred<ServerResponse>()
+  const called = deferred()
   const open: (() => void)[] = []
   const questions = { elicitation: confirmation, sampling, roots: { method: 'roots/list' } }
   const server = await startTestServer(async (request, response) => {
@@ -366,8 +369,10 @@ async function startAsideServer(calls: number): Promise<TestServer & { readonly 
     }
     if (method === 'tools/call') {
       open.push(() => answer({ content: [] }))
+      called.resolve()
       const stream = await listening.promise
       if (open.length !== calls) return undefined
+      for (const key of Object.keys(answers)) delete answers[key]
       for (const [key, question] of Object.entries(questions)) {
         stream.write(`data: ${JSON.stringify({ ...question, jsonrpc: '2.0', id: key })}\n\n`)
       }
@@ -377,11 +382,11 @@ async function startAsideServer(calls: number): Promise<TestServer & { readonly 
     response.writeHead(202).end()
     if (Object.keys(answers).length === 3) for (const end of open.splice(0)) end()
   })
-  return Object.assign(server, { answers })
+  return Object.assign(server, { answers, called: called.promise })
 }
 
 describe('questions on the listening stream', () => {
-  test('belong to the only open call', async () => {
+  test('belong to the only open call, also after another one', async () => {
     await using server = await startAsideServer(1)
     const callers: unknown[] = []
     const handlers: ClientHandlers = {
@@ -396,14 +401,33 @@ describe('questions on the listening stream', () => {
       roots: () => [],
     }
     await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
-    const caller = { owner: 'ada' }
-    await client.callTool('ask', {}, { caller })
-    expect(callers).toEqual([caller, caller])
+    const [ada, bob] = [{ owner: 'ada' }, { owner: 'bob' }]
+    await client.callTool('ask', {}, { caller: ada })
+    await client.callTool('ask', {}, { caller: bob })
+    expect(callers).toEqual([ada, ada, bob, bob])
     expect(server.answers).toMatchObject({
       elicitation: { action: 'accept' },
       roots: { roots: [] },
     })
     expect(client.status().lastDeclined).toBeUndefined()
+  })
+
+  test.each([
+    ['bob', 'declined, because the server may still ask bob'],
+    ['ada', 'answered'],
+  ])('after a call of %s that got no answer, those of a call of ada are %s', async (owner) => {
+    await using server = await startAsideServer(2)
+    const { handlers, asked } = answering()
+    await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+    client.on('log', () => {})
+    const abort = new AbortController()
+    const left = client.callTool('ask', {}, { caller: { owner }, signal: abort.signal })
+    const failed = rejectionOf(left)
+    await server.called
+    abort.abort(new Error('enough'))
+    await failed
+    await client.callTool('ask', {}, { caller: { owner: 'ada' } })
+    expect(asked).toEqual(owner === 'ada' ? ['form', 'sampling', 'roots'] : ['roots'])
   })
 
   test('are declined while two calls are open: error, log and status say why; roots need no call', async () => {
