@@ -27,8 +27,6 @@ import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './scripts.ts'
 export class RedisLogs implements EventLogs {
   readonly #commands: RedisCommands
   readonly #tails: RedisTails
-  /** Headers of logs that this process writes: a log that expired between two events begins again with its header. */
-  readonly #headers = new Map<string, LogHeader>()
 
   constructor(commands: RedisCommands, tails: RedisTails) {
     this.#commands = commands
@@ -36,14 +34,11 @@ export class RedisLogs implements EventLogs {
   }
 
   async open(log: string, header: LogHeader, limits: LogLimits): Promise<string> {
-    this.#headers.set(log, header)
-    return this.#append(log, { text: 'null', isLast: false, limits, isNew: true })
+    return this.#append(log, { text: 'null', isLast: false, limits, header })
   }
 
   async append(log: string, event: unknown, options: AppendOptions): Promise<string> {
-    const id = await this.#append(log, { ...options, text: toJsonText(event), isNew: false })
-    if (options.isLast) this.#headers.delete(log)
-    return id
+    return this.#append(log, { ...options, text: toJsonText(event) })
   }
 
   async find(eventId: string): Promise<FoundLog | undefined> {
@@ -75,13 +70,12 @@ export class RedisLogs implements EventLogs {
   }
 
   async delete(log: string): Promise<void> {
-    this.#headers.delete(log)
     await this.#commands.run(DELETE_LOG, this.#keysOf(toLogTag(log)), [])
   }
 
   /** Returns the last keys and arguments of a script that writes a record and then appends this event. */
   toAppend({ log, event, limits }: PutEvent): readonly [keys: string[], args: string[]] {
-    return this.#scriptInput(log, { text: toJsonText(event), limits, isLast: false, isNew: false })
+    return this.#scriptInput(log, { text: toJsonText(event), limits, isLast: false })
   }
 
   async #append(log: string, event: NewEvent): Promise<string> {
@@ -94,18 +88,21 @@ export class RedisLogs implements EventLogs {
   }
 
   #scriptInput(log: string, event: NewEvent): [keys: string[], args: string[]] {
-    const { text, isLast, isNew, limits } = event
+    const { header, text, isLast, limits } = event
     const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
-    const head = JSON.stringify({ log, header: this.#headers.get(log) })
+    const head = JSON.stringify({ log, header })
     const keys = this.#keysOf(toLogTag(log))
-    return [keys, [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]]
+    return [
+      keys,
+      [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(header !== undefined)],
+    ]
   }
 }
 
 interface NewEvent extends AppendOptions {
   readonly text: string
-  /** True for the first event of a log. */
-  readonly isNew: boolean
+  /** Of a new log. */
+  readonly header?: LogHeader
 }
 
 function flag(value: boolean): string {

@@ -34,8 +34,6 @@ export class LocalLogs implements EventLogs {
   readonly #now: () => number
   readonly #onError: (error: unknown) => void
   readonly #tails = new Map<string, Set<Tail>>()
-  /** Headers of logs that are being written: a log that expired between two events begins again with its header. */
-  readonly #headers = new Map<string, LogHeader>()
   #lastNumber: number
 
   constructor(rows: LogRows, now: () => number, onError: (error: unknown) => void) {
@@ -50,7 +48,6 @@ export class LocalLogs implements EventLogs {
     const number = this.#nextNumber()
     this.#rows.delete(tag)
     this.#rows.append({ log, header }, { number, text: 'null', isLast: false }, limits)
-    this.#headers.set(log, header)
     return formatEventId(tag, toPlace(number))
   }
 
@@ -58,8 +55,7 @@ export class LocalLogs implements EventLogs {
     const text = toJsonText(event)
     const tag = toLogTag(log)
     const row = { number: this.#nextNumber(), text, isLast }
-    this.#rows.append({ log, header: this.#headers.get(log) }, row, limits)
-    if (isLast) this.#headers.delete(log)
+    this.#rows.append({ log, header: undefined }, row, limits)
     const tails = [...(this.#tails.get(tag) ?? [])]
     // All tails get the event before a listener can append the next one.
     for (const tail of tails) tail.waiting.push(row)
@@ -95,7 +91,6 @@ export class LocalLogs implements EventLogs {
   }
 
   async delete(log: string): Promise<void> {
-    this.#headers.delete(log)
     this.#rows.delete(toLogTag(log))
   }
 
