@@ -18,7 +18,7 @@ import {
   type NewCall,
 } from './call-record.ts'
 import type { CallStore, StoredCall } from './call-store.ts'
-import type { LiveCall } from './live-call.ts'
+import { LiveCall } from './live-call.ts'
 import {
   isStorable,
   type Execution,
@@ -53,6 +53,7 @@ interface KeptCall {
 }
 
 type Asked = Extract<RunEnding, { type: 'asked' }>
+type KeptEvent = Extract<CallEvent, { type: 'kept' }>
 
 /** Time between two attempts to reach a store that is away. */
 const RETRY_MS = 1000
@@ -153,40 +154,36 @@ export class Executions {
   /**
    * Makes a call in flight, or one that has asked, a task.
    *
+   * @param call a stored one is executed by another process
    * @returns `undefined` if it has ended
    * @throws GatewayError `UNAVAILABLE`
    */
-  async keep(live: LiveCall, kept: KeptCall): Promise<StoredCall | undefined> {
-    if (live.isOver && !live.stored) return undefined
-    const keeping = this.#keep(live, kept)
-    live.keeping = keeping.catch(() => {})
+  async keep(call: LiveCall | StoredCall, kept: KeptCall): Promise<StoredCall | undefined> {
+    const { order: given, owner, tool } = kept
+    const runId = call instanceof LiveCall ? call.runId : call.call.runId
+    const order = { ...given, runId, resume: undefined }
+    const expiresAt: KeptEvent['expiresAt'] = (status) => this.expiryOf(status, true, tool)
+    const event: KeptEvent = { type: 'kept', owner, order, expiresAt }
+    if (!(call instanceof LiveCall)) return this.#store.apply(call, event)
+    if (call.isOver && !call.stored) return undefined
+    const keeping = this.#keep(call, tool, event)
+    call.keeping = keeping.catch(() => {})
     return keeping
   }
 
-  async #keep(
-    live: LiveCall,
-    { order: given, owner, tool }: KeptCall,
-  ): Promise<StoredCall | undefined> {
+  async #keep(live: LiveCall, tool: RunTool, event: KeptEvent): Promise<StoredCall | undefined> {
     const { clock, lease } = this.#options
     const now = clock.now()
-    const order = { ...given, runId: live.runId, resume: undefined }
-    const expiryOf = this.taskExpiryOf(tool)
-    const event: CallEvent = { type: 'kept', owner, order, expiresAt: expiryOf }
     await this.#store.start()
     if (live.stored) live.stored = await this.#store.apply(live.stored, event)
     else {
       live.releaseLease = await lease.hold()
-      const expiresAt = expiryOf('running')
-      const call = newCall({ ...newCallOf(tool, order), expiresAt }, lease.id, now)
+      const expiresAt = event.expiresAt('running')
+      const call = newCall({ ...newCallOf(tool, event.order), expiresAt }, lease.id, now)
       live.stored = await this.#store.create(nextCall(call, event, now))
       this.#attend(live)
     }
     return live.isTask ? live.stored : undefined
-  }
-
-  /** Returns when a task expires, by its status. */
-  taskExpiryOf(tool: RunTool): (status: CallRecord['state']['status']) => number {
-    return (status) => this.expiryOf(status, true, tool)
   }
 
   /** Returns when a call expires that runs, asks or has ended. */

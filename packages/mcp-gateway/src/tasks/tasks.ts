@@ -58,6 +58,15 @@ export interface BegunTask {
   readonly isReplayed: boolean
 }
 
+/** A call in flight that may become a task. */
+interface PatientCall {
+  readonly outcome: Promise<ToolOutcome>
+  /** Makes it a task. @returns `undefined` if it has ended */
+  readonly keep: () => Promise<StoredCall | undefined>
+  /** It was made by an earlier request with the same idempotency key. */
+  readonly isReplayed: boolean
+}
+
 /** Continues the call of a task: its tool, and the call as data. */
 type Prepare = (call: CallRecord) => { readonly tool: RunTool; readonly order: RunOrder }
 
@@ -98,7 +107,10 @@ export class Tasks {
     const { executions } = this.#calls
     executions.begin(opened, () => execute(executions.sinkOf(opened, progress)))
     // A call that the engine cannot take stays a call.
-    return isQueued ? opened.join(signal) : this.#patiently(call, opened)
+    const outcome = opened.join(signal)
+    if (isQueued) return outcome
+    const keep = (): Promise<StoredCall | undefined> => executions.keep(opened, call)
+    return this.#patiently(call, { outcome, keep, isReplayed: false })
   }
 
   /** Returns a task with its result, error or open questions. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
@@ -175,21 +187,25 @@ export class Tasks {
     }
   }
 
-  /** Waits with a call that has begun for two seconds. Then it becomes a task. */
-  async #patiently(call: TaskCall, live: LiveCall): Promise<ToolOutcome | BegunTask> {
-    const outcome = live.join(call.signal)
+  /** Waits for the outcome of a call for two seconds. Then the call becomes a task. */
+  async #patiently(
+    call: TaskCall,
+    { isReplayed, keep, outcome }: PatientCall,
+  ): Promise<ToolOutcome | BegunTask> {
     const first = await this.#soon(outcome)
     if (first && (first.type === 'result' || first.isBeforeTask === true)) return first
-    const { order, owner, tool } = call
-    const stored = await this.#kept(call, () => {
-      return this.#calls.executions.keep(live, { owner, order, tool })
-    })
-    return stored ? { type: 'task', task: stored, isReplayed: false } : outcome
+    try {
+      const stored = await this.#limited(call, async (isFull) => (isFull ? undefined : keep()))
+      if (stored && isTask(stored.call)) return { type: 'task', task: stored.call, isReplayed }
+    } catch (cause) {
+      this.#options.onError(new Error(STAYS_CALL, { cause }))
+    }
+    return outcome
   }
 
   /** Returns the task or the outcome of an earlier call. */
   async #repeat(call: TaskCall, found: StoredCall): Promise<ToolOutcome | BegunTask> {
-    const { order, owner, tool } = call
+    const { order, tool } = call
     // If the store is away, the client learns later how the task ended.
     const current = await this.#calls.current(found).catch(() => found)
     const known = await this.#afterPatience(call, current)
@@ -204,35 +220,13 @@ export class Tasks {
     const repeating = this.#calls
       .repeat(found, { tool, order, sink, earlier: undefined })
       .catch((error: unknown) => failedOutcome(error, STAYS_CALL, order.runId))
-    const first = await this.#soon(repeating)
-    if (first && (first.type === 'result' || first.isBeforeTask === true)) return first
-    const stored = await this.#kept(call, async () => {
-      const live = this.#calls.executions.find(known.runId)
-      if (live) return this.#calls.executions.keep(live, { order, owner, tool })
-      const latest = await this.#calls.store.read(known.runId)
-      if (!latest) return undefined
-      const expiresAt = this.#calls.executions.taskExpiryOf(tool)
-      const kept = { ...order, runId: known.runId, resume: undefined }
-      return this.#calls.store.apply(latest, { type: 'kept', owner, order: kept, expiresAt })
-    })
-    if (!stored) return repeating
-    waiting.abort()
-    repeating.catch(() => {})
-    return { type: 'task', task: stored, isReplayed: true }
-  }
-
-  /** Makes a call a task, unless its caller has too many of them, or the store is away. */
-  async #kept(
-    call: TaskCall,
-    keep: () => Promise<StoredCall | undefined>,
-  ): Promise<TaskCallRecord | undefined> {
-    try {
-      const kept = await this.#limited(call, async (isFull) => (isFull ? undefined : keep()))
-      return kept && isTask(kept.call) ? kept.call : undefined
-    } catch (cause) {
-      this.#options.onError(new Error(STAYS_CALL, { cause }))
-      return undefined
+    const keep = async (): Promise<StoredCall | undefined> => {
+      const { executions } = this.#calls
+      const kept = await executions.keep(executions.find(known.runId) ?? found, call)
+      if (kept) waiting.abort()
+      return kept
     }
+    return this.#patiently(call, { outcome: repeating, keep, isReplayed: true })
   }
 
   /** Queues a call that any process may execute, and waits for an early end. @throws ProtocolError of the call */
