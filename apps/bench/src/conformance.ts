@@ -3,9 +3,9 @@ import {
   clientPlan,
   CLIENTS,
   execute,
-  EXTENSIONS,
   INAPPLICABLE,
   isClient,
+  isExtension,
   planLines,
   serverPlan,
 } from './conformance/plan.ts'
@@ -16,10 +16,10 @@ import { requiredScenarios, REVISIONS, SIDES } from './conformance/suite.ts'
 
 const HELP = `Usage: pnpm conformance [options]
 
-Runs the official MCP conformance suite: every scenario that a revision requires, and those of the authorization
-extensions. Client scenarios run McpClient, and the Client of SDK v1 and v2 on our transport; server scenarios run
-a gateway, with agents or with a fixture server behind it. Scenarios that a client cannot run are listed with the
-reason. Exits with 1 unless all of them pass. Needs no network.
+Runs the official MCP conformance suite: every scenario that a revision requires, and those of the extensions for
+authorization, tasks and skills. Client scenarios run McpClient, and the Client of SDK v1 and v2 on our transport;
+server scenarios run a gateway, with agents or with a fixture server behind it. Scenarios that a client cannot run are
+listed with the reason. Exits with 1 unless all of them pass. Needs no network.
 
 Options
   --side <side>       only this end of a connection (${SIDES.join(', ')})
@@ -73,7 +73,7 @@ await runCommand(
     console.log(summaryLines(results))
     if (values.json) {
       const required = results.filter(({ isRequired }) => isRequired)
-      const extensions = results.filter(({ name }) => EXTENSIONS.includes(name))
+      const extensions = results.filter(({ name }) => isExtension(name))
       const summaries = { ...summariesFrom(required), extensions: summariesFrom(extensions) }
       console.log(JSON.stringify(summaries))
     }

@@ -50,7 +50,7 @@ export function isClient(subject: Run['subject']): subject is ClientKind {
 }
 
 /** Client scenarios of the authorization extensions. */
-export const EXTENSIONS: readonly string[] = [
+const AUTHORIZATION: readonly string[] = [
   'auth/client-credentials-basic',
   'auth/client-credentials-jwt',
   'auth/enterprise-managed-authorization',
@@ -60,7 +60,7 @@ export const EXTENSIONS: readonly string[] = [
 ]
 
 /** Client scenarios that no revision requires: those, and one that the suite added after the releases. */
-const CLIENT_BEYOND = [...EXTENSIONS, 'json-schema-2020-12-preservation']
+const CLIENT_BEYOND = [...AUTHORIZATION, 'json-schema-2020-12-preservation']
 
 /** Client scenarios of the Skills extension, which only `McpClient` has. */
 const CLIENT_SKILLS = [
@@ -69,6 +69,18 @@ const CLIENT_SKILLS = [
   'sep-2640-client-verify-size',
   'sep-2640-client-verify-frontmatter',
 ]
+
+/** Server scenarios of the Skills extension. */
+const SERVER_SKILLS = [
+  'sep-2640-skills-enumeration',
+  'sep-2640-skills-manifest',
+  'sep-2640-skills-directory',
+]
+
+/** Whether a scenario is one of the authorization extensions, or of the Skills extension. */
+export function isExtension(name: string): boolean {
+  return [...AUTHORIZATION, ...CLIENT_SKILLS, ...SERVER_SKILLS].includes(name)
+}
 
 /** Scenarios that nothing can pass, or a client not on its own transport either, with the reason. */
 export const INAPPLICABLE: Readonly<Record<string, string>> = {
@@ -182,13 +194,6 @@ const TASKS = [
   'tasks-status-notifications',
 ]
 
-/** Server scenarios of the Skills extension. */
-const SKILLS = [
-  'sep-2640-skills-enumeration',
-  'sep-2640-skills-manifest',
-  'sep-2640-skills-directory',
-]
-
 /** Server scenarios that no revision requires: the suite added them later, or has not decided about them. */
 const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2025-11-25', 'server-session-lifecycle', 'agents'],
@@ -196,7 +201,7 @@ const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2026-07-28', 'json-schema-2020-12', 'agents'],
   ['2026-07-28', 'http-header-validation', 'agents'],
   ...TASKS.map((name) => ['2026-07-28', name, 'agents'] as const),
-  ...SKILLS.flatMap((name) => [
+  ...SERVER_SKILLS.flatMap((name) => [
     ['2025-11-25', name, 'agents'] as const,
     ['2026-07-28', name, 'agents'] as const,
   ]),
