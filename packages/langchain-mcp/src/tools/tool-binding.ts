@@ -138,20 +138,21 @@ export class ToolBinding {
    * `SCHEMA_CHANGED` if the tool is not the one that the model saw
    */
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
-    // Models call tools without parameters with no arguments at all.
-    const given = asJson(input ?? {})
+    // Models call tools without parameters with no arguments at all. An `undefined` argument is left out.
+    const value = input ?? {}
+    const given: unknown = isJson(value) ? value : JSON.parse(JSON.stringify(value) ?? '{}')
     const calls = this.options.elicitation || answeredByClient
     // A call that was sent continues, whatever its definition is now.
     const isCompared = this.#refreshBeforeCall || (this.#isStored && this.#isOutdated(config))
     if (isCompared && !(await calls.wasSent(config))) await this.#assertCurrent(name, config)
-    let value = given
+    let fitted = given
     let errors = this.#input.locatedErrors(given)
     if (errors.length > 0) {
-      ;({ value, errors } = fittedArguments(given, this.inputSchema, this.#input))
+      ;({ value: fitted, errors } = fittedArguments(given, this.inputSchema, this.#input))
     }
-    let merged: MergedArguments = { args: value, redacted: value, secrets: [] }
+    let merged: MergedArguments = { args: fitted, redacted: fitted, secrets: [] }
     if (this.#fixed !== undefined) {
-      merged = await this.#fixed.merge(value, { schema: this.inputSchema, config })
+      merged = await this.#fixed.merge(fitted, { schema: this.inputSchema, config })
       errors = this.#input.locatedErrors(merged.args)
       for (const error of errors) {
         const invalid = this.#fixed.invalid(error)
@@ -269,18 +270,15 @@ export class ToolBinding {
   }
 }
 
-/** Returns a value as a request contains it: without arguments that are `undefined`, and with dates as texts. */
-function asJson(value: unknown): unknown {
-  return isJson(value) ? value : JSON.parse(JSON.stringify(value) ?? '{}')
-}
-
-/** Returns true for nearly all arguments. A copy would take longer than the check of the arguments. */
+/** Returns true for a value that JSON keeps as it is, as nearly all arguments. A copy would take longer than their check. */
 function isJson(value: unknown): boolean {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true
   if (typeof value === 'number') return Number.isFinite(value)
-  if (Array.isArray(value)) return Array.from(value).every((item) => isJson(item))
-  if (!isRecord(value) || Object.getPrototypeOf(value) !== Object.prototype) return false
-  return Object.values(value).every((field) => isJson(field))
+  const isList = Array.isArray(value)
+  if (!isList && (!isRecord(value) || Object.getPrototypeOf(value) !== Object.prototype))
+    return false
+  for (const inner of isList ? value : Object.values(value)) if (!isJson(inner)) return false
+  return true
 }
 
 /**
