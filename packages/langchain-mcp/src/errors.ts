@@ -1,4 +1,4 @@
-import { withErrorLink, withoutErrorLink } from '@x/internal'
+import { CodedError, withoutErrorLink } from '@x/internal'
 import { serverTitle, type McpToolOrigin } from './tool-source.ts'
 
 /** Reasons for a failed tool call. Stable, for `switch`. docs/reference/errors.md explains each code. */
@@ -48,9 +48,8 @@ const BRAND = Symbol.for('langchain-mcp.McpToolError')
  * next. It contains no session id, token or query string of this package. The address of the documentation is in the
  * stack, for people; the message has it too if no model can correct the error.
  */
-export class McpToolError extends Error {
+export class McpToolError extends CodedError<McpToolErrorCode> {
   override readonly name = 'McpToolError'
-  readonly code: McpToolErrorCode
   readonly category: McpToolErrorCategory
   /** Undefined for a server that is given by URL, and for a client of the caller. */
   readonly serverSlug: string | undefined
@@ -62,12 +61,10 @@ export class McpToolError extends Error {
   readonly artifact: unknown
 
   constructor(code: McpToolErrorCode, message: string, options: McpToolErrorOptions) {
-    const shown = withErrorLink(message.toWellFormed(), code)
-    super(shown, 'cause' in options ? { cause: options.cause } : undefined)
-    this.code = code
+    super(code, message.toWellFormed(), options)
     if (!isForTheCaller(this)) {
       const { stack = '' } = this // it is made when it is read first, from the message of that moment
-      this.message = withoutErrorLink(shown)
+      this.message = withoutErrorLink(this.message)
       this.stack = stack
     }
     this.category = options.category ?? 'system'

@@ -51,10 +51,6 @@ export class SessionInfoFactory {
  * Processes that share the folder do not lock it: the last write wins. A session of a run ends with the run, and the
  * session of a child process with the process, so both stay in memory. The files of old threads stay in the folder.
  *
- * ```ts
- * const client = new McpClient(url, { sessionInfoFactory: new FileSessionInfoFactory('/var/lib/agent/sessions') })
- * ```
- *
  * @example
  * ```ts
  * import { FileSessionInfoFactory, McpClient } from '@x/mcp-client'

@@ -1,4 +1,4 @@
-import { assertOptions, withErrorLink, withoutErrorLink, type Check } from '@x/internal'
+import { assertOptions, CodedError, withoutErrorLink, type Check } from '@x/internal'
 
 /** Kinds of errors of the gateway. They stay the same, so that callers can switch on them. */
 export type GatewayErrorCode =
@@ -19,14 +19,12 @@ export interface GatewayErrorOptions extends ErrorOptions {
 const BRAND = Symbol.for('mcp-gateway.GatewayError')
 
 /** The message says what was wrong, where, and what to do. It never holds a token, a text of a user, or a full id. */
-export class GatewayError extends Error {
+export class GatewayError extends CodedError<GatewayErrorCode> {
   override readonly name = 'GatewayError'
-  readonly code: GatewayErrorCode
   readonly path: string | undefined
 
   constructor(code: GatewayErrorCode, message: string, options: GatewayErrorOptions = {}) {
-    super(withErrorLink(message, code), options)
-    this.code = code
+    super(code, message, options)
     this.path = options.path
     Object.defineProperty(this, BRAND, { value: true })
   }

@@ -1,4 +1,4 @@
-import { withErrorLink } from '@x/internal'
+import { CodedError } from '@x/internal'
 
 /** Metadata that a client sends when it registers (RFC 7591, section 2). */
 export interface OAuthClientMetadata {
@@ -238,9 +238,8 @@ export interface AuthErrorOptions extends ErrorOptions {
 const BRAND = Symbol.for('mcp-transport.AuthError')
 
 /** No token could be obtained. Message and cause contain no token, code, secret or query. */
-export class AuthError extends Error {
+export class AuthError extends CodedError<AuthErrorCode> {
   override readonly name = 'AuthError'
-  readonly code: AuthErrorCode
   /**
    * `error` of the authorization server, such as `invalid_grant` (RFC 6749, section 5.2). `invalid_client` also if
    * only the text of the server says that it does not know the client, and `temporarily_unavailable` also if only the
@@ -249,8 +248,7 @@ export class AuthError extends Error {
   readonly oauthError: string | undefined
 
   constructor(code: AuthErrorCode, message: string, options: AuthErrorOptions = {}) {
-    super(withErrorLink(message, code), 'cause' in options ? { cause: options.cause } : undefined)
-    this.code = code
+    super(code, message, options)
     this.oauthError = options.oauthError
     Object.defineProperty(this, BRAND, { value: true })
   }
