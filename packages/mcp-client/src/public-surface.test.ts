@@ -1,6 +1,7 @@
 import { TransportError } from '@x/mcp-transport'
 import { expect, test } from 'vitest'
 import * as surface from './index.ts'
+import * as skills from './skills.ts'
 
 test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
@@ -18,6 +19,7 @@ test('exports exactly these names', () => {
     'runInSessionScope',
     'withOverrides',
   ])
+  expect(Object.keys(skills)).toEqual(['McpSkills'])
 })
 
 test('recognizes errors of another copy of this package, and not errors of the transport', () => {

@@ -36,6 +36,14 @@ function gatewayOf(folder: { readonly path: string }, options: GatewayOptions = 
   return createGateway({ sources, skillFolder: folder.path, log: false, ...options })
 }
 
+const auth = bearerAuth({
+  supporter: { token: 'token-of-supporter-0123456789', scopes: ['agent:support:call'] },
+  desk: { token: 'token-of-order-desk-0123456789', scopes: ['agent:Order%20Desk:call'] },
+  other: { token: 'token-of-other-01234567890123', scopes: ['agent:other:call'] },
+})
+const SUPPORTER = { authorization: 'Bearer token-of-supporter-0123456789' }
+const OTHER = { authorization: 'Bearer token-of-other-01234567890123' }
+
 interface Answer {
   readonly result?: Readonly<Record<string, unknown>>
   readonly error?: { readonly code: number; readonly message: string }
@@ -96,6 +104,22 @@ test('names the skills of an agent in the list of tools', async () => {
   ])
 })
 
+test('knows an agent whose name has other characters in a URI', async () => {
+  await using folder = await skillFolder()
+  await folder.write('Order Desk/greet/SKILL.md', manifestOf('greet'))
+  const sources = [new AgentsAtHand({ 'Order Desk': echo })]
+  await using gateway = gatewayOf(folder, { sources, auth })
+  const headers = { authorization: 'Bearer token-of-order-desk-0123456789' }
+  const uri = 'skill://Order%20Desk/greet/SKILL.md'
+  const { result } = await ask(gateway, ['tools/list'], headers)
+  expect(result?.['tools']).toMatchObject([{ _meta: { agent: 'Order Desk', skills: [uri] } }])
+  const listed = await ask(gateway, ['skills/list'], headers)
+  expect(urisIn(listed.result?.['skills'])).toEqual([uri, REFUND])
+  expect(await ask(gateway, ['skills/get', { uri }], OTHER)).toMatchObject({
+    error: { code: -32_602 },
+  })
+})
+
 test('lists skills among the resources, beside files of agents', async () => {
   await using folder = await skillFolder()
   await using gateway = gatewayOf(folder)
@@ -136,13 +160,6 @@ test('does not follow symbolic links out of the folder', async () => {
   const { result } = await ask(gateway, ['skills/list'])
   expect(urisIn(result?.['skills'])).toEqual([GREET])
 })
-
-const auth = bearerAuth({
-  supporter: { token: 'token-of-supporter-0123456789', scopes: ['agent:support:call'] },
-  other: { token: 'token-of-other-01234567890123', scopes: ['agent:other:call'] },
-})
-const SUPPORTER = { authorization: 'Bearer token-of-supporter-0123456789' }
-const OTHER = { authorization: 'Bearer token-of-other-01234567890123' }
 
 test('shows skills in the folder of an agent to its callers only', async () => {
   await using folder = await skillFolder()

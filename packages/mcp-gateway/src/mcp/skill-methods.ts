@@ -123,9 +123,12 @@ async function visibility(
 /** First folder of a skill: the name of an agent, unless it is a skill itself. `undefined`: not the URI of a skill. */
 function ownerIn(uri: string): string | undefined {
   const { href = '' } = URL.parse(uri) ?? {} // in the form in which the SDK looks for it
-  return href.startsWith(SKILL_SCHEME)
-    ? href.slice(SKILL_SCHEME.length).split('/', 1)[0]
-    : undefined
+  if (!href.startsWith(SKILL_SCHEME)) return undefined
+  try {
+    return decodeURIComponent(href.slice(SKILL_SCHEME.length).split('/', 1)[0] ?? '')
+  } catch {
+    return undefined
+  }
 }
 
 function listIn(result: McpResult, key: string): readonly unknown[] {
