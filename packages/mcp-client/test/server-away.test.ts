@@ -149,6 +149,8 @@ describe('a call is not repeated for long', () => {
     const error = await rejectionOf(outage.client.callTool('greet', {}, how))
     expect(error).toMatchObject({ name: 'McpClientError' })
     expect(outage.proxy.count({ rpcMethod: 'tools/call' })).toBe(sent)
+    // Only a call with a key leaves the server time.
+    expect(outage.waits).toHaveLength(how === call ? sent - 1 : 0)
   })
 
   test('if a server that is back refuses the credentials before the call', async () => {
