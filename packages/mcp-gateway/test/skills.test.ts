@@ -258,6 +258,7 @@ test('warns of a folder that cannot be read, and reads it once it is there', asy
   )
   const { result } = await ask(gateway, ['tools/list'])
   expect(result?.['tools']).toHaveLength(2)
+  expect(await ask(gateway, ['resources/list'])).toMatchObject({ result: { resources: [] } })
   await folder.write('later/refund/SKILL.md', manifestOf('refund'))
   const listed = await ask(gateway, ['skills/list'])
   expect(urisIn(listed.result?.['skills'])).toEqual([REFUND])

@@ -55,6 +55,8 @@ export class SkillRefused extends Error {
   override readonly name = 'SkillRefused'
 }
 
+/** A server that does not answer delays each invocation of an agent. */
+const LIST_MS = 30_000
 /** Characters of one file that a model gets. */
 const MAX_CHARACTERS = 100_000
 
@@ -85,7 +87,7 @@ export class SkillLibrary {
   /** Lists the skills of one server that may be loaded. Reads no file of them. */
   async listOf(server: string): Promise<readonly ServedSkill[]> {
     try {
-      const { skills, invalid } = await this.#of(server).list()
+      const { skills, invalid } = await this.#of(server).list({ timeoutMs: LIST_MS })
       for (const { uri = 'without a URI', reason } of invalid) this.#leftOut(server, uri, reason)
       return skills.flatMap((skill) => {
         const problem = this.#problemOf(skill)

@@ -55,10 +55,14 @@ export function skillMethods(
       const result = await without('resources/list')(params, context, parts)
       // The other resources have the pages: skills come with the first one.
       if (params['cursor'] !== undefined) return result
-      const isVisible = await visibility(skills, context.principal, parts)
-      const { resources } = await skills.request('resources/list', {})
       const files = listIn(result, 'resources')
-      return { ...result, resources: [...resourcesIn(resources, isVisible), ...files] }
+      try {
+        const isVisible = await visibility(skills, context.principal, parts)
+        const { resources } = await skills.request('resources/list', {})
+        return { ...result, resources: [...resourcesIn(resources, isVisible), ...files] }
+      } catch {
+        return { ...result, resources: files } // the reason is in the log
+      }
     },
     'resources/templates/list': async (params, context, parts) => {
       const result = await without('resources/templates/list')(params, context, parts)
