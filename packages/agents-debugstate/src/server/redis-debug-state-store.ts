@@ -106,7 +106,7 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
   }
 }
 
-/** Refuses a key of another program, which is no hash. KEYS: the hash. ARGV: value, time to live in milliseconds. */
+/** HSET refuses a key of another program, of another type. KEYS: the hash. ARGV: value, time to live in milliseconds. */
 const PUT = createRedisScript(`
 redis.call('HSET', KEYS[1], 'value', ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
