@@ -16,6 +16,8 @@ import { probeForms } from './probe-forms.ts'
 import type { ProbeForm } from './probe-forms.ts'
 import { failureIn, rawClient } from './raw-client.ts'
 import type { RawClient } from './raw-client.ts'
+import { errorOf, json, resultOf, scriptedServer } from './scripted-server.ts'
+import type { ScriptedServer } from './scripted-server.ts'
 
 function clientOf(
   server: { readonly url: string },
@@ -491,4 +493,20 @@ describe('a cancelled initialize', () => {
     await server.waitFor(({ end }) => end === 'client-gone')
     expect(server.received).toHaveLength(1)
   })
+})
+
+test('probes again if the server was silent before, and refuses initialize as a modern one', async () => {
+  const discovered = { supportedVersions: ['2026-07-28'], capabilities: {} }
+  const server: ScriptedServer = scriptedServer({
+    'POST server/discover': (seen) =>
+      server.count(seen.what) === 1
+        ? new Promise<Response>(() => {})
+        : json(resultOf(seen, discovered)),
+    'POST initialize': (seen) => json(errorOf(seen, -32022, 'Unsupported version'), {}, 400),
+  })
+  await using client = rawClient(server, { era: 'auto', timeouts: { probeMs: 500 } })
+  expect(await client.handshake()).toHaveProperty('result')
+  expect(client.transport.era).toBe('modern')
+  const discover = 'POST server/discover'
+  expect(server.wire).toEqual([discover, 'POST initialize', discover])
 })

@@ -99,6 +99,11 @@ export async function negotiate(
       keeper.checkedEra('legacy')
       const opened = await openLegacy(legacy, opening)
       if (opened.kind !== 'failed') return opened
+      // The server did not answer the probe in time, and its refusal shows that it may be a modern one.
+      if (evidence?.code === 'TIMEOUT' && modernEvidence(opened.error) !== undefined) {
+        const modern = await negotiate(parts, legacy, { ...opening, era: 'modern' })
+        if (modern.kind !== 'failed') return modern
+      }
       // Signs of a modern server: its first error explains more than the second.
       const isAnswered = status >= 500 && isByServer(opened.error)
       if (evidence !== undefined && !isAnswered) return failed(evidence)
