@@ -1,7 +1,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import { FailureStreak, shortSessionId, withTraceContext } from '@x/internal'
-import { Call } from './calls/call.ts'
-import type { Attempt, CallOptions, MessageHandlers } from './calls/call.ts'
+import type { Attempt, Call, CallOptions, MessageHandlers } from './calls/call.ts'
 import { OpenCalls } from './calls/open-calls.ts'
 import type { CallRecovery } from './calls/open-calls.ts'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
@@ -78,8 +77,6 @@ export class McpConnection implements AsyncDisposable {
   #forwardedVersion: string | undefined
   readonly #closing = new AbortController()
   #closed: Promise<void> | undefined
-  /** 0 is the id of `initialize`. */
-  #nextId = 1
 
   /** @throws TypeError for an invalid URL, option or header */
   constructor(
@@ -89,16 +86,14 @@ export class McpConnection implements AsyncDisposable {
   ) {
     this.#url = parseServerUrl(url)
     this.#options = options
-    const { principal, listen } = options
-    const { onSessionLost = 'report', onSessionReplaced } = options
+    const { principal, listen, onSessionLost = 'report' } = options
     const timeouts = resolveTimeouts(options.timeouts)
     const serverUrl = this.#url.identity
     const http = this.#createHttp()
     const report = (error: Error): void => {
       if (this.#closed === undefined) onError(error)
     }
-    const isRecovering = onSessionLost === 'reinitialize'
-    const recovery = isRecovering ? this.#recovery() : undefined
+    const recovery = onSessionLost === 'reinitialize' ? this.#recovery() : undefined
     this.#parts = {
       http,
       keeper: new SessionKeeper({ info, serverUrl, principal, report }),
@@ -106,9 +101,6 @@ export class McpConnection implements AsyncDisposable {
       timeouts,
       reconnect: resolveReconnect(options.reconnect),
       listen,
-      onReplaced: isRecovering
-        ? (event) => this.#parts.guard(() => onSessionReplaced?.(event))
-        : undefined,
       onNotification,
       onServerRequest,
       report,
@@ -119,9 +111,6 @@ export class McpConnection implements AsyncDisposable {
           report(error instanceof Error ? error : new Error(String(error)))
         }
       },
-      nextId: () => this.#nextId++,
-      createCall: (request, callOptions, onSettled) =>
-        new Call({ id: this.#nextId++, request, options: callOptions, onSettled }),
     }
     http.owner = new AsyncResource('McpConnection')
     this.#legacy = new LegacyServer(this.#parts)
@@ -253,8 +242,9 @@ export class McpConnection implements AsyncDisposable {
 
   /** Creates a call, which is not sent yet. */
   createCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
-    const call = this.#parts.createCall(this.#traced(request), options, onSettled)
-    this.#parts.calls.add(call)
+    const { calls } = this.#parts
+    const call = calls.create({ request: this.#traced(request), options, onSettled })
+    calls.add(call)
     return call
   }
 
@@ -434,7 +424,7 @@ export class McpConnection implements AsyncDisposable {
   }
 
   async #negotiateAgain(outer: AbortSignal | undefined, isFresh: boolean): Promise<void> {
-    const { keeper, http, timeouts, onReplaced } = this.#parts
+    const { keeper, http, timeouts, guard } = this.#parts
     const before = this.#modern
     const session = before === undefined ? this.#legacy.session : undefined
     const oldEpoch = this.epoch ?? 0
@@ -461,12 +451,15 @@ export class McpConnection implements AsyncDisposable {
     if (session !== undefined && session !== now) this.#legacy.retire(session, isFresh)
     before?.stopListening()
     this.#modern?.initialized()
-    onReplaced?.({
+    const { onSessionLost, onSessionReplaced } = this.#options
+    if (onSessionLost !== 'reinitialize') return
+    const event = {
       oldEpoch,
       newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
       oldSessionId: session?.id && shortSessionId(session.id),
       newSessionId: now?.id && shortSessionId(now.id),
-    })
+    }
+    guard(() => onSessionReplaced?.(event))
   }
 
   // The end.

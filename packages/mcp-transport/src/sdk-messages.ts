@@ -62,21 +62,16 @@ export class SdkMessages {
     if (message.method === 'initialize') return this.#initialize(message)
     const { resumptionToken, onresumptiontoken } = options
     const { params, progressToken } = withoutProgressToken(message)
-    const onProgress: CallOptions['onProgress'] = (progress) =>
-      this.#deliver({
-        jsonrpc: '2.0',
-        method: 'notifications/progress',
-        params: { ...progress, progressToken },
-      })
-    const call = this.#createCall(
-      { ...message, params },
-      {
-        resumptionToken,
-        onresumptiontoken,
-        onProgress: progressToken === undefined ? undefined : onProgress,
-      },
-    )
-    return this.connection.send(call)
+    const onProgress = progressToken === undefined ? undefined : this.#onProgress(progressToken)
+    const callOptions = { resumptionToken, onresumptiontoken, onProgress }
+    return this.connection.send(this.#createCall({ ...message, params }, callOptions))
+  }
+
+  #onProgress(progressToken: unknown): CallOptions['onProgress'] {
+    return (progress) => {
+      const params = { ...progress, progressToken }
+      this.#deliver({ jsonrpc: '2.0', method: 'notifications/progress', params })
+    }
   }
 
   /** Sends a request of a client that speaks the stateless revision itself, as it is. */

@@ -4,7 +4,8 @@ import type { HttpClient } from '../http/http-client.ts'
 import type { Answer } from '../json-rpc.ts'
 import { toTransportError, TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
-import type { Attempt, Call } from './call.ts'
+import { Call } from './call.ts'
+import type { Attempt } from './call.ts'
 
 /** Replaces a lost server or session. Set if the transport does so for its client. */
 export interface CallRecovery {
@@ -57,11 +58,23 @@ export class OpenCalls {
   readonly #calls: Call[] = []
   #timer: NodeJS.Timeout | undefined
   #isChecking = false
+  /** 0 is the id of `initialize`. */
+  #nextId = 1
   /** Called when a call has ended, or has left its session. */
   #onLeft: (() => void)[] | undefined
 
   constructor(options: OpenCallsOptions) {
     this.#options = options
+  }
+
+  /** Creates a call, which is not open yet. */
+  create(given: Pick<Call, 'request' | 'options' | 'onSettled'>): Call {
+    return new Call({ id: this.nextId(), ...given })
+  }
+
+  /** Number of the next request. */
+  nextId(): number {
+    return this.#nextId++
   }
 
   add(call: Call): void {

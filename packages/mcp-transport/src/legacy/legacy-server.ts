@@ -256,7 +256,7 @@ export class LegacyServer {
     const settings = [...(this.#settings?.values() ?? [])]
     await Promise.all(
       settings.map((request) => {
-        const call = this.parts.createCall(request, {}, () => {}) // its answer is dropped
+        const call = this.parts.calls.create({ request, options: {}, onSettled: () => {} }) // its answer is dropped
         const attempt = new LegacyAttempt(this, call, session)
         call.attempt = attempt
         return Promise.resolve(attempt.start())
@@ -299,7 +299,7 @@ export class LegacyServer {
 
   /** Cheap request that shows whether the server responds. */
   pingOf(session: LegacySession): ReturnType<NonNullable<Attempt['check']>> {
-    const id = session.wireId(this.parts.nextId())
+    const id = session.wireId(this.parts.calls.nextId())
     return {
       era: 'legacy',
       sessionId: session.id,

@@ -137,8 +137,8 @@ export class ModernAttempt implements Attempt, RpcListener {
     const { request, options, id } = this.#call
     const sent = answers === undefined ? request.params : { ...request.params, ...answers }
     const progressToken = options.onProgress === undefined ? undefined : id
-    const { headers: callHeaders } = options
-    return server.ask(request.method, sent, { callHeaders, progressToken, listener: this })
+    const round = server.newRequest(request.method, sent, progressToken)
+    return server.post(round, { callHeaders: options.headers, listener: this })
   }
 
   message(message: JsonRpcRequest | JsonRpcNotification): void {

@@ -80,9 +80,9 @@ function toPostOutcome(
 ): PostOutcome {
   switch (reply.kind) {
     case 'answered':
-      return { ...reply, status, headers, errorId: 'own' }
+      return { kind: 'answered', answer: reply.answer, status, headers, errorId: 'own' }
     case 'failed':
-      return { ...reply, headers }
+      return { kind: 'failed', error: reply.error, headers }
     case 'refused':
       return toRefused(reply.refusal, body, http)
     case 'ended': {

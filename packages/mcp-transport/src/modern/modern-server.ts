@@ -78,12 +78,24 @@ export class ModernServer {
   ask(
     method: string,
     params: JsonRpcRequest['params'],
-    {
-      progressToken,
-      ...options
-    }: ModernPostOptions & { readonly progressToken?: number | undefined },
+    options: ModernPostOptions,
   ): Promise<PostOutcome> {
-    const request = this.#newRequest(method, params, progressToken)
+    return this.post(this.newRequest(method, params), options)
+  }
+
+  /** Creates a request with a new id and the identity of the client. */
+  newRequest(
+    method: string,
+    params: JsonRpcRequest['params'],
+    progressToken?: number,
+  ): JsonRpcRequest {
+    const id = `${this.#idPrefix}-${++this.#lastId}`
+    const identified = withIdentity(params, this.#identity, progressToken)
+    return { jsonrpc: '2.0', id, method, params: identified }
+  }
+
+  /** Sends a request of `newRequest()`. */
+  post(request: JsonRpcRequest, options: ModernPostOptions): Promise<PostOutcome> {
     const headers = this.tools.headersFor(request)
     const { headersMs } = this.parts.timeouts
     const sent = { isOfCaller: true, headers, headersMs, ...options }
@@ -120,7 +132,7 @@ export class ModernServer {
 
   /** Cheap request that shows whether the server responds. */
   discovery(): ReturnType<NonNullable<Attempt['check']>> {
-    const body = this.#newRequest('server/discover', {})
+    const body = this.newRequest('server/discover', {})
     return { era: 'modern', sessionId: undefined, headers: modernHeaders(body), body }
   }
 
@@ -154,16 +166,6 @@ export class ModernServer {
     if (!this.#listensLater) return
     this.#listensLater = false
     this.parts.http.asOwner(() => this.#subscriptions.open())
-  }
-
-  #newRequest(
-    method: string,
-    params: JsonRpcRequest['params'],
-    progressToken?: number,
-  ): JsonRpcRequest {
-    const id = `${this.#idPrefix}-${++this.#lastId}`
-    const identified = withIdentity(params, this.#identity, progressToken)
-    return { jsonrpc: '2.0', id, method, params: identified }
   }
 
   /** Returns the error of a call that does not exist in this revision. */
