@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isRecord, removeFrom } from '@x/internal'
 import type { Call, CallOptions, ServerRequest } from './calls/call.ts'
 import { versionOf } from './json-rpc.ts'
 import type {
@@ -20,6 +20,12 @@ interface SdkCallbacks {
   readonly onerror?: ((error: Error) => void) | undefined
 }
 
+/** A call, and the id that the client has given it. */
+interface SdkCall {
+  readonly id: RequestId
+  readonly call: Call
+}
+
 interface Delivery {
   readonly id: RequestId
   readonly outcome: Answer | TransportError
@@ -33,8 +39,8 @@ const SOON = Promise.resolve()
 export class SdkMessages {
   readonly connection: McpConnection
   readonly #callbacks: SdkCallbacks
-  /** Calls by the ids of the client, until their answers are delivered. */
-  readonly #calls = new Map<RequestId, Call>()
+  /** Calls without an answer. No `Map`: see `removeFrom()`. */
+  readonly #calls: SdkCall[] = []
   /** Answers, for the next microtask. */
   #deliveries: Delivery[] = []
   #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
@@ -64,7 +70,7 @@ export class SdkMessages {
     const { params, progressToken } = withoutProgressToken(message)
     const onProgress = progressToken === undefined ? undefined : this.#onProgress(progressToken)
     const callOptions = { resumptionToken, onresumptiontoken, onProgress }
-    return this.connection.send(this.#createCall({ ...message, params }, callOptions))
+    return this.connection.send(this.#createCall({ ...message, params }, callOptions).call)
   }
 
   #onProgress(progressToken: unknown): CallOptions['onProgress'] {
@@ -78,29 +84,30 @@ export class SdkMessages {
   #forward(request: JsonRpcRequest, options: SendOptions): void {
     const { requestSignal: signal, onRequestStreamEnd, headers } = options
     const drop = (): void => {
-      if (this.#calls.delete(request.id)) void this.connection.cancel(call)
+      if (removeFrom(this.#calls, open)) void this.connection.cancel(open.call)
     }
-    const call = this.#createCall(request, {}, (isFailed) => {
+    const open = this.#createCall(request, {}, (isFailed) => {
       signal?.removeEventListener('abort', drop)
       if (isFailed) this.#guard(() => onRequestStreamEnd?.())
     })
     if (signal?.aborted === true) return drop()
     signal?.addEventListener('abort', drop, { once: true })
-    this.connection.forward(call, request, { version: versionOf(request) ?? '', headers })
+    this.connection.forward(open.call, request, { version: versionOf(request) ?? '', headers })
   }
 
   #createCall(
     { id, method, params }: JsonRpcRequest,
     options: CallOptions,
     onAnswered?: Delivery['onAnswered'],
-  ): Call {
+  ): SdkCall {
     const call = this.connection.createCall({ method, params }, options, (outcome) => {
-      if (this.#calls.get(id) === call) this.#calls.delete(id)
+      removeFrom(this.#calls, open)
       this.#deliveries.push({ id, outcome, onAnswered })
       if (this.#deliveries.length === 1) void SOON.then(this.#deliverAnswers)
     })
-    this.#calls.set(id, call)
-    return call
+    const open = { id, call }
+    this.#calls.push(open)
+    return open
   }
 
   async #initialize({ id, params }: JsonRpcRequest): Promise<void> {
@@ -121,9 +128,10 @@ export class SdkMessages {
       this.#initializing.controller.abort()
       this.#initializing = undefined
     }
-    const call = this.#calls.get(id)
-    this.#calls.delete(id)
-    if (call !== undefined) await this.connection.cancel(call, params) // otherwise it is answered
+    const open = this.#calls.find((one) => one.id === id)
+    if (open === undefined) return // already answered
+    removeFrom(this.#calls, open)
+    await this.connection.cancel(open.call, params)
   }
 
   /** Sends the answer to a request of the server. */

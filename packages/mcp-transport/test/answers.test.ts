@@ -2,7 +2,15 @@ import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectRaw, failureIn, rawClient } from './raw-client.ts'
-import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
+import {
+  errorOf,
+  initializeResult,
+  json,
+  openSse,
+  resultOf,
+  scriptedServer,
+  sse,
+} from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
 
 const onCall =
@@ -153,6 +161,18 @@ describe('delivers an answer', () => {
     stream.push(resultOf({ id }, { ok: true }))
     await expect(answer).resolves.toHaveProperty('result')
     await expect(client.request('ping')).resolves.toHaveProperty('result')
+  })
+
+  test('to initialize while the stream stays open', async () => {
+    const server = scriptedServer({
+      'POST initialize': (seen) => {
+        const stream = openSse({ 'mcp-session-id': 'session-1' })
+        stream.push(resultOf(seen, initializeResult))
+        return stream.response
+      },
+    })
+    await using client = await connectRaw(server, { listen: false })
+    expect(client.transport.sessionId).toBe('session-1')
   })
 
   test('only once if the server sends it twice', async () => {

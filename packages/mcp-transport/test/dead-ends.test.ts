@@ -92,21 +92,6 @@ describe('a transport that replaces lost sessions goes on', () => {
   })
 })
 
-test('repeats the log level and the subscriptions in a session that starts from nothing', async () => {
-  await using given = await startGiven('legacy')
-  const { client, server, transport } = given
-  await client.setLoggingLevel('error')
-  await client.subscribeResource({ uri: 'counter://value' })
-  const id = transport.sessionId
-  const form = oddAnswers['200-other-error'] as CannedAnswer
-  given.refuse(form, ({ sessionId }) => sessionId === id)
-  await expectHealed(given)
-  const again = server.legacy.received.filter(({ sessionId }) => sessionId === transport.sessionId)
-  const methods = again.map(({ rpcMethod }) => rpcMethod)
-  expect(methods).toContain('logging/setLevel')
-  expect(methods).toContain('resources/subscribe')
-})
-
 test('keeps a session in which only a tool fails', async () => {
   await using given = await startGiven('legacy')
   const { client, server, transport } = given

@@ -236,6 +236,15 @@ describe('a stateless server that gets sessions during a call', () => {
     ])
   })
 
+  test('gets the log level in its session', async () => {
+    const server = changingServer()
+    await using client = await connectRaw(server, changing)
+    await client.request('logging/setLevel', { level: 'error' })
+    await client.request('tools/call', { name: 'change' })
+    const { params, sessionId } = await server.waitFor('POST logging/setLevel')
+    expect([params, sessionId]).toEqual([{ level: 'error' }, client.transport.sessionId])
+  })
+
   test('answers its earlier calls on terminateSession()', async () => {
     const server = changingServer()
     await using client = await connectRaw(server, changing)

@@ -31,19 +31,21 @@ function verdictIn(answer: JsonRpcResponse): string {
 const keptBy = (verdict: string): string | undefined =>
   verdict === 'not-lost' ? 'session-1' : undefined
 
-test.each(forms)('reports the loss to one call: %s', async (_name, form) => {
-  const server = forgetfulServer(form)
-  const sessionInfo = new SessionInfo()
-  await using client = await connectRaw(server, { sessionInfo, listen: false })
-  const answer = await client.request('tools/call')
-  const { verdict } = form
-  expect(verdictIn(answer)).toBe(verdict)
-  // The store is empty before the client gets the answer.
-  await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(verdict))
-  expect(client.transport.sessionId).toBe(keptBy(verdict))
-  expect(server.count('POST initialize')).toBe(1)
-  expect(server.count('POST tools/call')).toBe(1)
-  expect(client.errors).toEqual([])
+describe.each(['new', 'resumed'] as const)('a loss in a %s session', (kind) => {
+  test.each(forms)('is reported to the call: %s', async (_name, form) => {
+    const server = forgetfulServer(form)
+    const sessionInfo = kind === 'new' ? new SessionInfo() : await openedBefore(server)
+    await using client = await connectRaw(server, { sessionInfo, listen: false })
+    const answer = await client.request('tools/call')
+    const { verdict } = form
+    expect(verdictIn(answer)).toBe(verdict)
+    // The store is empty before the client gets the answer.
+    await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(verdict))
+    expect(client.transport.sessionId).toBe(keptBy(verdict))
+    expect(server.count('POST initialize')).toBe(1)
+    expect(server.count('POST tools/call')).toBe(1)
+    expect(client.errors).toEqual([])
+  })
 })
 
 test.each(['404-32001', '200-32600', '400-32600', '429'] as const)(
@@ -61,15 +63,6 @@ test.each(['404-32001', '200-32600', '400-32600', '429'] as const)(
     expect(server.count('POST initialize')).toBe(1)
   },
 )
-
-test.each(forms)('reports the loss in a resumed session: %s', async (_name, form) => {
-  const server = forgetfulServer(form)
-  const sessionInfo = await openedBefore(server)
-  await using client = await connectRaw(server, { sessionInfo, listen: false })
-  expect(verdictIn(await client.request('tools/call'))).toBe(form.verdict)
-  await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(form.verdict))
-  expect(server.count('POST initialize')).toBe(1)
-})
 
 test.each([
   [429, {}],
