@@ -497,12 +497,11 @@ describe('a cancelled initialize', () => {
 
 test('probes again if the server was silent before, and refuses initialize as a modern one', async () => {
   stopClock()
+  const late = deferred<Response>()
   const discovered = { supportedVersions: ['2026-07-28'], capabilities: {} }
   const server: ScriptedServer = scriptedServer({
     'POST server/discover': (seen) =>
-      server.count(seen.what) === 1
-        ? new Promise<Response>(() => {})
-        : json(resultOf(seen, discovered)),
+      server.count(seen.what) === 1 ? late.promise : json(resultOf(seen, discovered)),
     'POST initialize': (seen) => json(errorOf(seen, -32022, 'Unsupported version'), {}, 400),
   })
   await using client = rawClient(server, { era: 'auto', listen: false })
@@ -510,6 +509,7 @@ test('probes again if the server was silent before, and refuses initialize as a 
   await server.waitFor('POST server/discover')
   vi.advanceTimersByTime(10_000)
   expect(await answer).toHaveProperty('result')
+  late.resolve(new Response(null, { status: 503 }))
   expect(client.transport.era).toBe('modern')
   const discover = 'POST server/discover'
   expect(server.wire).toEqual([discover, 'POST initialize', discover])
