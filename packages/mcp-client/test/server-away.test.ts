@@ -107,6 +107,17 @@ describe('a call with a key is repeated until a server is back that', () => {
     expect(server.calls()).toBe(1)
   })
 
+  test('has lost only the session: at once', async () => {
+    await using server = await startSessionServer(true)
+    await using proxy = await startRecordingProxy(server.url)
+    const { retryTiming, waits } = instantWaits(LONG, () => {})
+    await using client = new McpClient({ url: proxy.url }, { retryTiming })
+    await client.ping()
+    proxy.inject({ match: isCall, times: 1, action: { status: 404, body: 'Session not found' } })
+    expect(textOf(await client.callTool('pay', {}, call))).toBe('paid')
+    expect([server.calls(), waits]).toEqual([1, []])
+  })
+
   test('answers the question about keys with status 500 before it is back', async () => {
     await using outage = await startOutage({}, 4)
     outage.begin('reset-after', (one) => isCall(one) && outage.waits.length === 0)
