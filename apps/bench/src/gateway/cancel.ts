@@ -2,7 +2,7 @@ import { plainFigure } from '../measure/figure.ts'
 import type { BenchOptions, BenchResult, Figure } from '../measure/figure.ts'
 import { startGatewayServer } from './contender.ts'
 import type { GatewayServer } from './contender.ts'
-import { BRIEF_MS, BRIEF_TOOL, ERAS, GRACE_MS, WAIT_TOOL } from './protocol.ts'
+import { BRIEF_MS, BRIEF_TOOL, ERAS, WAIT_TOOL } from './protocol.ts'
 import type { Era } from './protocol.ts'
 
 /** Calls that are cancelled at the same time. */
@@ -13,12 +13,12 @@ const AT_ONCE = 100
 /** Longer than any measured time. */
 const PATIENCE_MS = 10_000
 
-/** The ways in which a run is stopped. */
+/** The ways in which a run is stopped. A call of a session goes on when its client leaves. */
 type Way = 'closed' | 'notification' | 'delete' | 'time-out' | 'stop'
 
 const WAYS: Readonly<Record<Era, readonly Way[]>> = {
   modern: ['closed', 'time-out', 'stop'],
-  legacy: ['notification', 'closed', 'delete', 'time-out', 'stop'],
+  legacy: ['notification', 'delete', 'time-out', 'stop'],
 }
 
 /** Time until the agent is stopped, in every way; and whether any run goes on. */
@@ -28,14 +28,12 @@ export async function cancelFigures({ rounds, progress }: BenchOptions): Promise
     for (const way of WAYS[era]) {
       progress(`cancel: ${way} (${era})`)
       const values = await stopTimes(era, way, rounds)
-      const unit = way === 'closed' && era === 'legacy' ? 'ms after the grace' : 'ms'
-      figures.push(plainFigure({ name: `cancel/${era}/${way}`, unit, values }, { atMost: 50 }))
+      const measured = { name: `cancel/${era}/${way}`, unit: 'ms', values }
+      figures.push(plainFigure(measured, { atMost: 50 }))
     }
   }
-  for (const era of ERAS) {
-    progress(`cancel: ${DROPPED} dropped calls (${era})`)
-    figures.push(await orphanFigure(era))
-  }
+  progress(`cancel: ${DROPPED} dropped calls (modern)`)
+  figures.push(await orphanFigure())
   return { figures, invalid: [] }
 }
 
@@ -67,8 +65,7 @@ async function stopTime(contender: GatewayServer, era: Era, way: Way): Promise<n
   await untilRuns(contender, 0)
   const { stoppedAt } = await server.call('takeRunTimes')
   if (way !== 'closed') await load.call('dropCalls')
-  const graceMs = way === 'closed' && era === 'legacy' ? GRACE_MS : 0
-  return (Math.max(...stoppedAt) - at) / 1000 - graceMs
+  return (Math.max(...stoppedAt) - at) / 1000
 }
 
 function cancel({ server, load }: GatewayServer, way: Exclude<Way, 'time-out'>): Promise<number> {
@@ -97,17 +94,17 @@ async function timeOutDelay(contender: GatewayServer, era: Era): Promise<number>
 }
 
 /** Drops calls, and counts the runs that go on. */
-async function orphanFigure(era: Era): Promise<Figure> {
+async function orphanFigure(): Promise<Figure> {
   await using contender = await startGatewayServer()
   const { server, load } = contender
   for (let dropped = 0; dropped < DROPPED; dropped += AT_ONCE) {
-    await load.call('startCalls', era, WAIT_TOOL, { count: AT_ONCE, separate: false })
+    await load.call('startCalls', 'modern', WAIT_TOOL, { count: AT_ONCE, separate: false })
     await untilRuns(contender, AT_ONCE)
     await load.call('dropCalls')
     await untilRuns(contender, 0).catch(() => undefined) // the figure shows how many are left
   }
   const values = [await server.call('activeRuns')]
-  const name = `cancel/${era}/orphans-of-${DROPPED}`
+  const name = `cancel/modern/orphans-of-${DROPPED}`
   return plainFigure({ name, unit: 'runs', values }, { atMost: 0 })
 }
 

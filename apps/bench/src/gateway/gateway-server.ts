@@ -10,13 +10,11 @@ import type {
 } from '@x/mcp-gateway'
 import { cpuUs, memory } from '../measure/worker.ts'
 import type { GatewayName } from './contender.ts'
-import { BRIEF_MS, echoOf, GRACE_MS, nowUs, PATH, TOKEN } from './protocol.ts'
+import { BRIEF_MS, echoOf, nowUs, PATH, TOKEN } from './protocol.ts'
 
 const IDLE_TTL_MS = 1_800_000
 /** More than the load ever needs. */
 const MANY = 100_000
-/** Time that the gateway waits for a client to come back. The clock of the bench shortens it, so that a round is short. */
-const GATEWAY_GRACE_MS = 10_000
 /** Time between two agents that join. */
 const JOIN_MS = 5
 
@@ -167,7 +165,7 @@ class AdjustableClock implements Clock {
       this.#timers.delete(timer)
       call()
     }
-    const timer = setTimeout(fire, ms === GATEWAY_GRACE_MS ? GRACE_MS : ms)
+    const timer = setTimeout(fire, ms)
     timer.unref()
     this.#timers.set(timer, { dueAt: this.now() + ms, call })
     return () => {

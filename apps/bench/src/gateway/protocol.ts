@@ -17,8 +17,6 @@ export const WAIT_TOOL = 'bench_wait'
 /** The same with a time limit. */
 export const BRIEF_TOOL = 'bench_brief'
 export const BRIEF_MS = 250
-/** Time that the gateway waits for a client to resume a lost stream of a session. */
-export const GRACE_MS = 250
 
 /** As long as a short question of a user. */
 export const MESSAGE = 'Which of my orders were shipped this week, and when do they arrive?'

@@ -1,4 +1,4 @@
-import type { RunProgress, ToolOutcome } from './order.ts'
+import type { ToolOutcome } from './order.ts'
 import type { StoredCall } from './call-store.ts'
 
 interface LiveCallOptions {
@@ -26,8 +26,6 @@ export class LiveCall {
   /** Number of the execution, as `CallRecord.attempt`. */
   readonly number: number
   stored: StoredCall | undefined
-  /** Progress of the request that began the call, until the call becomes a task. */
-  progress: RunProgress | undefined
   /** As `RemoteRun`: the run that the execution joins, or has begun. */
   remote: unknown
   /** Is in flight while the call becomes a task. */
