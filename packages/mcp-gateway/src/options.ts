@@ -234,11 +234,12 @@ const sessions: Shape<SessionSettings> = {
 /**
  * Which calls become tasks, for clients of 2026-07-28 that declare the extension `io.modelcontextprotocol/tasks`: `never`;
  * `auto`, after two seconds without an answer or at the first question; `always`; `required`, which also refuses clients
- * that do not declare it.
+ * that do not declare it; `pair`, which is `auto`, and offers the tools `NAME_start` and `agent_result` to clients that know
+ * no tasks and cannot wait.
  */
-export type TaskPolicy = 'never' | 'auto' | 'always' | 'required'
+export type TaskPolicy = 'never' | 'auto' | 'always' | 'required' | 'pair'
 
-const taskPolicy = oneOf('never', 'auto', 'always', 'required')
+const taskPolicy = oneOf('never', 'auto', 'always', 'required', 'pair')
 
 /** For how long a result answers the same call of the same caller again. */
 export interface CachePolicy {

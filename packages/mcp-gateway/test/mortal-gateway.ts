@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentSource } from '../src/agents/agent.ts'
 import { GatewayError } from '../src/errors.ts'
 import { Runtime } from '../src/gateway/runtime.ts'
+import type { TaskPolicy } from '../src/options.ts'
 import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
 import { call, get, type Fetch, type Json } from './task-requests.ts'
 
@@ -15,10 +16,15 @@ export interface MortalGateway extends AsyncDisposable {
   endLease(): Promise<void>
 }
 
-/** Starts a gateway whose calls are all tasks. @param makeSource gets a signal that aborts when the gateway dies */
+/**
+ * Starts a gateway whose calls are all tasks, unless `tasks` says otherwise.
+ *
+ * @param makeSource gets a signal that aborts when the gateway dies
+ */
 export function startMortalGateway(
   store: GatewayStore,
   makeSource: (dying: AbortSignal) => AgentSource,
+  tasks: TaskPolicy = 'always',
 ): MortalGateway {
   const dying = new AbortController()
   const leases = new Set<string>()
@@ -46,7 +52,7 @@ export function startMortalGateway(
       store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
       stateKey: 'the same in all processes, and long enough',
       sources: [mortal(makeSource(dying.signal), dying.signal)],
-      tools: { tasks: 'always' },
+      tools: { tasks },
       http: { shutdownGraceMs: 10 },
     },
     { debounceMs: 1, stopGraceMs: 10 },

@@ -2,12 +2,12 @@ import { ProtocolError, ProtocolErrorCode, type Result } from '@modelcontextprot
 
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
-import { mayUse } from '../internal/principal.ts'
 import type { PreparedCall } from '../runs/call-queue.ts'
 import type { CallRecord } from '../runs/call-record.ts'
 import { taskOwnerOf, type TaskReference } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
+import { continuedCall } from './pair-calls.ts'
 import type { RequestContext } from './request-context.ts'
 import { isModern } from './revisions.ts'
 import { assertDeclared, clientOf, executeOrder } from './tool-call.ts'
@@ -25,12 +25,8 @@ export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMe
       if (!isRecord(inputResponses) || !Object.values(inputResponses).every(isRecord)) {
         throw invalidParams('"inputResponses" must be an object of answers, which are objects too')
       }
-      return tasks.update(reference, inputResponses, ({ order, tool: name }) => {
-        const tool = parts.registry.plan().byName(name)
-        const { principal } = context
-        if (!tool || !order || !mayUse(principal, tool)) throw agentGone(name)
-        return { tool, order: { ...order, principal, client: clientOf(context) } }
-      })
+      const caller = { principal: context.principal, client: clientOf(context) }
+      return tasks.update(reference, inputResponses, (call) => continuedCall(parts, call, caller))
     },
     'tasks/cancel': (reference) => tasks.cancel(reference),
   }
@@ -74,11 +70,6 @@ export function prepareCall(
     canContinue: parts.runs.canContinue(tool, order),
     forget: (remote) => parts.runs.forget(tool, order, remote),
   }
-}
-
-function agentGone(tool: string): ProtocolError {
-  const text = `The answers are not taken: the agent behind ${tool} is gone now. Send them again later.`
-  return new ProtocolError(ProtocolErrorCode.InternalError, text, { reason: 'agent_gone' })
 }
 
 function notHere(tool: string): ProtocolError {

@@ -15,7 +15,6 @@ import { GatewayError, textForCaller } from '../errors.ts'
 import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Caller, type Principal } from '../internal/principal.ts'
-import type { RunFailureReason } from '../internal/run-event.ts'
 import { wholeCharacters } from '../internal/text.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
 import {
@@ -30,12 +29,15 @@ import {
   type RunSink,
   type ToolOutcome,
 } from '../runs/order.ts'
+import { toolError } from '../runs/result.ts'
 import { TASKS_EXTENSION, toTaskFields } from '../tasks/task-view.ts'
 import { taskOwnerOf, type BegunTask } from '../tasks/tasks.ts'
 import { argumentsFrom } from '../tools/fitted-arguments.ts'
+import { RESULT_TOOL } from '../tools/pair.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
+import { callResultTool, PAIR_CLIENT, pairOwnerOf, startedResult } from './pair-calls.ts'
 import { QuestionTimeout, type ClientInfo, type RequestContext } from './request-context.ts'
 import { hasFormChoices, isModern } from './revisions.ts'
 
@@ -74,12 +76,8 @@ interface RoundOptions {
 type Begin = (trace?: TraceCarrier) => Promise<ToolOutcome>
 
 const KEY = `${IDEMPOTENCY}-key`
+const RESUMED = `Questions of started work are answered with ${RESULT_TOOL}, not with \`resume\`.`
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
-
-/** A call that fails before its run begins, as a result that the model can read. */
-function toolError(reason: RunFailureReason, text: string): CallToolResult {
-  return { content: [{ type: 'text', text }], isError: true, _meta: { reason } }
-}
 
 /** Answers `tools/call`: runs the agent, and asks its questions, until there is a result. */
 export async function callTool(
@@ -94,7 +92,11 @@ export async function callTool(
     throw invalidParams(text)
   }
   if (areSchemasPending()) await whenSchemasChecked()
+  const plan = parts.registry.plan()
+  if (name === plan.resultTool?.name) return callResultTool(args, context, parts)
   const call: ToolCall = { parts, context, name, args, isReported: false }
+  const started = plan.byName(name)?.starts
+  if (started) return startCall({ ...call, name: started.name })
   let resume: RunResume | undefined = context.continuation
   // The record of the paused run counts the rounds.
   for (;;) {
@@ -158,11 +160,33 @@ async function beginCall(
     owner: taskOwnerOf(context.caller),
     tool,
     order,
-    isAlways: tool.tasks !== 'auto',
+    isAlways: tool.tasks === 'always' || tool.tasks === 'required',
     signal: context.signal,
     progress: progressOf(context, parts.channel),
     execute: (sink) => run(call, { resume, prepared, sink }),
   })
+}
+
+/** Begins a call of a tool for a client that cannot wait: its result is that of `agent_result`. */
+async function startCall(call: ToolCall): Promise<CallToolResult> {
+  const { context, parts } = call
+  const prepared = prepareTaskCall(call, undefined)
+  if (prepared?.checked.resume) return toolError('invalid_arguments', RESUMED)
+  const round = { resume: undefined, prepared, sink: undefined }
+  const outcome = prepared
+    ? await parts.tasks.begin({
+        owner: pairOwnerOf(context),
+        tool: prepared.tool,
+        order: { ...prepared.order, client: PAIR_CLIENT },
+        isAlways: true,
+        isOnlyTask: true,
+        signal: context.signal,
+        progress: undefined,
+        execute: (sink) => run(call, { ...round, sink }),
+      })
+    : await run(call, round)
+  if (outcome.type === 'task') return startedResult(outcome.task)
+  return outcome.type === 'result' ? outcome.result : toolError('needs_input', RESUMED)
 }
 
 /** @returns `undefined` for a call that cannot become a task, or fails before its run */

@@ -74,6 +74,11 @@ export function failureResult(failure: RunFailure, runId: string): CallToolResul
   }
 }
 
+/** Returns an error that the model can read, of a call that has no run. */
+export function toolError(reason: RunFailure['reason'], text: string): CallToolResult {
+  return { content: [{ type: 'text', text }], isError: true, _meta: { reason } }
+}
+
 /**
  * Returns the outcome of a call that failed before or after its run.
  *

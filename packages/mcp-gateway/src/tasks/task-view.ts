@@ -86,7 +86,7 @@ function statusOf({ state }: CallRecord): Status {
 }
 
 /** Returns the questions of a task that have no answer, with their keys: those of a later round differ. */
-function openTaskForms(
+export function openTaskForms(
   call: CallRecord,
 ): readonly { readonly key: string; readonly form: QuestionForm }[] {
   const { order, round, state } = call

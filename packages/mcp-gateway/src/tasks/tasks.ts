@@ -9,7 +9,7 @@ import { nextCall, type CallRecord } from '../runs/call-record.ts'
 import type { StoredCall } from '../runs/call-store.ts'
 import { toReplayed, type Calls } from '../runs/calls.ts'
 import { LiveCall } from '../runs/live-call.ts'
-import type { RunOrder, RunSink, ToolOutcome } from '../runs/order.ts'
+import { busy, type RunOrder, type RunSink, type ToolOutcome } from '../runs/order.ts'
 import { failedOutcome } from '../runs/result.ts'
 import { whenBack } from '../store/gateway-store.ts'
 import {
@@ -39,6 +39,8 @@ interface TaskCall extends Pick<RunSink, 'progress'> {
   readonly order: RunOrder
   /** `true`: from the start. `false`: after two seconds, or at the first question. */
   readonly isAlways: boolean
+  /** The client cannot wait for the call: it fails where no task can be stored. @default false */
+  readonly isOnlyTask?: boolean
   /** Aborts when the client leaves. That cancels a call which has not become a task. */
   readonly signal: AbortSignal
   readonly execute: (sink: RunSink) => Promise<ToolOutcome>
@@ -74,6 +76,8 @@ type Prepare = (call: CallRecord) => { readonly tool: RunTool; readonly order: R
 const PATIENCE_MS = 2000
 /** Time for which a call waits for a store that is away. Redis restarts within it. */
 const AWAY_MS = 5000
+const NO_TASK =
+  'It cannot be started now: the caller has too many results here, or the store is away. Nothing was executed. Call again later.'
 const STAYS_CALL = 'A call cannot become a task, because the store is away'
 
 /** Tasks (SEP-2663): a view of stored calls. Each process can read a task, answer its questions and cancel it. */
@@ -95,11 +99,14 @@ export class Tasks {
    * @throws ProtocolError of the call
    */
   async begin(call: TaskCall): Promise<ToolOutcome | BegunTask> {
-    const { execute, isAlways, progress, signal } = call
+    const { execute, isAlways, isOnlyTask = false, order, progress, signal } = call
     const isQueued = isAlways || this.#options.queuesAll
     const opened = isQueued
-      ? await this.#limited(call, (isFull) => this.#open(call, !isFull))
+      ? await this.#limited(call, async (isFull) => {
+          return isFull && isOnlyTask ? undefined : this.#open(call, !isFull)
+        })
       : await this.#open(call, false)
+    if (!opened && isOnlyTask) return failedOutcome(busy(NO_TASK), NO_TASK, order.runId)
     if (!opened) return execute({ signal, progress })
     if (!(opened instanceof LiveCall)) return this.#repeat(call, opened)
     if (opened.over) return execute({ signal, progress, live: opened })
@@ -117,6 +124,23 @@ export class Tasks {
   async get(reference: TaskReference): Promise<Readonly<Record<string, unknown>>> {
     const { call } = await this.#calls.current(await this.#find(reference))
     return isTask(call) ? toDetailedTask(call) : unknownTask(reference)
+  }
+
+  /**
+   * Waits until a task has ended or asks, and at most for a time.
+   *
+   * @throws ProtocolError -32602; GatewayError `UNAVAILABLE`
+   */
+  async settled(
+    reference: TaskReference,
+    { ms, signal }: { readonly ms: number; readonly signal: AbortSignal },
+  ): Promise<TaskCallRecord> {
+    const { store } = this.#calls
+    const look = (latest: StoredCall): Promise<StoredCall> => this.#calls.current(latest)
+    const found = await look(await this.#find(reference))
+    await store.start().catch(() => {}) // then changes are noticed later
+    const settled = await store.settled(found, { look, ms, signal })
+    return settled && isTask(settled.call) ? settled.call : unknownTask(reference)
   }
 
   /**

@@ -42,9 +42,12 @@ export interface NamePlan<Candidate> {
  *
  * If two skills want the same name, neither gets it: each gets digits of its own ids. So an agent that joins can take no
  * tool from a caller with an older list and answer in its place.
+ *
+ * @param reserved names of tools of the gateway itself, which no skill gets
  */
 export function planNames<Candidate extends NameCandidate>(
   candidates: readonly Candidate[],
+  reserved: ReadonlySet<string> = new Set(),
 ): NamePlan<Candidate> {
   const names = candidates.map((candidate) => {
     const wanted = candidate.override ?? bareName(candidate)
@@ -53,7 +56,7 @@ export function planNames<Candidate extends NameCandidate>(
   const sorted = names.toSorted(({ candidate: a }, { candidate: b }) => {
     return compareText(a.agentId, b.agentId) || compareText(a.skillId, b.skillId)
   })
-  const withdrawn = new Set<string>() // no tool gets one of these
+  const withdrawn = new Set(reserved) // no tool gets one of these
   for (;;) {
     const groups = new Map<string, typeof sorted>()
     for (const one of sorted) groups.set(one.name, [...(groups.get(one.name) ?? []), one])
@@ -66,6 +69,7 @@ export function planNames<Candidate extends NameCandidate>(
       const winner = overrides.length === 1 && !withdrawn.has(name) ? overrides[0] : undefined
       if (winner === undefined) withdrawn.add(name)
       const known = group.slice(0, 4).map(({ candidate }) => showIds(candidate))
+      if (reserved.has(name)) known.push('the gateway')
       for (const one of group) {
         if (one === winner) continue
         const { candidate, digits } = one

@@ -11,6 +11,7 @@ import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../opt
 import { createToolFilter, type ToolFilter } from './filter.ts'
 import { planNames } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
+import { RESULT_DEFINITION, startDefinitionOf, startNameOf } from './pair.ts'
 import { parametersOf, withSchemaFromExamples, type ToolParameters } from './parameters.ts'
 import { exampleDefect, promptDefinitionOf, promptsOf, type PlannedPrompt } from './prompts.ts'
 
@@ -21,6 +22,8 @@ import { exampleDefect, promptDefinitionOf, promptsOf, type PlannedPrompt } from
 export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
+  /** Tool of the gateway that returns what tools with `starts` began. `undefined`: no setting asks for it. */
+  readonly resultTool: ToolDefinition | undefined
   byName(name: string): PlannedTool | undefined
   /** Sorted by name. */
   readonly prompts: readonly PlannedPrompt[]
@@ -48,6 +51,8 @@ export interface PlannedTool extends RunTool {
   readonly cache: CachePolicy | undefined
   /** Which calls become tasks. */
   readonly tasks: TaskPolicy
+  /** The tool whose calls this one begins without a wait. */
+  readonly starts?: PlannedTool | undefined
   /** Entry in `tools/list`. */
   readonly definition: ToolDefinition
   /** Checks the arguments of a call. Never throws. */
@@ -127,11 +132,14 @@ interface Draft extends NameCandidate {
 export class ToolPlanner {
   readonly #options: PlanOptions
   readonly #filter: ToolFilter
+  readonly #resultTool: ToolDefinition | undefined
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: PlanOptions) {
     this.#options = options
     this.#filter = createToolFilter(options)
+    const settings = [options, ...Object.values(options.overrides)]
+    if (settings.some(({ tasks }) => tasks === 'pair')) this.#resultTool = RESULT_DEFINITION
     const [defect] = overrideDefects(options)
     if (defect) throw defect
   }
@@ -144,14 +152,16 @@ export class ToolPlanner {
     const drafts = this.#drafts(sorted, dropped, unused)
     for (const key of unused) warnings.push(unusedText(key))
     const { names, collisions } = this.#named(drafts, dropped)
-    const tools = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
-    const prompts = tools.flatMap(promptsOf).toSorted(byName)
+    const own = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
+    const prompts = own.flatMap(promptsOf).toSorted(byName)
+    const tools = own.flatMap(withStart).toSorted(byName)
     const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
     const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
     return {
       tools,
+      resultTool: this.#resultTool,
       byName: (name) => toolByName.get(name),
       prompts,
       promptByName: (name) => promptByName.get(name),
@@ -203,7 +213,7 @@ export class ToolPlanner {
    * filter also sees the name that a skill would have alone, so that no other agent can bring an excluded tool back.
    */
   #named(drafts: readonly Draft[], dropped: DroppedTool[]): NamePlan<Draft> {
-    const plan = planNames(drafts)
+    const plan = this.#planNames(drafts)
     const kept = plan.names.filter(({ candidate: { agentName, skillName }, wanted, name }) =>
       this.#filter.allows([agentName, skillName, wanted, name]),
     )
@@ -216,6 +226,23 @@ export class ToolPlanner {
       dropped.push({ agentId, skillId, why: 'filtered', reason })
     }
     return this.#named([...left], dropped)
+  }
+
+  /** Gives names, none of which is that of a tool of the gateway. */
+  #planNames(
+    drafts: readonly Draft[],
+    reserved: ReadonlySet<string> = new Set(this.#resultTool && [this.#resultTool.name]),
+  ): NamePlan<Draft> {
+    const plan = planNames(drafts, reserved)
+    const started = plan.names
+      .filter(({ candidate }) => this.#tasksOf(candidate) === 'pair')
+      .map(({ name }) => startNameOf(name))
+    if (started.every((name) => reserved.has(name))) return plan
+    return this.#planNames(drafts, new Set([...reserved, ...started]))
+  }
+
+  #tasksOf({ settings }: Draft): TaskPolicy {
+    return settings.tasks ?? this.#options.tasks
   }
 
   #tool({ candidate, name }: PlannedName<Draft>, warnings: string[]): PlannedTool {
@@ -244,7 +271,7 @@ export class ToolPlanner {
       timeoutMs: settings.timeoutMs,
       scopes: settings.scopes ?? [scopeOf(agent)],
       cache: settings.cache,
-      tasks: settings.tasks ?? this.#options.tasks,
+      tasks: this.#tasksOf(candidate),
       definition: {
         name,
         title,
@@ -263,6 +290,13 @@ export class ToolPlanner {
       checkOutput: (structured) => fits?.(structured),
     }
   }
+}
+
+/** Returns a tool, with the one that starts it if it has one. */
+function withStart(tool: PlannedTool): readonly PlannedTool[] {
+  if (tool.tasks !== 'pair') return [tool]
+  const definition = startDefinitionOf(tool.definition, tool.takesResume)
+  return [tool, { ...tool, name: definition.name, definition, starts: tool }]
 }
 
 /** Warning about an override that fits no skill. */
@@ -349,7 +383,10 @@ function nameDefect(name: string): string | undefined {
 
 /** Returns the tools that this caller may see, sorted by name. Callers with the same scopes see the same. */
 export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDefinition[] {
-  return plan.tools.filter((tool) => mayUse(principal, tool)).map(({ definition }) => definition)
+  const tools = plan.tools.filter((tool) => mayUse(principal, tool))
+  const definitions = tools.map(({ definition }) => definition)
+  const isPaired = plan.resultTool !== undefined && tools.some(({ starts }) => starts)
+  return isPaired ? [...definitions, plan.resultTool].toSorted(byName) : definitions
 }
 
 /** Returns the prompts that this caller may see, sorted by name. */

@@ -1,0 +1,278 @@
+import { deferred } from '@x/mcp-testing'
+import { beforeAll, expect, test, vi } from 'vitest'
+
+import { whenSchemasChecked } from '../src/agents/schemas.ts'
+import { GatewayError } from '../src/errors.ts'
+import type { GatewayOptions } from '../src/options.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
+import { startNameOf } from '../src/tools/pair.ts'
+import { AgentsAtHand, endless, type Behaviour } from './agents-at-hand.ts'
+import { settled, type ManualClock } from './manual-clock.ts'
+import { startMortalGateway } from './mortal-gateway.ts'
+import { inSession, openSession, post } from './rpc-requests.ts'
+import { request, send, type Fetch, type Json } from './task-requests.ts'
+import { twoReplicas } from './two-replicas.ts'
+
+// To load the library takes longer than `settled()` waits.
+beforeAll(whenSchemasChecked)
+
+const UNKNOWN = { isError: true, _meta: { reason: 'expired' } }
+
+function pairs(options: Partial<GatewayOptions> = {}) {
+  return twoReplicas({ tools: { tasks: 'pair' }, ...options })
+}
+
+/** A client that knows no tasks. */
+function clientOf(fetch: Fetch, token?: string) {
+  const over = { extensions: {}, ...(token !== undefined && { token }) }
+  const call = async (name: string, args: Json = { message: 'Hi' }): Promise<Json | undefined> => {
+    return (await send(fetch, request('tools/call', { name, arguments: args }, over))).result
+  }
+  return {
+    call,
+    /** Starts a tool. @returns the handle */
+    start: async (tool: string): Promise<unknown> => {
+      const result = await call(`${tool}_start`)
+      expect(result).toMatchObject({ structuredContent: { status: 'working' } })
+      const { structuredContent } = result as { readonly structuredContent: Json }
+      return structuredContent['handle']
+    },
+    result: (handle: unknown, args: Json = {}) => call('agent_result', { handle, ...args }),
+  }
+}
+
+/** Moves the clock until an answer is there. */
+async function inTime<Value>(clock: ManualClock, answer: Promise<Value>): Promise<Value> {
+  const state = { isThere: false }
+  void answer.finally(() => (state.isThere = true))
+  while (!state.isThere) await clock.advance(500)
+  return answer
+}
+
+/** Works until the test lets it end. */
+function slow(go: Promise<void>): Behaviour {
+  return async function* () {
+    yield { type: 'status', text: 'Counting' }
+    await go
+    yield { type: 'done', text: 'Three' }
+  }
+}
+
+test('lists a start tool for each tool of a pair, and one result tool', async () => {
+  await using world = twoReplicas({ tools: { overrides: { echo: { tasks: 'pair' } } } })
+  const { result } = await send(world.a, request('tools/list', {}))
+  const tools = result?.['tools'] as readonly Json[]
+  expect(tools.map(({ name }) => name)).toEqual([
+    'agent_result',
+    'asking',
+    'echo',
+    'echo_start',
+    'endless',
+  ])
+  expect(tools[3]).toMatchObject({
+    description: expect.stringMatching(/^Starts echo, .* agent_result[^]*Does what echo does/),
+    inputSchema: { required: ['message'] },
+  })
+  expect(tools[3]).not.toHaveProperty('inputSchema.properties.resume')
+  expect(tools[1]).toHaveProperty('inputSchema.properties.resume')
+})
+
+test('offers no result tool where no tool has a pair', async () => {
+  await using world = twoReplicas()
+  const message = await send(world.a, request('tools/call', { name: 'agent_result' }))
+  expect(message).toMatchObject({ error: { code: -32_602 } })
+})
+
+test('gives no agent the name of a tool of the pair', async () => {
+  await using world = pairs()
+  world.agents.join('agent_result', () => [{ type: 'done', text: 'Mine' }])
+  world.agents.join('echo_start', () => [{ type: 'done', text: 'Mine' }])
+  const handle = await clientOf(world.a).start('echo')
+  await settled()
+  expect(await clientOf(world.a).result(handle)).toMatchObject({ content: [{ text: 'Hi' }] })
+})
+
+test('shortens the name of a start tool to what model providers accept', () => {
+  const long = 'a'.repeat(64)
+  expect(startNameOf(long)).toHaveLength(64)
+  expect(startNameOf(long)).not.toBe(startNameOf(`${long.slice(0, 63)}b`))
+  expect(startNameOf('a'.repeat(58))).toBe(`${'a'.repeat(58)}_start`)
+})
+
+test('waits for the result up to a limit, and says that it is not done', async () => {
+  const go = deferred()
+  await using world = pairs()
+  world.agents.join('slow', slow(go.promise))
+  const handle = await clientOf(world.a).start('slow')
+  await world.clock.advance(1000)
+  const before = world.clock.now()
+  expect(await inTime(world.clock, clientOf(world.b).result(handle))).toMatchObject({
+    content: [{ text: expect.stringMatching(/not done yet.*agent_result.*Still working/) }],
+    structuredContent: { status: 'working', handle },
+  })
+  expect(world.clock.now() - before).toBeGreaterThanOrEqual(25_000)
+  const late = clientOf(world.b).result(handle)
+  go.resolve()
+  expect(await inTime(world.clock, late)).toMatchObject({ content: [{ text: 'Three' }] })
+  expect(await clientOf(world.a).result(handle)).toMatchObject({ content: [{ text: 'Three' }] })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test('returns the result of a call in another session of a caller without a name', async () => {
+  await using world = pairs()
+  const start = { name: 'echo_start', arguments: { message: 'Hi' } }
+  const inNewSession = async (params: Json): Promise<Json> => {
+    const session = inSession(await openSession(world.a))
+    const response = await world.a(
+      post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }, session),
+    )
+    const text = await response.text()
+    const data = text.startsWith('{') ? text : (/^data: (\{.*)$/m.exec(text)?.[1] ?? '')
+    return (JSON.parse(data) as { result: Json }).result
+  }
+  const { structuredContent } = await inNewSession(start)
+  await settled()
+  const { handle } = structuredContent as Json
+  expect(await inNewSession({ name: 'agent_result', arguments: { handle } })).toMatchObject({
+    content: [{ text: 'Hi' }],
+  })
+})
+
+test('returns a long result after the gateway was killed, and begins the work once', async () => {
+  await using memory = new MemoryGatewayStore()
+  const { records, logs, blobs, rates } = memory
+  const shared = { isShared: true, isDurable: true, isReady: () => memory.isReady() }
+  const store = { records, logs, blobs, rates, ...shared, close: async () => {} }
+  const hasBegun = deferred()
+  const go = deferred()
+  const attempts: unknown[] = []
+  const source = (): AgentsAtHand => {
+    const agents = new AgentsAtHand()
+    // With a checkpointer that all processes share.
+    const behaviour: Behaviour = async function* ({ attempt, runId }) {
+      attempts.push([attempt, runId])
+      hasBegun.resolve()
+      await go.promise
+      yield { type: 'done', text: 'Three' }
+    }
+    agents.join('slow', behaviour, { canContinue: true })
+    return agents
+  }
+  const first = startMortalGateway(store, source, 'pair')
+  const handle = await clientOf(first.fetch).start('slow')
+  await hasBegun.promise
+  await first.kill()
+  await using second = startMortalGateway(store, source, 'pair')
+  const late = clientOf(second.fetch).result(handle)
+  await vi.waitUntil(() => attempts.length === 2)
+  go.resolve()
+  expect(await late).toMatchObject({ content: [{ text: 'Three' }] })
+  const [[, runId] = []] = attempts as [unknown, unknown][]
+  expect(attempts).toEqual([
+    [1, runId],
+    [2, runId],
+  ])
+  await first[Symbol.asyncDispose]()
+})
+
+test('shows the questions of the work as text, and takes their answers', async () => {
+  await using world = pairs()
+  const handle = await clientOf(world.a).start('asking')
+  await settled()
+  const asked = await clientOf(world.a).result(handle)
+  expect(asked).toMatchObject({
+    content: [{ text: expect.stringMatching(/1\.i0: Name\?[^]*1\.i1: Colour\?[^]*agent_result/) }],
+    structuredContent: { status: 'needs_input', handle, questions: [{ key: '1.i0' }, {}] },
+    _meta: { reason: 'needs_input' },
+  })
+  // A value without a form, and only one of two.
+  expect(await clientOf(world.b).result(handle, { answers: { '1.i0': 'Ada' } })).toMatchObject({
+    structuredContent: { questions: [{ key: '1.i1' }] },
+  })
+  const last = await clientOf(world.b).result(handle, { answers: { '1.i1': { answer: 'blue' } } })
+  const text = JSON.stringify({
+    name: { action: 'accept', content: { answer: 'Ada' } },
+    colour: { action: 'accept', content: { answer: 'blue' } },
+  })
+  expect(last).toMatchObject({ content: [{ text }] })
+})
+
+test('refuses `resume` for a start tool, and other bad arguments', async () => {
+  await using world = pairs()
+  const invalid = { isError: true, _meta: { reason: 'invalid_arguments' } }
+  const resume = { run: 'run_0000000000000000.1.x', answers: {} }
+  expect(await clientOf(world.a).call('asking_start', { resume })).toMatchObject(invalid)
+  expect(await clientOf(world.a).call('echo_start', { message: '' })).toMatchObject(invalid)
+  expect(await clientOf(world.a).call('agent_result', { handle: 7 })).toMatchObject(invalid)
+  expect(world.agents.calls).toEqual([])
+})
+
+test('cancels the work, but not when a client stops waiting for it', async () => {
+  const hasEnded = vi.fn<() => void>()
+  await using world = pairs()
+  world.agents.join('watched', async function* (agentCall) {
+    agentCall.signal.addEventListener('abort', () => hasEnded())
+    yield* endless(agentCall)
+  })
+  const handle = await clientOf(world.a).start('watched')
+  const leaving = new AbortController()
+  const waiting = request('tools/call', { name: 'agent_result', arguments: { handle } })
+  const waits = world.a(new Request(waiting, { signal: leaving.signal })).catch(() => {})
+  await settled()
+  leaving.abort()
+  await waits
+  expect(hasEnded).not.toHaveBeenCalled()
+  const cancelled = { content: [{ text: expect.stringContaining('cancelled') }] }
+  expect(await clientOf(world.a).result(handle, { cancel: true })).toMatchObject(cancelled)
+  expect(hasEnded).toHaveBeenCalledOnce()
+  expect(await clientOf(world.b).result(handle)).toMatchObject(cancelled)
+})
+
+test('gives the same answer for an unknown, a foreign and an expired handle', async () => {
+  const ids: Readonly<Record<string, string>> = { 'token-of-ada': 'ada', 'token-of-bob': 'bob' }
+  await using world = pairs({
+    tasks: { ttlMs: 60_000 },
+    auth: {
+      authenticate: async ({ headers }: Request) => {
+        const id = ids[headers.get('authorization')?.slice(7) ?? ''] ?? ''
+        return { id, scopes: ['*'], isAnonymous: false, claims: {} }
+      },
+    },
+  })
+  const handle = await clientOf(world.a, 'token-of-ada').start('echo')
+  await settled()
+  const own = await clientOf(world.a, 'token-of-ada').result(handle)
+  expect(own).toMatchObject({ content: [{ text: 'Hi' }] })
+  const answers: unknown[] = []
+  answers.push(await clientOf(world.a, 'token-of-ada').result('task_1'))
+  answers.push(await clientOf(world.a, 'token-of-bob').result(handle))
+  answers.push(await clientOf(world.a, 'token-of-bob').result(handle, { cancel: true }))
+  answers.push(await clientOf(world.a, 'token-of-bob').result(handle, { answers: { '1.i0': 'x' } }))
+  await world.clock.advance(60_000 + 300_000)
+  answers.push(await clientOf(world.a, 'token-of-ada').result(handle))
+  expect(answers[0]).toMatchObject(UNKNOWN)
+  for (const answer of answers) expect(answer).toEqual(answers[0])
+})
+
+test('executes nothing where no result can be stored', async () => {
+  await using world = pairs({ tasks: { maxPerPrincipal: 1 } })
+  await clientOf(world.a).start('echo')
+  await settled()
+  const full = { isError: true, _meta: { reason: 'busy' } }
+  expect(await clientOf(world.a).call('echo_start')).toMatchObject(full)
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test('says that a result cannot be reached while the store is away', async () => {
+  await using world = pairs()
+  const handle = await clientOf(world.a).start('echo')
+  await settled()
+  const away = vi.spyOn(world.store.records, 'get').mockImplementation(async () => {
+    throw new GatewayError('UNAVAILABLE', 'Redis is away')
+  })
+  const answer = await clientOf(world.a).result(handle)
+  expect(answer).toMatchObject({ isError: true, _meta: { reason: 'unavailable' } })
+  expect(JSON.stringify(answer)).not.toContain('Redis')
+  away.mockRestore()
+  expect(await clientOf(world.a).result(handle)).toMatchObject({ content: [{ text: 'Hi' }] })
+})
