@@ -22,6 +22,7 @@ export {
   type CreateMcpToolsFromAgentOptions,
   type McpToolset,
 } from './definitions/create-mcp-tools-from-agent.ts'
+export { userTokens, type UserCredentials } from './definitions/user-tokens.ts'
 export { loadMcpTools, type LoadMcpToolsOptions } from './load-mcp-tools.ts'
 export { ToolSearch, type ToolSearchOptions } from './search/tool-search.ts'
 export type { SchemaProjection } from './tools/schema-projection.ts'

@@ -32,6 +32,7 @@ test('exports exactly this', () => {
     'pinnedToolsFrom',
     'runIdOf',
     'runInSessionScope',
+    'userTokens',
   ])
 })
 

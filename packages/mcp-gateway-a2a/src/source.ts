@@ -16,6 +16,7 @@ import type {
 import {
   assertGatewayOptions,
   credentialHeaders,
+  fetchForUser,
   headersNow,
   originsCheck,
   readBounded,
@@ -41,6 +42,11 @@ export interface A2aCard {
    * Headers of every request to the origin of the card. A function is called before each one, and may take `timeoutMs`. @default none
    */
   readonly headers?: CredentialHeaders | undefined
+  /**
+   * Requests of a run to the origin of the card carry a token of its user for this resource, as `authorization`. Needs
+   * `credentials` of the gateway. @default only `headers`
+   */
+  readonly resource?: string | undefined
   /**
    * Public keys, each with its `kid`. One of them must have signed the card (A2A 1.0, "Agent Card Signing").
    *
@@ -71,6 +77,7 @@ export interface A2aSourceOptions {
 const cardChecks: Checks<A2aCard> = {
   url: check.required(check.string), // parseCardAddress() checks the rest
   headers: credentialHeaders,
+  resource: check.text,
   signatureKeys: check.listOf(check.record),
 }
 
@@ -106,6 +113,7 @@ export function a2aSource(options: A2aSourceOptions): AgentSource {
 const cardShape = z.strictObject({
   url: setting.url,
   headers: setting.headers.optional(),
+  resource: setting.text.optional(),
   signatureKeys: z
     .array(z.looseObject({ kty: setting.text, kid: setting.text }), {
       error: 'a list of public keys (JWK)',
@@ -182,7 +190,7 @@ class A2aSource implements AgentSource {
     const task = joined ?? (call.resume && parseTaskState(call.resume.state))
     const message = await toMessage(call, task)
     const run = new TaskRun({
-      client: await agent.client(card),
+      client: await agent.clientFor(card, call),
       isStreaming: card.capabilities?.streaming === true,
       reader: new TaskReader(task, this.#settings.maxBytes),
       settings: this.#settings,
@@ -250,6 +258,7 @@ class RemoteAgent {
   /** Where the card may be. The last place at which it was comes first. */
   #cardUrls: readonly URL[]
   readonly #settings: Settings
+  readonly #send: GuardedFetch
   readonly #fetch: GuardedFetch
   readonly #fetchCard: GuardedFetch
   readonly #closing = new AbortController()
@@ -273,6 +282,7 @@ class RemoteAgent {
     this.#config = config
     this.#cardUrls = urls
     this.#settings = settings
+    this.#send = fetches.call
     this.#fetch = this.#withCredentials(fetches.call)
     this.#fetchCard = this.#withCredentials(fetches.card)
   }
@@ -363,6 +373,15 @@ class RemoteAgent {
     return this.#connected.client
   }
 
+  /** Returns the client of one run. Its requests carry a token of the user if the agent has a `resource`. */
+  clientFor(card: AgentCard, { credentials }: Pick<AgentCall, 'credentials'>): Promise<Client> {
+    const { resource } = this.#config
+    if (resource === undefined) return this.client(card)
+    const target = { server: this.id, resource }
+    const forUser = fetchForUser(this.#send, { credentials, target })
+    return connect(card, jsonOrError(this.#withCredentials(this.#send, forUser)))
+  }
+
   warn(message: string, cause?: unknown): void {
     this.#listener?.warned(`${this.id}: ${message}`, cause)
   }
@@ -393,7 +412,7 @@ class RemoteAgent {
   }
 
   /** Adds the credentials of the agent to requests to the origin of its card only: a card may name any address. */
-  #withCredentials(fetch: GuardedFetch): GuardedFetch {
+  #withCredentials(fetch: GuardedFetch, own: GuardedFetch = fetch): GuardedFetch {
     return async (input, init) => {
       const url = new URL(input instanceof Request ? input.url : input)
       if (url.origin !== this.origin) return fetch(input, init)
@@ -401,7 +420,7 @@ class RemoteAgent {
       const credentials = await headersNow(this.#config.headers ?? {}, { clock, ms: timeoutMs })
       const headers = new Headers(init?.headers)
       for (const [name, value] of Object.entries(credentials)) headers.set(name, value)
-      return fetch(input, { ...init, headers })
+      return own(input, { ...init, headers })
     }
   }
 }

@@ -10,10 +10,16 @@ export type GatewayErrorCode =
   | 'QUOTA' // the caller has no room left
   | 'REFUSED' // an address that must not be contacted
   | 'NOT_FOUND' // it does not exist, or not for this caller
+  | 'NO_USER' // the call has no token of a user that could be exchanged
+  | 'TOKEN_EXPIRED' // the user has to sign in again before tokens for other servers can be requested
+  | 'WRONG_AUDIENCE' // tokens of users for this server are not requested, or not given
+  | 'EXCHANGE_REFUSED' // the authorization server refused the exchange of a token
 
 export interface GatewayErrorOptions extends ErrorOptions {
   /** Place in the configuration, such as `agents.sources[0].url`. */
   readonly path?: string | undefined
+  /** Server that a token of a user was requested for. */
+  readonly audience?: string | undefined
 }
 
 const BRAND = Symbol.for('mcp-gateway.GatewayError')
@@ -22,10 +28,12 @@ const BRAND = Symbol.for('mcp-gateway.GatewayError')
 export class GatewayError extends CodedError<GatewayErrorCode> {
   override readonly name = 'GatewayError'
   readonly path: string | undefined
+  readonly audience: string | undefined
 
   constructor(code: GatewayErrorCode, message: string, options: GatewayErrorOptions = {}) {
     super(code, message, options)
     this.path = options.path
+    this.audience = options.audience
     Object.defineProperty(this, BRAND, { value: true })
   }
 
@@ -36,7 +44,14 @@ export class GatewayError extends CodedError<GatewayErrorCode> {
 }
 
 /** Errors about what the caller gave, or has. */
-const OF_CALLER: ReadonlySet<GatewayErrorCode> = new Set(['LIMIT', 'QUOTA', 'REFUSED', 'NOT_FOUND'])
+const OF_CALLER: ReadonlySet<GatewayErrorCode> = new Set([
+  'LIMIT',
+  'QUOTA',
+  'REFUSED',
+  'NOT_FOUND',
+  'NO_USER',
+  'TOKEN_EXPIRED',
+])
 
 /**
  * Returns what a caller may read about an error of the gateway, without a full stop. The messages of most kinds name hosts

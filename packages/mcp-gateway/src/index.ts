@@ -108,6 +108,19 @@ export type { BearerAuthOptions, StaticToken } from './http/auth/bearer.ts'
 export { jwtAuth } from './http/auth/jwt.ts'
 export type { JwtAuthOptions, JwtIssuerOptions } from './http/auth/jwt.ts'
 export { anyAuth } from './http/auth/combine.ts'
+export { tokenExchange } from './http/auth/token-exchange.ts'
+export type {
+  ExchangeClient,
+  ExchangeTarget,
+  TokenExchangeOptions,
+} from './http/auth/token-exchange.ts'
+export type { ExchangeProfile, ExchangeProfileName } from './http/auth/exchange-profiles.ts'
+export type {
+  CredentialsProvider,
+  CredentialTarget,
+  UserCredentials,
+  UserToken,
+} from './internal/user-credentials.ts'
 export { createGuardedFetch } from './internal/guarded-fetch.ts'
 export type {
   GuardedFetch,

@@ -4,6 +4,7 @@ import { z } from 'zod'
 
 import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
+import type { CredentialsProvider } from './internal/user-credentials.ts'
 import type { Clock } from './internal/clock.ts'
 import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
@@ -43,6 +44,11 @@ export interface GatewayObjects {
   readonly sources?: readonly AgentSource[] | undefined
   /** Checks who calls. @default every caller is one anonymous principal, and only this machine can connect */
   readonly auth?: Authenticator | undefined
+  /**
+   * Gets tokens for other servers in the name of the caller: `tokenExchange()`. Graphs find it in their context, as
+   * `credentials`. @default agents cannot act for users
+   */
+  readonly credentials?: CredentialsProvider | undefined
   /** Keeps sessions, files and paused runs. It stays open when the gateway closes. @default a new `MemoryGatewayStore` */
   readonly store?: GatewayStore | undefined
   /**

@@ -21,6 +21,7 @@ test('exports exactly this', () => {
     'langGraphServerSource',
     'langGraphSource',
     'skillsOf',
+    'tokenExchange',
   ])
   expect(Object.keys(adapter).toSorted()).toEqual([
     'FileBlobs',
@@ -32,6 +33,7 @@ test('exports exactly this', () => {
     'authenticateToken',
     'challengeResponse',
     'credentialHeaders',
+    'fetchForUser',
     'formatEventId',
     'headersNow',
     'originsCheck',
@@ -73,14 +75,18 @@ test('has exactly these error codes', () => {
   const codes: Record<GatewayErrorCode, true> = {
     CLOSED: true,
     CONFIG: true,
+    EXCHANGE_REFUSED: true,
     LIMIT: true,
     LISTEN: true,
     NOT_FOUND: true,
+    NO_USER: true,
     QUOTA: true,
     REFUSED: true,
+    TOKEN_EXPIRED: true,
     UNAVAILABLE: true,
+    WRONG_AUDIENCE: true,
   }
-  expect(Object.keys(codes)).toHaveLength(8) // the compiler checks the names
+  expect(Object.keys(codes)).toHaveLength(12) // the compiler checks the names
 })
 
 test('recognises errors of another copy of this package', () => {

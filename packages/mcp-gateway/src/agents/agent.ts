@@ -2,6 +2,7 @@ import { isRecord } from '@x/internal'
 import type { AgentArtifacts, InputFile, OutputFile } from '../files/result-files.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
+import type { UserCredentials } from '../internal/user-credentials.ts'
 
 /** A JSON schema, 2020-12 unless it says otherwise. */
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -117,6 +118,11 @@ export interface AgentCall {
   /** The parameter `context` of the tool, checked with `contextSchema` of the skill. @default none */
   readonly context?: Readonly<Record<string, unknown>> | undefined
   readonly principal: Principal
+  /**
+   * Gets tokens for other servers in the name of the caller. Keep it out of all that is stored. `undefined`: the gateway has
+   * no `credentials`, the caller no token, or the run is executed in another process than that of its request.
+   */
+  readonly credentials?: UserCredentials | undefined
   /**
    * Conversation that the call continues, a UUID. The agent knows the earlier messages of it, and keeps the new ones.
    * `undefined`: no conversation, and nothing is kept.

@@ -3,6 +3,7 @@ import type { Assistant, Client } from '@langchain/langgraph-sdk'
 import { check, isRecord, type Check, type Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { systemClock, type Clock } from '../internal/clock.ts'
+import { fetchForUser } from '../internal/user-credentials.ts'
 import { withDeadline } from '../internal/timers.ts'
 import type {
   Agent,
@@ -82,6 +83,11 @@ export interface LangGraphServerSourceOptions extends ContextOptions {
    * Headers of every request. A function is called before each one, and may take `timeoutMs`. @default none
    */
   readonly headers?: CredentialHeaders | undefined
+  /**
+   * Requests of a run carry a token of its user for this resource, as `authorization`. Needs `credentials` of the gateway.
+   * @default only `headers`
+   */
+  readonly resource?: string | undefined
   /** Names or ids of the assistants to offer. @default all assistants of the server */
   readonly assistants?: readonly string[] | undefined
   /** Time limit in milliseconds for the list of assistants, for each schema, and for the deletion of a thread. @default 10_000 */
@@ -99,6 +105,7 @@ const optionChecks: Checks<LangGraphServerSourceOptions> = {
   url: check.required(check.string), // the constructor checks the rest
   apiKey: check.text,
   headers: credentialHeaders,
+  resource: check.text,
   assistants: check.listOf(check.text),
   ...contextChecks,
   timeoutMs: check.number(),
@@ -172,7 +179,7 @@ class LangGraphServerSource implements AgentSource {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
     }
-    const client = await this.#client(call.trace)
+    const client = await this.#client(call)
     const server = { client, clock: this.#clock, signal }
     const joined = remoteThreadFrom(remote?.joined)
     const thread = joined?.thread ?? (await threadFor(call, client))
@@ -299,14 +306,15 @@ class LangGraphServerSource implements AgentSource {
   }
 
   /** A new client for each use: it has no connection, and each call has its own trace context. */
-  async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
+  async #client(call?: Pick<AgentCall, 'credentials' | 'trace'>): Promise<Client> {
     const SdkClient = await loadClient()
     const { url, apiKey, fetch: ownFetch } = this.#options
+    const send = call ? this.#fetchFor(call) : ownFetch
     return new SdkClient({
       apiUrl: url,
       // With `undefined` the SDK would send a key from the environment to this server.
       apiKey: apiKey ?? null,
-      defaultHeaders: { ...trace },
+      defaultHeaders: { ...call?.trace },
       onRequest: async (_url, init) => {
         const merged = new Headers(init.headers)
         for (const [name, value] of Object.entries(await this.#headers())) merged.set(name, value)
@@ -316,9 +324,17 @@ class LangGraphServerSource implements AgentSource {
       callerOptions: {
         maxRetries: 0,
         maxConcurrency: Number.POSITIVE_INFINITY,
-        ...(ownFetch !== undefined && { fetch: ownFetch }),
+        ...(send !== undefined && { fetch: send }),
       },
     })
+  }
+
+  /** Returns the `fetch` of one run. Its requests carry a token of the user if the server has a `resource`. */
+  #fetchFor({ credentials }: Pick<AgentCall, 'credentials'>): typeof fetch | undefined {
+    const { fetch: ownFetch, resource } = this.#options
+    if (resource === undefined) return ownFetch
+    const send = ownFetch ?? fetch
+    return fetchForUser(send, { credentials, target: { server: this.name, resource } })
   }
 
   async #refresh(listener: AgentListener): Promise<void> {

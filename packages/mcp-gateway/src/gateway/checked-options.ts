@@ -39,6 +39,10 @@ const objectChecks: Checks<GatewayObjects> = {
     takes: 'a source, such as langGraphSource(graphs)',
   }),
   auth: { ...methods('authenticate'), takes: 'an authenticator, such as bearerAuth(token)' },
+  credentials: {
+    ...methods('credentialsFor'),
+    takes: 'a provider of credentials, such as tokenExchange(options)',
+  },
   store: {
     takes: 'a store, such as new MemoryGatewayStore()',
     accepts: (value) => isRecord(value) && isRecord(value['records']),

@@ -467,13 +467,14 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeRouter(): Router {
-    const { artifacts: files, auth, http } = this.#options
+    const { artifacts: files, auth, credentials, http } = this.#options
     const { allowedOrigins: origins, publicUrl } = http
     const endpoint = this.#urls?.endpoint
     const admission = new Admission({
       hosts: hostsOf(this.#options),
       origins,
       auth,
+      credentials,
       anonymous: this.#anonymous,
       rates: this.#rates,
       endpoint,

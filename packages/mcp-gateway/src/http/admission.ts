@@ -2,6 +2,7 @@ import { validateHostHeader, validateOriginHeader } from '@modelcontextprotocol/
 
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 import { isPrincipal, type Principal } from '../internal/principal.ts'
+import { withCredentials, type CredentialsProvider } from '../internal/user-credentials.ts'
 import { isHostName, isOrigin } from '../internal/setting-kinds.ts'
 import { shortened } from '../internal/text.ts'
 import { RPC_ERROR } from '../mcp/json-rpc.ts'
@@ -16,6 +17,8 @@ export interface AdmissionOptions {
   readonly origins: readonly string[]
   /** `undefined`: every caller is `anonymous`. */
   readonly auth: Authenticator | undefined
+  /** Makes the credentials of callers from their tokens. `undefined`: they have none. */
+  readonly credentials: CredentialsProvider | undefined
   readonly anonymous: Principal
   readonly rates: RateLimits
   /** URL of the MCP endpoint as clients see it. `undefined`: the URL of each request. */
@@ -94,7 +97,7 @@ export class Admission {
 
   /** Returns the caller, or the reply that refuses the request. */
   async admit(exchange: HttpExchange): Promise<Principal | Reply> {
-    const { anonymous, auth, rates } = this.#options
+    const { anonymous, auth, credentials, rates } = this.#options
     const { address, headers } = exchange
     const token = auth && headers.get('authorization')
     const early = token ? rates.beforeCheck(address, token) : undefined
@@ -107,8 +110,13 @@ export class Admission {
     }
     if (token) rates.accepted(token)
     const tooMany = await rates.byCaller(who, address)
-    if (!tooMany) return who
-    return this.#report(tooMany, { reason: 'too_many', principal: who.id, address })
+    if (tooMany) {
+      return this.#report(tooMany, { reason: 'too_many', principal: who.id, address })
+    }
+    const [scheme, bearer] = token ? token.trim().split(/ +/) : []
+    if (!credentials || who.isAnonymous || bearer === undefined) return who
+    if (scheme?.toLowerCase() !== 'bearer') return who
+    return withCredentials(who, credentials.credentialsFor(who, bearer))
   }
 
   /** Counts a request with a credential that `auth` does not know, such as a signed link. */

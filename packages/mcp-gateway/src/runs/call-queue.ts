@@ -1,3 +1,4 @@
+import { takeCredentials } from '../internal/user-credentials.ts'
 import { GatewayError } from '../errors.ts'
 import { MAX_TIMER_MS, sleep } from '../internal/clock.ts'
 import { pause } from '../internal/timers.ts'
@@ -240,6 +241,7 @@ export class CallQueue {
     const { asked, attempt, isDurable, runId, state } = call
     const { claims = 1, remote } = state.status === 'running' ? state : {}
     const expiresAt = this.#executions.expiryOf('ended', true)
+    if (call.order) takeCredentials(call.order)
     let prepared: PreparedCall
     try {
       prepared = this.#options.prepare(call, isDurable ? claims : undefined)

@@ -8,6 +8,7 @@ import { CallStore, type KeyEntry, type StoredCall } from './call-store.ts'
 import { Executions, newCallOf, type ExecutionsOptions } from './executions.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
 import { LiveCall } from './live-call.ts'
+import { keepCredentials } from '../internal/user-credentials.ts'
 import { hashOf } from '../internal/text.ts'
 import {
   busy,
@@ -221,6 +222,7 @@ export class Calls {
     const reading = readAnswers(asked, responses, isPlain)
     const { clock, lease } = this.#options
     const isTask = task !== undefined
+    if (isTask) keepCredentials(order)
     const next = nextCall(
       call,
       {
@@ -256,6 +258,7 @@ export class Calls {
   #newCall({ order, queuedFor, tool }: CallRequest, key: string | undefined): CallRecord {
     const { clock, lease } = this.#options
     const isTask = queuedFor !== undefined
+    if (isTask) keepCredentials(order)
     const facts = {
       ...newCallOf(tool, order),
       key,

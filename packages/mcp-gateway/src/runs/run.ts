@@ -15,6 +15,7 @@ import { artifactNameFrom } from '../files/uri.ts'
 import type { Clock } from '../internal/clock.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
 import type { RunEvent, RunFailureReason, RunNames } from '../internal/run-event.ts'
+import { credentialsOf } from '../internal/user-credentials.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import type { Execution, RunStorage } from './order.ts'
 
@@ -32,6 +33,8 @@ const CUT = 'The agent wrote a longer text than the gateway keeps: the rest of i
 const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
   ['LIMIT', 'too_large'],
   ['QUOTA', 'no_room'],
+  ['NO_USER', 'auth_required'],
+  ['TOKEN_EXPIRED', 'auth_required'],
 ])
 
 interface RunParts extends Pick<RunStorage, 'clock' | 'agents' | 'files'> {
@@ -153,6 +156,7 @@ export class ActiveRun {
         input: { ...(order.input ?? NO_INPUT), files: this.#inputFiles },
         context: order.context,
         principal: order.principal,
+        credentials: credentialsOf(order.principal),
         thread,
         signal: this.signal,
         trace: order.trace,
@@ -177,10 +181,9 @@ export class ActiveRun {
     } catch (error) {
       if (error instanceof RunFailure) throw error
       // An error of the gateway that the agent did not catch, such as one about its files.
-      const reason = GatewayError.is(error) ? REASONS.get(error.code) : undefined
-      if (GatewayError.is(error) && reason) {
-        throw new RunFailure(reason, `${textForCaller(error)}.`)
-      }
+      const own = gatewayErrorIn(error)
+      const reason = own && REASONS.get(own.code)
+      if (own && reason) throw new RunFailure(reason, `${textForCaller(own)}.`)
       throw new RunFailure('agent_failed', 'It failed; the log of the gateway says why.', {
         cause: error,
       })
@@ -258,6 +261,19 @@ export class ActiveRun {
   #assertOpen(): void {
     if (this.#isClosed) throw new GatewayError('CLOSED', 'The run has ended, and its files with it')
   }
+}
+
+/** Errors between the error of an agent and its first cause. */
+const MAX_CAUSES = 8
+
+/** Returns the error of the gateway that an agent passed on, perhaps as the cause of its own: clients of servers do that. */
+function gatewayErrorIn(error: unknown): GatewayError | undefined {
+  let at = error
+  for (let depth = 0; depth < MAX_CAUSES && at instanceof Error; depth++) {
+    if (GatewayError.is(at)) return at
+    at = at.cause
+  }
+  return undefined
 }
 
 /** Tells an agent that its question will not be answered. Nothing waits for the agent, which may hang. */

@@ -6,7 +6,10 @@ import { threadStateFrom } from './interrupts.ts'
 type Values = Readonly<Record<string, unknown>>
 
 /** Who calls which agent, for a function that makes the context of a run. */
-export interface ContextCaller extends Pick<AgentCall, 'agentId' | 'skillId' | 'runId'> {
+export interface ContextCaller extends Pick<
+  AgentCall,
+  'agentId' | 'credentials' | 'skillId' | 'runId'
+> {
   readonly principal: Principal
 }
 
@@ -78,9 +81,11 @@ export async function contextOf(
   call: AgentCall,
   { callerContext = [], context }: ContextOptions,
 ): Promise<Values | undefined> {
-  const { agentId, principal, runId, skillId } = call
+  const { agentId, credentials, principal, runId, skillId } = call
   const own: unknown =
-    typeof context === 'function' ? await context({ agentId, principal, runId, skillId }) : context
+    typeof context === 'function'
+      ? await context({ agentId, credentials, principal, runId, skillId })
+      : context
   if (own !== undefined && !isRecord(own)) {
     throw new TypeError('The function `context` must return an object')
   }

@@ -295,7 +295,7 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
     }
-    const context = await contextOf(call, definition)
+    const context = withCredentialsOf(graph, call, await contextOf(call, definition))
     const defect = contextDefectOf(graph, context)
     if (defect) throw contextFailure(defect.path, definition, defect.why)
     const arrivals = new Arrivals()
@@ -334,6 +334,20 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
     checkpoint: call.attempt === undefined ? undefined : checkpointReaderOf(graph),
   }
   yield* endingOf({ ...kept, end, reader, output: definition.output })
+}
+
+/**
+ * Adds the credentials of the caller, which no caller may give itself. They do not leave this process, and are never stored.
+ * A graph whose context schema refuses other fields gets them only if it declares them.
+ */
+function withCredentialsOf(
+  graph: RunnableGraph,
+  { credentials }: AgentCall,
+  context: Readonly<Record<string, unknown>> | undefined,
+): Readonly<Record<string, unknown>> | undefined {
+  if (credentials === undefined || isRemoteGraph(graph)) return context
+  const all = { ...context, credentials }
+  return contextDefectOf(graph, all)?.path === '' ? context : all
 }
 
 /** Returns `config.configurable` of a run. It is a new object for each call, because a graph may write into it. */

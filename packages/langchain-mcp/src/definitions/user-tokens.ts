@@ -1,0 +1,105 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { isRecord } from '@x/internal'
+import { McpClientError, type AuthProviderOf } from '@x/mcp-client'
+import type { TokenProvider } from '@x/mcp-transport/auth'
+import { configError } from '../options.ts'
+import { currentCall } from '../graph/call-context.ts'
+
+/** The server that a token is for. */
+interface TokenTarget {
+  readonly server: string
+  readonly resource: string
+}
+
+/** Gets tokens for servers in the name of the user of a run, such as `context.credentials` of a gateway. */
+export interface UserCredentials {
+  token(target: TokenTarget): Promise<{ readonly accessToken: string }>
+  /** The server refused a token: the next `token()` returns another one. */
+  rejected(target: TokenTarget & { readonly accessToken: string }): void
+}
+
+/** The config of a call, with the context of its run. */
+type ConfigOfCall = RunnableConfig & { readonly context?: unknown }
+
+/**
+ * An `authProvider` for servers inside a graph: each call carries a token of its user, for its server. The credentials are
+ * in the context of the run, so no state or checkpoint has them, and each resume supplies them again. Needs the option
+ * `principal`.
+ *
+ * @param credentialsOf returns the credentials of a call. The default is `context.credentials`, as a gateway sets it
+ * @example
+ * ```ts
+ * import { createMcpTools, userTokens } from '@x/langchain-mcp'
+ *
+ * const mcp = createMcpTools({
+ *   servers: { orders: { url: 'https://orders.example/mcp' } },
+ *   authProvider: userTokens(),
+ *   principal: ({ configurable }) => configurable?.['principal'].id,
+ * })
+ * ```
+ */
+export function userTokens(
+  credentialsOf: (config: ConfigOfCall) => UserCredentials | undefined = credentialsInContext,
+): AuthProviderOf {
+  return ({ mcpUrl, name, slug }, scope) => {
+    if (typeof mcpUrl !== 'string') return undefined
+    const server = slug ?? name ?? mcpUrl
+    if (scope?.principal === undefined) {
+      throw configError(
+        `userTokens(): users would share the session with "${server}". Give createMcpTools() the option \`principal\``,
+      )
+    }
+    return new UserTokens({ server, resource: mcpUrl }, scope.principal, credentialsOf)
+  }
+}
+
+/** Asks the credentials of the current call, because a session outlives the call that opened it. */
+class UserTokens implements TokenProvider {
+  readonly #target: TokenTarget
+  readonly #principal: string
+  readonly #credentialsOf: (config: ConfigOfCall) => UserCredentials | undefined
+
+  constructor(
+    target: TokenTarget,
+    principal: string,
+    credentialsOf: (config: ConfigOfCall) => UserCredentials | undefined,
+  ) {
+    this.#target = target
+    this.#principal = principal
+    this.#credentialsOf = credentialsOf
+  }
+
+  async token({ refused }: { readonly refused?: string | undefined } = {}): Promise<
+    string | undefined
+  > {
+    const call = currentCall()
+    // Outside a call there is no user, such as for the end of a session when the process stops.
+    if (call === undefined || call.scope.principal !== this.#principal) return undefined
+    const credentials = this.#credentialsOf(call.config)
+    if (credentials === undefined) {
+      const message = `The call has no credentials of a user for "${this.#target.server}". Put them in the context of the run, and again of each resume`
+      throw new McpClientError('UNAUTHORIZED', message, {
+        server: this.#target.server,
+        outcome: 'not-executed',
+      })
+    }
+    if (refused !== undefined) credentials.rejected({ ...this.#target, accessToken: refused })
+    return (await credentials.token(this.#target)).accessToken
+  }
+}
+
+function credentialsInContext({ context }: ConfigOfCall): UserCredentials | undefined {
+  const given = isRecord(context) ? context['credentials'] : undefined
+  return isCredentials(given) ? given : undefined
+}
+
+function isCredentials(value: unknown): value is UserCredentials {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'token' in value &&
+    typeof value.token === 'function' &&
+    'rejected' in value &&
+    typeof value.rejected === 'function'
+  )
+}

@@ -1,0 +1,130 @@
+import { createServer, request as requestOf, type Server } from 'node:http'
+import { once } from 'node:events'
+import { startLegacyServer } from '@x/mcp-testing'
+import { createAgent } from 'langchain'
+import { expect, onTestFinished, test } from 'vitest'
+import { createMcpTools, userTokens, type McpTools, type UserCredentials } from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+/** Credentials of a user. The tokens have numbers, and the next one comes after a refusal. */
+function credentialsOf(user: string): UserCredentials & { readonly refused: string[] } {
+  const refused: string[] = []
+  return {
+    refused,
+    token: async ({ server, resource }) => {
+      const { pathname } = new URL(resource)
+      return { accessToken: `${user}-for-${server}${pathname}-${refused.length}` }
+    },
+    rejected: ({ accessToken }) => void refused.push(accessToken),
+  }
+}
+
+const configOf = (user: string, credentials: unknown = credentialsOf(user)) => ({
+  configurable: { user },
+  context: { credentials },
+})
+
+interface World {
+  readonly mcp: McpTools
+  /** Users in the tokens of all requests that have a body. */
+  readonly seen: (string | undefined)[]
+  /** Refuses requests with this token. */
+  refuses: (token: string | undefined) => boolean
+}
+
+/** A server that may refuse tokens, behind tools that act for users. */
+async function startWorld(): Promise<World> {
+  const inner = await startLegacyServer()
+  const seen: World['seen'] = []
+  const world: Pick<World, 'refuses'> = { refuses: () => false }
+  const guard: Server = createServer((request, response) => {
+    const { authorization } = request.headers
+    if (request.method === 'POST') seen.push(authorization)
+    if (world.refuses(authorization)) return void response.writeHead(401).end()
+    const { headers, method } = request
+    const forwarded = requestOf(inner.url, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    request.pipe(forwarded)
+  }).listen(0, '127.0.0.1')
+  await once(guard, 'listening')
+  const address = guard.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const mcp = createMcpTools({
+    servers: { orders: { url: `http://127.0.0.1:${port}/mcp`, era: 'legacy' } },
+    authProvider: userTokens(),
+    principal: ({ configurable }) => configurable?.['user'],
+    onServerError: 'throw',
+    listen: false,
+    log: () => {},
+  })
+  onTestFinished(async () => {
+    await mcp.close()
+    guard.closeAllConnections()
+    guard.close()
+    await inner[Symbol.asyncDispose]()
+  })
+  return Object.assign(world, { mcp, seen })
+}
+
+test('an agent calls with the tokens of the user of its run', async () => {
+  const { mcp, seen } = await startWorld()
+  const tools = await mcp.listTools({ config: configOf('ada') })
+  const agent = createAgent({ model: new ScriptedModel(), tools })
+  const messages = [{ role: 'user' as const, content: 'call counter_add {"by":2}' }]
+  const from = seen.length
+  const [ada, bob] = await Promise.all([
+    agent.invoke({ messages }, configOf('ada')),
+    agent.invoke({ messages }, configOf('bob')),
+  ])
+  expect(ada.messages.at(-1)?.text).toContain('2')
+  expect(bob.messages.at(-1)?.text).toContain('2') // a session of his own
+  const users = new Set(seen.slice(from))
+  expect(users).toEqual(new Set(['Bearer ada-for-orders/mcp-0', 'Bearer bob-for-orders/mcp-0']))
+})
+
+test('gets one other token after a refusal, and fails if that is refused too', async () => {
+  const world = await startWorld()
+  const ada = credentialsOf('ada')
+  const [tool] = await world.mcp.listTools({ config: configOf('ada', ada) })
+  world.refuses = (token) => token?.endsWith('-0') === true
+  await expect(tool?.invoke({ text: 'hi' }, configOf('ada', ada))).resolves.toBeDefined()
+  expect(ada.refused).toEqual(['ada-for-orders/mcp-0'])
+  world.refuses = () => true
+  const failed = tool?.invoke({ text: 'hi' }, configOf('ada', ada))
+  await expect(failed).resolves.toContain('refused the credentials')
+  expect(ada.refused).toEqual(['ada-for-orders/mcp-0', 'ada-for-orders/mcp-1'])
+})
+
+test('takes the credentials of each call, not those that opened the session', async () => {
+  const { mcp, seen } = await startWorld()
+  const [tool] = await mcp.listTools({ config: configOf('ada') })
+  const later: UserCredentials = {
+    ...credentialsOf('ada'),
+    token: async () => ({ accessToken: 'later' }),
+  }
+  await tool?.invoke({ text: 'hi' }, configOf('ada', later))
+  expect(seen.at(-1)).toBe('Bearer later')
+})
+
+test('sends nothing for a run without credentials, such as a resume that forgot them', async () => {
+  const { mcp, seen } = await startWorld()
+  const [tool] = await mcp.listTools({ config: configOf('ada') })
+  const from = seen.length
+  const call = tool?.invoke({ text: 'hi' }, { configurable: { user: 'ada' } })
+  await expect(call).rejects.toMatchObject({
+    cause: expect.objectContaining({ message: expect.stringContaining('orders') }),
+  })
+  expect(seen.slice(from)).toEqual([])
+})
+
+test('refuses to share a session between users', async () => {
+  await using mcp = createMcpTools({
+    servers: { orders: 'http://127.0.0.1:9/mcp' },
+    authProvider: userTokens(),
+    onServerError: 'throw',
+  })
+  const list = mcp.listTools({ config: configOf('ada') })
+  await expect(list).rejects.toThrow('Give createMcpTools() the option `principal`')
+})
