@@ -46,8 +46,8 @@ test('a resumed run has the credentials of the answer', async () => {
   expectNoToken(world, result)
 })
 
-test('a queued task keeps its user', async () => {
-  await using world = await startUserWorld({ tasks: true })
+test.each([false, true])('a queued task keeps its user (asks: %s)', async (asks) => {
+  await using world = await startUserWorld({ tasks: true, asks })
   const token = await world.login.signIn('ada', GATEWAY)
   const client = world.clientOf('ada', () => token)
   const result = await client.callTool('buyer', { question: 'q1' })

@@ -58,7 +58,10 @@ async function startLogin(targets: Set<string>): Promise<Login> {
     },
   })
   provider = oidc
-  const give = async (client: object, user: string, audience: string, lifeSec: number) => {
+  const give = async (
+    client: object,
+    { audience, lifeSec, user }: { audience: string; lifeSec: number; user: string },
+  ) => {
     const token = new oidc.AccessToken({ client, accountId: user, scope: 'agent:buyer:call tools' })
     token.resourceServer = new oidc.ResourceServer(audience, {
       scope: 'agent:buyer:call tools',
@@ -83,7 +86,7 @@ async function startLogin(targets: Set<string>): Promise<Login> {
       const audience = params['resource'] ?? ''
       if (!targets.has(audience)) throw new errors.InvalidTarget('unknown resource')
       if (login.revoked.has(user)) throw new errors.InvalidGrant('the user was revoked')
-      const { lifeSec, value } = await give(client, user, audience, login.lifeSec)
+      const { lifeSec, value } = await give(client, { user, audience, lifeSec: login.lifeSec })
       login.exchanges++
       context.body = {
         access_token: value,
@@ -112,7 +115,7 @@ async function startLogin(targets: Set<string>): Promise<Login> {
     async signIn(user, audience, lifeSec = 300) {
       const client = await oidc.Client.find('gateway')
       if (client === undefined) throw new Error('The client is not registered')
-      return (await give(client, user, audience, lifeSec)).value
+      return (await give(client, { user, audience, lifeSec })).value
     },
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }

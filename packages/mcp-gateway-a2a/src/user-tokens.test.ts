@@ -21,7 +21,10 @@ test('calls an agent with a token of the user, and reads its card without', asyn
   expect(await Promise.all(runs)).toEqual(['It will rain.', 'It will rain.'])
   const [card, ...calls] = agent.requests.map(({ headers }) => headers.authorization)
   expect(card).toBe('own')
-  expect(calls.toSorted()).toEqual([`Bearer ada-at-${resource}`, `Bearer bob-at-${resource}`])
+  expect(new Set(calls)).toEqual(
+    new Set([`Bearer ada-at-${resource}`, `Bearer bob-at-${resource}`]),
+  )
+  expect(calls).toHaveLength(2)
 })
 
 test('calls no agent without the user', async () => {

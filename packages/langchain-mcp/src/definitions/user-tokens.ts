@@ -1,7 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { isRecord } from '@x/internal'
 import { McpClientError, type AuthProviderOf } from '@x/mcp-client'
-import type { TokenProvider } from '@x/mcp-transport/auth'
 import { configError } from '../options.ts'
 import { currentCall } from '../graph/call-context.ts'
 
@@ -54,7 +53,7 @@ export function userTokens(
 }
 
 /** Asks the credentials of the current call, because a session outlives the call that opened it. */
-class UserTokens implements TokenProvider {
+class UserTokens {
   readonly #target: TokenTarget
   readonly #principal: string
   readonly #credentialsOf: (config: ConfigOfCall) => UserCredentials | undefined

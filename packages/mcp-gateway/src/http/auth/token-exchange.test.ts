@@ -43,7 +43,7 @@ function endpoint(options: Partial<TokenExchangeOptions> = {}): Endpoint {
     targets: { [ORDERS]: { scopes: ['orders.read'] } },
     now: () => world.now,
     fetch: async (_url, init) => {
-      world.forms.push(Object.fromEntries(new URLSearchParams(String(init?.body))))
+      world.forms.push(init?.body instanceof URLSearchParams ? Object.fromEntries(init.body) : {})
       world.authorizations.push(new Headers(init?.headers).get('authorization'))
       return world.answer(world.forms.length)
     },

@@ -187,19 +187,22 @@ class TokenExchange implements CredentialsProvider {
     const exchange: Exchange = { token: this.#exchange(subject, wanted), until: Infinity }
     this.#exchanges.delete(key) // so that the new one is the newest
     this.#exchanges.set(key, exchange)
-    exchange.token.then(
-      ({ accessToken, expiresAt = this.#now() + DEFAULT_LIFE_MS }) => {
-        const now = this.#now()
-        const end = Math.min(expiresAt, subjectEnd)
-        exchange.accessToken = accessToken
-        exchange.until = end - Math.min(SKEW_MS, (end - now) / 2)
-      },
-      (error: unknown) => {
-        const isRule = GatewayError.is(error) && RULES.has(error.code)
-        exchange.until = isRule ? this.#now() + REFUSAL_MS : 0
-      },
-    )
+    void this.#limit(exchange, subjectEnd)
     return exchange
+  }
+
+  /** Sets how long the result of an exchange is used. */
+  async #limit(exchange: Exchange, subjectEnd: number): Promise<void> {
+    try {
+      const { accessToken, expiresAt } = await exchange.token
+      const now = this.#now()
+      const end = Math.min(expiresAt ?? now + DEFAULT_LIFE_MS, subjectEnd)
+      exchange.accessToken = accessToken
+      exchange.until = end - Math.min(SKEW_MS, (end - now) / 2)
+    } catch (error) {
+      const isRule = GatewayError.is(error) && RULES.has(error.code)
+      exchange.until = isRule ? this.#now() + REFUSAL_MS : 0
+    }
   }
 
   #reject(
