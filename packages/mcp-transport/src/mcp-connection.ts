@@ -404,8 +404,8 @@ export class McpConnection implements AsyncDisposable {
   }
 
   /**
-   * Repeats the handshake of the client in place of what is lost, once for all calls that need that. With `isFresh`, starts
-   * from nothing, and keeps what is known of the server until that has succeeded.
+   * Replaces a lost session, or a server that has lost its era: repeats the handshake of the client, once for all calls
+   * that were refused. With `isFresh`, starts from nothing, and keeps what is known of the server until that succeeds.
    *
    * @param signal Set if the caller limits the handshake
    * @throws TransportError if no session could be opened

@@ -32,7 +32,7 @@ const ANY_STRUCTURE = { hasAnyStructure: true } as const
 /** A request of JSON-RPC that is sent by POST, until its answer. It is its own event handler, because each call has one. */
 export class RpcExchange implements AnswerHandlers {
   readonly request: RpcRequest
-  /** Of the last response head. */
+  /** Status of the last response head. 200 before there is one. */
   status = 200
   headers: ResponseHeaders = NO_HEADERS
   /** Last answer in the response that has the id of another request. It is dropped. */
