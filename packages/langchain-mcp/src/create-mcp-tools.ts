@@ -259,7 +259,9 @@ class LiveTools implements McpTools {
     const quarantined = [...unusable, ...dropped]
     const names = tools.flatMap(namesOf)
     const isComplete = found.length === lists.length
-    this.#assertSeen([...names, ...quarantined.map(({ toolName }) => toolName)], { isComplete })
+    const leftOut = quarantined.map(({ toolName }) => toolName)
+    const appTools = found.flatMap(({ source }) => source.appTools)
+    this.#assertSeen([...names, ...leftOut, ...appTools], { isComplete })
     for (const { server, source } of found) {
       source.quarantined = quarantined.filter((tool) => tool.server === server)
     }

@@ -20,6 +20,7 @@ export interface ToolLogEntry {
     | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
     | 'SKILL_LEFT_OUT' // a skill, or all skills of a server, cannot be used
     | 'TOOL_QUARANTINED' // a tool cannot be used and is left out
+    | 'TOOL_FOR_APPS' // only an app may call a tool, so the model does not get it
     | 'SCHEMA_SIMPLIFIED' // the model sees only a part of a schema
     | 'SCHEMA_CHANGED' // the server's definition replaced a stored one that calls no longer fit
     | 'TOOL_REMOVED' // the server removed a tool that was called
@@ -50,6 +51,7 @@ export function processWarnings(entry: ToolLogEntry): void {
 const LIST_CODES: ReadonlySet<ToolLogEntry['code']> = new Set<ToolLogEntry['code']>([
   'NAME_COLLISION',
   'SCHEMA_SIMPLIFIED',
+  'TOOL_FOR_APPS',
   'TOOL_MISSING',
   'TOOL_QUARANTINED',
   'TOOL_REDEFINED',

@@ -3,6 +3,7 @@ import './runtime-check.ts' // stays the first import
 import { Document } from '@langchain/core/documents'
 import { check, definedFields, type Checks } from '@x/internal'
 import { mapBounded } from './map-bounded.ts'
+import { isUiUri } from './mcp-apps.ts'
 import { assertOptions } from './options.ts'
 import { resourceSourceFrom, type SdkResourceClient } from './sdk-client.ts'
 import {
@@ -13,7 +14,7 @@ import {
 } from './tool-source.ts'
 
 interface LoadMcpResourcesOptions extends RequestOptions {
-  /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists */
+  /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists, without user interfaces (`ui://`) */
   readonly uris?: readonly string[] | undefined
 }
 
@@ -82,7 +83,8 @@ export async function loadMcpResources(
   const { uris, ...request } = options
   const source = resourceSourceFrom(client)
   const listed = uris?.map((uri): ListedResource => ({ uri }))
-  const resources = listed ?? (await source.listResources(request))
+  const resources =
+    listed ?? (await source.listResources(request)).filter(({ uri }) => !isUiUri(uri))
   const read = await mapBounded(resources, MAX_PARALLEL_READS, async (resource) => {
     const { contents } = await source.readResource(resource.uri, request)
     return contents.map((content) => toDocumentOrBlob(content, resource))

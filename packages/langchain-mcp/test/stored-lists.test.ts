@@ -80,7 +80,7 @@ describe('a tool that has changed since', () => {
     // The list was read in the session of the thread.
     expect(requestsIn(mark)).toEqual(['tools/call', 'GET', 'tools/list'])
 
-    expect(await next.say('call drop {"item":"a"}')).toMatch(/no longer exists.*not executed/)
+    expect(await next.say('call drop {"item":"a"}')).toMatch(/no longer offered.*not executed/)
     expect(await next.say('call pay {"amount":"1"}')).toMatch(/not executed.*are now: cents/)
     expect(await next.say('call pay {"cents":"2"}')).toBe('pay: 2')
     expect(await next.say('call look {"at":"b"}')).toBe('look: b')

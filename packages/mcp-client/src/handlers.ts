@@ -78,7 +78,7 @@ export interface ClientHandlers {
     | undefined
 }
 
-/** Returns the capabilities that a client with these handlers declares. Servers with sessions ignore the extension. */
+/** Returns the capabilities that a client with these handlers declares. Servers with sessions ignore the extension of tasks. */
 export function toCapabilities(
   handlers: ClientHandlers,
   declared: ClientCapabilities = {},
@@ -87,8 +87,8 @@ export function toCapabilities(
     ...(handlers.elicitation === undefined ? {} : { elicitation: { form: {}, url: {} } }),
     ...(handlers.sampling === undefined ? {} : { sampling: {} }),
     ...(handlers.roots === undefined ? {} : { roots: {} }),
-    extensions: { [TASKS_EXTENSION]: {} },
     ...declared,
+    extensions: { [TASKS_EXTENSION]: {}, ...declared.extensions },
   }
 }
 

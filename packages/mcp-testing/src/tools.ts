@@ -39,6 +39,7 @@ export interface TestTool {
   /** JSON Schema of `structuredContent`. */
   readonly outputSchema?: Readonly<Record<string, unknown>> | undefined
   readonly annotations?: Readonly<Record<string, unknown>> | undefined
+  readonly _meta?: Readonly<Record<string, unknown>> | undefined
   readonly run: (
     args: Readonly<Record<string, unknown>>,
     context: ToolContext,

@@ -12,6 +12,7 @@ import type {
   McpClientEvents,
   SessionScope,
 } from '@x/mcp-client'
+import { isAppOnly } from '../mcp-apps.ts'
 import { ToolLists, toolListChange, type ServerList, type ToolListChange } from './tool-lists.ts'
 import type {
   McpPromptSource,
@@ -23,6 +24,7 @@ import type {
   SessionReplaced,
   ToolCallOptions,
   ToolDefinition,
+  ToolResult,
 } from '../tool-source.ts'
 import { ToolCaller } from '../graph/live-call.ts'
 import {
@@ -88,6 +90,11 @@ export interface ServerStatus {
   readonly lastDeclined?: DeclinedQuestion
   /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
   readonly quarantined?: readonly QuarantinedTool[]
+  /**
+   * Tools of the last list that only an app may call (MCP Apps), by their names on the server. Undefined if there are
+   * none. The model does not get them. A host calls them with `McpTools.server(name).callTool()`.
+   */
+  readonly appTools?: readonly string[]
 }
 
 /** JSON-RPC code that a server without tools answers `tools/list` with. */
@@ -96,10 +103,20 @@ const METHOD_NOT_FOUND = -32_601
 /** Notifications of a server that `McpServerHandle.on()` passes on. */
 type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promptsChanged'
 
-/** The operations of one server beside tool calls. Each uses the session that a call with the same config uses. */
+type HostCallOptions = RequestOptions & Pick<ToolCallOptions, 'headers' | 'meta' | 'onProgress'>
+
+/** The operations of one server beside the calls of models. Each uses the session that a call with the same config uses. */
 export interface McpServerHandle extends McpResourceSource, McpPromptSource {
   /** Key of the server in `servers`. */
   readonly name: string
+  /** Returns the definitions of all tools, also of those that the model does not get. */
+  listTools(options?: ListRequest): Promise<readonly ToolDefinition[]>
+  /** Calls a tool by its name on the server, as a host does for an app that it shows. Interceptors are not called. */
+  callTool(
+    name: string,
+    args?: Record<string, unknown>,
+    options?: HostCallOptions,
+  ): Promise<ToolResult>
   listResourceTemplates(options?: RequestOptions): ReturnType<McpClient['listResourceTemplates']>
   listPrompts(options?: RequestOptions): ReturnType<McpClient['listPrompts']>
   /** Returns the server's suggestions for an argument of a prompt or a resource template. */
@@ -155,6 +172,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly #unlisten: readonly (() => void)[]
   /** Tools of the last list that were left out. */
   quarantined: readonly QuarantinedTool[] = []
+  /** Tools of the last list that only an app may call. */
+  appTools: readonly string[] = []
   #isClosed = false
 
   constructor(options: LiveServerOptions) {
@@ -178,13 +197,14 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   get status(): ServerStatus {
     const { lastDeclined } = this.#options.client.status()
-    const { quarantined } = this
+    const { appTools, quarantined } = this
     const isPartial = this.#status.state === 'up' && quarantined.length > 0
     return {
       ...this.#status,
       ...(isPartial && { state: 'partial' }),
       ...(lastDeclined && { lastDeclined }),
       ...(quarantined.length > 0 && { quarantined }),
+      ...(appTools.length > 0 && { appTools }),
     }
   }
 
@@ -256,7 +276,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   async #call<Answer>(
     name: string,
-    { config = {}, headers, ...limits }: ToolCallOptions = {},
+    { config = ambientConfig() ?? {}, headers, ...limits }: ToolCallOptions = {},
     send: (limits: ToolCallOptions) => Promise<Answer>,
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
@@ -432,6 +452,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   #use(lists: ToolLists, list: ServerList, principal: string | undefined): ServerList {
     const { last } = lists
     lists.last = list
+    this.appTools = list.tools.filter(isAppOnly).map(({ name }) => name)
     const change = last && toolListChange(last.tools, list.tools)
     if (change === undefined || this.#isClosed) return list
     const { name: server, toolsChanged } = this.#options

@@ -1,5 +1,6 @@
 import type { LeftOutTool } from '@x/mcp-client'
 import { canonicalJson } from '@x/internal'
+import { uiOf } from '../mcp-apps.ts'
 import type { ToolDefinition } from '../tool-source.ts'
 
 type Tools = readonly ToolDefinition[]
@@ -132,7 +133,7 @@ export class ToolLists {
 export interface ToolListChange {
   readonly added: readonly string[]
   readonly removed: readonly string[]
-  /** Tools with another description, schema or annotations. */
+  /** Tools with another description, schema, annotations or user interface. */
   readonly changed: readonly string[]
 }
 
@@ -153,7 +154,8 @@ export function toolListChange(before: Tools, after: Tools): ToolListChange | un
     : { added, removed, changed }
 }
 
-/** Leaves out `_meta`, which may differ in each response. */
-function textOf({ _meta, ...tool }: ToolDefinition): string {
-  return canonicalJson(tool)
+/** Of `_meta`, only what it says about apps, because the rest may differ in each response. */
+function textOf(definition: ToolDefinition): string {
+  const { _meta, ...tool } = definition
+  return canonicalJson({ ...tool, ui: uiOf(definition) })
 }

@@ -1,6 +1,7 @@
 import { check, isRecord, type Checks } from '@x/internal'
 import type { LeftOutTool } from '@x/mcp-client'
 import { processWarnings, type ToolLog } from '../log.ts'
+import { isAppOnly } from '../mcp-apps.ts'
 import { wordOrFunction } from '../options.ts'
 import {
   serverTitle,
@@ -72,8 +73,8 @@ export interface DiscoveredServer extends Pick<McpToolFields, 'server' | 'source
 }
 
 /**
- * Makes the tools of all servers, in the given order. All servers are needed at once, because the names of
- * their tools must differ. `pins` are those of earlier lists, if there are any.
+ * Makes the tools of all servers, in the given order, without those that only an app may call. All servers are needed
+ * at once, because the names of their tools must differ. `pins` are those of earlier lists, if there are any.
  */
 export function buildTools(
   servers: readonly DiscoveredServer[],
@@ -108,8 +109,14 @@ export function buildTools(
       }),
     )
     .filter(({ from, definition, origin }) => {
-      if (!isAllowed({ origin, definition })) return false
       const server = serverTitle(from.server)
+      if (isAppOnly(definition)) {
+        const tool = definition.name
+        const message = `Tool "${tool}" of MCP server "${server}" is for apps only: the model does not get it`
+        log({ level: 'info', code: 'TOOL_FOR_APPS', message, server, tool })
+        return false
+      }
+      if (!isAllowed({ origin, definition })) return false
       const about = { level: 'warning', server, tool: definition.name } as const
       const changed = pins?.redefinition(origin, definition, from.principal)
       if (changed !== undefined) {

@@ -195,7 +195,7 @@ test('refuses a call of a removed tool, and says so to the model', async () => {
   await expect(call({ item: 'apple' })).resolves.toMatchObject({
     status: 'error',
     content: expect.stringMatching(
-      /"add_item" no longer exists on server "shop".*Do not call it again/,
+      /"add_item" is no longer offered by server "shop".*Do not call it again/,
     ),
   })
   expect(server.calls).toEqual([])

@@ -4,6 +4,7 @@ import { isRecord, legibleSchema, withoutErrorLink } from '@x/internal'
 import { fittedArguments } from './fitted-arguments.ts'
 import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../errors.ts'
 import type { ToolLog, ToolLogEntry } from '../log.ts'
+import { isAppOnly } from '../mcp-apps.ts'
 import {
   serverTitle,
   type JsonSchema,
@@ -187,13 +188,13 @@ export class ToolBinding {
       : this.source.knownTools?.(config)
     if (list === undefined) return // the stored definition counts
     const live = list.find((tool) => tool.name === this.origin.toolName)
-    if (live === undefined) {
+    if (live === undefined || isAppOnly(live)) {
       const message = `${this.#title} is no longer offered: it was not called`
       this.#report('TOOL_REMOVED', { message, level: 'warning' })
       const server = serverTitle(this.origin.server)
       throw this.#notRun(
         'TOOL_REMOVED',
-        `Tool "${name}" no longer exists on server "${server}", so it was not executed. Do not call it again: use another tool, or tell the user.`,
+        `Tool "${name}" is no longer offered by server "${server}", so it was not executed. Do not call it again: use another tool, or tell the user.`,
       )
     }
     if (this.#fits(bound, live)) {

@@ -3,7 +3,8 @@ import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord, untilAborted, withoutErrorLink } from '@x/internal'
 import { withoutSecrets, withoutSecretsInError } from '../secrets.ts'
 import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../errors.ts'
-import type { ToolResult } from '../tool-source.ts'
+import { uiOf } from '../mcp-apps.ts'
+import { serverTitle, type ToolResult } from '../tool-source.ts'
 import { answeredByClient } from '../graph/elicitation-to-interrupt.ts'
 import { graphPlaceOf, idempotencyKeyOf } from '../graph/graph-place.ts'
 import { ToolCaller } from '../graph/live-call.ts'
@@ -21,6 +22,7 @@ import {
   toolOutputFrom,
   withNote,
   type McpArtifactEntry,
+  type McpToolUi,
   type ToolOutput,
 } from './tool-output.ts'
 
@@ -45,7 +47,7 @@ export class ToolCall extends ToolCaller {
   /** Makes the call. A failure becomes an answer for the model, or is thrown, as `onToolError` says. */
   async answer(input: unknown): Promise<Answer> {
     const { signal } = this.config
-    const { origin, options, interceptors } = this.#binding
+    const { origin, interceptors } = this.#binding
     let failure: McpToolError
     let text: ToolOutput['content'] | undefined
     try {
@@ -59,7 +61,10 @@ export class ToolCall extends ToolCaller {
         : this.#intercepted(prepared))
       if (isDirectAnswer(answer)) return [answer, undefined]
       const result = withoutSecrets(answer, this.#secrets)
-      const { content: shown, artifact } = toolOutputFrom(result, options)
+      const { content: shown, artifact } = toolOutputFrom(result, {
+        ...this.#binding.options,
+        ui: this.#ui,
+      })
       const content = this.#withProblem(shown)
       if (result.isError !== true) {
         return [content, this.#withSessionEntry(artifact)]
@@ -76,6 +81,14 @@ export class ToolCall extends ToolCaller {
       failure = withoutSecretsInError(known, this.#secrets)
     }
     return this.#failed(failure, text ?? failure.message)
+  }
+
+  get #ui(): McpToolUi | undefined {
+    const { definition, origin } = this.#binding
+    const { resourceUri, ...ui } = uiOf(definition)
+    if (resourceUri === undefined) return undefined
+    const { server, toolName: tool } = origin
+    return { ...ui, resourceUri, server: server.name ?? serverTitle(server), tool }
   }
 
   /** Limit of the call, unless an interceptor gives another one. Undefined for that of the client. */

@@ -200,3 +200,15 @@ describe('large results', () => {
     ])
   })
 })
+
+test.each([
+  { type: 'resource', resource: { uri: 'ui://shop/cart', mimeType: 'text/html', text: '<h1>' } },
+  { type: 'resource', resource: { uri: 'UI://shop/cart', mimeType: 'text/html', blob: PIXEL } },
+  { type: 'resource_link', uri: 'ui://shop/cart', name: 'cart' },
+])('shows a note instead of a user interface, which the artifact has', (block) => {
+  const { content, artifact } = toolOutputFrom({ content: [block] })
+  expect(content).toEqual([
+    { type: 'text', text: expect.stringMatching(/^\[Left out: user interface ui:\/\/shop\/cart/i) },
+  ])
+  expect(artifact).toEqual([{ type: 'mcp_content', data: [block] }])
+})

@@ -1,5 +1,6 @@
 import type { ContentBlock } from '@langchain/core/messages'
 import { isRecord } from '@x/internal'
+import { isUiUri, type ToolUi } from '../mcp-apps.ts'
 import type { ToolResult } from '../tool-source.ts'
 import type { SchemaProjection } from './schema-projection.ts'
 import { mediaForModel, mediaTypeOf } from './model-media.ts'
@@ -30,10 +31,24 @@ export type McpArtifactEntry =
       readonly data: readonly unknown[]
     }
   | {
+      readonly type: 'mcp_ui'
+      /** `_meta.ui` of the tool, and where a host finds it. Only if the tool has a user interface. */
+      readonly data: McpToolUi
+    }
+  | {
       readonly type: 'mcp_session'
       /** Only if the server lost the session of earlier calls, with the state that it kept there. */
       readonly data: { readonly replaced: true; readonly epoch: number; readonly reason: string }
     }
+
+/** The user interface for results of a tool (MCP Apps). The host reads `resourceUri` from the server. */
+export interface McpToolUi extends ToolUi {
+  readonly resourceUri: string
+  /** Name of the server in `servers` or in the agent definition, else its slug. */
+  readonly server: string
+  /** Name of the tool on the server. */
+  readonly tool: string
+}
 
 export interface ToolOutput {
   /** For the model: a string if the result is exactly one text. */
@@ -57,20 +72,25 @@ export interface ToolOutputOptions {
 
 /**
  * Maps the result of `tools/call` to LangChain content and artifact. The order is kept, links are not
- * fetched, media that the provider would refuse become notes, and an unknown block is shown as JSON. A result without content shows its structured content,
- * else `''`.
+ * fetched, media that the provider would refuse and user interfaces (`ui://`) become notes, and an unknown block is shown
+ * as JSON. A result without content shows its structured content, else `''`.
  */
 export function toolOutputFrom(
   result: ToolResult,
-  options: ToolOutputOptions & { readonly schemaFor?: SchemaProjection | undefined } = {},
+  options: ToolOutputOptions & {
+    readonly schemaFor?: SchemaProjection | undefined
+    /** User interface of the tool. */
+    readonly ui?: McpToolUi | undefined
+  } = {},
 ): ToolOutput {
   const {
     schemaFor = 'common',
     maxTextCharacters = MAX_TEXT_CHARACTERS,
     maxMediaBytes = MAX_MEDIA_BYTES,
+    ui,
   } = options
   const raw = (result.content ?? []).map(withoutNulls)
-  const artifact = artifactOf(result, raw)
+  const artifact = artifactOf(result, raw, ui)
   const shown =
     raw.length === 0 && hasStructure(result)
       ? [textBlock(JSON.stringify(result.structuredContent))]
@@ -104,7 +124,11 @@ function textIn({ type, text }: ContentBlock): string | undefined {
   return type === 'text' && typeof text === 'string' ? text : undefined
 }
 
-function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEntry[] {
+function artifactOf(
+  result: ToolResult,
+  raw: readonly unknown[],
+  ui: McpToolUi | undefined,
+): McpArtifactEntry[] {
   const entries: McpArtifactEntry[] = []
   if (hasStructure(result)) {
     entries.push({ type: 'mcp_structured_content', data: result.structuredContent })
@@ -112,6 +136,7 @@ function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEnt
   const { _meta: meta = {} } = result
   if (Object.keys(meta).length > 0) entries.push({ type: 'mcp_meta', data: meta })
   if (raw.length > 0) entries.push({ type: 'mcp_content', data: raw })
+  if (ui !== undefined) entries.push({ type: 'mcp_ui', data: ui })
   return entries
 }
 
@@ -137,6 +162,7 @@ export function contentBlockFrom(block: unknown): ContentBlock {
 
 function resourceBlock(resource: Readonly<Record<string, unknown>>): ContentBlock {
   const { uri, mimeType, text, blob } = resource
+  if (isUiUri(uri)) return uiNote(uri)
   const where = typeof uri === 'string' ? uri : 'without address'
   if (typeof text === 'string') return textBlock(`Resource ${where}:\n${text}`)
   if (typeof blob === 'string') {
@@ -148,10 +174,16 @@ function resourceBlock(resource: Readonly<Record<string, unknown>>): ContentBloc
 
 function linkBlock(link: Readonly<Record<string, unknown>>): ContentBlock {
   const { uri, name, title, mimeType, description } = link
+  if (isUiUri(uri)) return uiNote(uri)
   const label = [title, name].find((value) => typeof value === 'string') ?? 'unnamed'
   const type = typeof mimeType === 'string' ? ` (${mimeType})` : ''
   const about = typeof description === 'string' ? `: ${description}` : ''
   return textBlock(`Resource link "${label}" ${String(uri)}${type}${about}`)
+}
+
+/** A page of HTML is of no use to a model, and is meant for the application. */
+function uiNote(uri: string): ContentBlock {
+  return textBlock(`[Left out: user interface ${uri}, which is for the application.]`)
 }
 
 function textBlock(text: string): ContentBlock.Text {
