@@ -14,7 +14,7 @@ const INTRO = `# Settings of the gateway
 
 <!-- Generated from the schema of the settings: run \`pnpm vitest run packages/mcp-gateway/test/settings-reference -u\` after a change. -->
 
-A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`.
+A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`credentials\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -33,7 +33,7 @@ async function readDocs(): Promise<Docs> {
     const source = await readFile(new URL(file, import.meta.url), 'utf8')
     for (const [, name = '', parents = '', body = ''] of source.matchAll(INTERFACE)) {
       const fields = new Map<string, FieldDoc>()
-      for (const parent of parents.match(/\w+(?:Settings|Options)/g) ?? []) {
+      for (const parent of parents.match(/\w+(?:Settings|Options|Client)/g) ?? []) {
         for (const [field, value] of docs.get(parent) ?? []) fields.set(field, value)
       }
       for (const [, comment = '', field = '', type = ''] of body.matchAll(FIELD)) {
@@ -50,10 +50,11 @@ async function readDocs(): Promise<Docs> {
 
 const FILES = [
   '../src/options.ts',
-  '../src/cli/file-settings.ts',
   '../src/agents/agent.ts',
   '../src/http/auth/bearer.ts',
   '../src/http/auth/jwt.ts',
+  '../src/http/auth/token-exchange.ts',
+  '../src/cli/file-settings.ts',
   '../src/agents/langgraph/context.ts',
   '../src/agents/langgraph-server.ts',
   '../../mcp-gateway-a2a/src/source.ts',
@@ -106,7 +107,8 @@ export async function settingsReference(): Promise<string> {
         continue
       }
       const inner = isRecord(value) ? value[key] : undefined
-      const innerType = TYPES[key] && path.length > 0 ? TYPES[key] : found.type
+      const innerType =
+        TYPES[key] && path.length > 0 ? TYPES[key] : found.type.replace(' | undefined', '')
       const isSection = docs.has(innerType) && knownKeys(schema, own).length > 0
       if (path.length === 0 && isSection) lines.push(`## ${key}\n\n${found.doc}\n`)
       if (isSection) visit(own, innerType, inner)

@@ -143,6 +143,10 @@ describe('readConfig', () => {
       'g.yaml:1: setting "auth.mode" is missing: it must be bearer, jwt or facade, which are the modes for auth.tokens',
     ],
     [
+      'credentials: { tokenUrl: https://login.example, clientId: g, clientSecret: s, targets: {} }',
+      'g.yaml: setting "auth.mode" is missing: it must be jwt or facade, which are the modes for credentials',
+    ],
+    [
       'auth:\n  mode: bearer\n  issuers: [{ issuer: https://login.example, audience: a }]',
       'g.yaml:2: setting "auth.mode" must be jwt, which is the mode for auth.issuers, not a string',
     ],

@@ -86,3 +86,25 @@ tools: { schemaFromExamples: true }`)
     tools: { schemaFromExamples: true },
   })
 })
+
+test('makes the credentials of callers, which get tokens of the listed servers only', async () => {
+  const file = (tokenUrl: string): string => `
+auth:
+  mode: jwt
+  issuers: [{ issuer: https://login.example, audience: a }]
+credentials:
+  tokenUrl: ${tokenUrl}
+  clientId: gateway
+  clientSecret: secret
+  targets: { 'https://orders.example/mcp': { scopes: [read] } }
+`
+  await using configured = await optionsOf(file('https://login.example/token'))
+  const ada = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
+  const credentials = configured.options.credentials?.credentialsFor(ada, 'token-of-ada')
+  const other = { server: 'other', resource: 'https://other.example/mcp' }
+  await expect(credentials?.token(other)).rejects.toMatchObject({ code: 'WRONG_AUDIENCE' })
+  await expect(optionsOf(file('http://login.example/token'))).rejects.toMatchObject({
+    code: 'CONFIG',
+    path: 'credentials',
+  })
+})

@@ -8,6 +8,8 @@ import type { AgentSource } from '../agents/agent.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { JwtIssuerOptions } from '../http/auth/jwt.ts'
 import type { StaticToken } from '../http/auth/bearer.ts'
+import type { ExchangeClient, ExchangeTarget } from '../http/auth/token-exchange.ts'
+import { EXCHANGE_PROFILE_NAMES, type ExchangeProfileName } from '../http/auth/exchange-profiles.ts'
 import { GatewayError } from '../errors.ts'
 import type { SettingPath } from '../gateway/setting-paths.ts'
 import { ARTIFACTS_PATH } from '../http/artifact-routes.ts'
@@ -17,6 +19,7 @@ import { HEALTH_PATH, READY_PATH } from '../http/router.ts'
 import {
   headers,
   matching,
+  ms,
   oneOf,
   secret,
   section,
@@ -25,6 +28,7 @@ import {
   unset,
   url,
 } from '../internal/setting-kinds.ts'
+import type { CredentialsProvider } from '../internal/user-credentials.ts'
 import {
   settingsShape,
   type GatewayOptions,
@@ -41,6 +45,8 @@ export interface FileSettings extends GatewaySettings {
   readonly sources: readonly SourceSettings[]
   /** Who may call. */
   readonly auth: AuthSettings
+  /** How agents get tokens for other servers in the name of the caller. @default agents cannot act for users */
+  readonly credentials: CredentialSettings | undefined
   /** Where sessions, files and paused runs are kept. */
   readonly store: StoreSettings
   /** The log of the command. */
@@ -65,6 +71,16 @@ interface AuthSettings {
   readonly scopesSupported: readonly string[]
   /** Settings of the package of `mode: facade`. */
   readonly facade: unknown
+}
+
+/** Settings of `tokenExchange()`. */
+interface CredentialSettings extends ExchangeClient {
+  /** Servers by resource, which is usually the URL of the MCP endpoint. Tokens for others are refused. */
+  readonly targets: Readonly<Record<string, ExchangeTarget>>
+  /** What the token endpoint expects. @default rfc8693 */
+  readonly profile?: ExchangeProfileName | undefined
+  /** Time limit of one exchange, in milliseconds. @default 5000 */
+  readonly timeoutMs?: number | undefined
 }
 
 /** Settings of a store. Other keys belong to the package of its type. */
@@ -105,6 +121,7 @@ const langgraphServer = z.strictObject({
   url,
   apiKey: secret(text).optional(),
   headers: headers.optional(),
+  resource: text.optional(),
   assistants: texts.optional(),
   ...contextShape,
 })
@@ -141,6 +158,21 @@ const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
   audience: z.union([text, texts.min(1)], { error: 'an audience, or a list of them' }),
 })
 
+const client = { tokenUrl: url, clientId: text, clientSecret: secret(text) }
+
+const target: z.ZodType<ExchangeTarget> = z.strictObject({
+  audience: text.optional(),
+  scopes: texts.optional(),
+  authorizationServer: z.strictObject(client).optional(),
+})
+
+const credentials: z.ZodType<CredentialSettings> = z.strictObject({
+  ...client,
+  targets: z.record(text, target, { error: 'servers by resource' }),
+  profile: oneOf(...EXCHANGE_PROFILE_NAMES).optional(),
+  timeoutMs: ms(1).optional(),
+})
+
 /** Returns the schema of files that use these sections. It checks a file, and fills in the defaults. */
 export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
   const words = [...Object.keys(OWN_SOURCES), ...Object.keys(PACKAGES.sources)]
@@ -169,6 +201,7 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
           scopesSupported: texts.default([]),
           facade: auth ? section(auth.schema.shape) : z.unknown().optional(),
         }),
+        credentials: unset(credentials),
         store: section({
           type: oneOf('memory', 'disk', ...Object.keys(PACKAGES.store)).default('memory'),
           dir: unset(text),
@@ -204,6 +237,9 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
     yield { path: mode, expected: 'bearer, jwt or facade, which are the modes for auth.tokens' }
   } else if (auth.facade !== undefined && !Object.hasOwn(PACKAGES.auth, auth.mode)) {
     yield { path: mode, expected: 'facade, which is the mode for auth.facade' }
+  }
+  if (settings.credentials !== undefined && (auth.mode === 'none' || auth.mode === 'bearer')) {
+    yield { path: mode, expected: 'jwt or facade, which are the modes for credentials' }
   }
   const type = ['store', 'type']
   if (store.dir !== undefined && store.type !== 'disk') {
@@ -289,6 +325,7 @@ export async function toOptions(
       ...toSettings(settings, folder),
       sources: present.map(({ source }) => source),
       auth: await makeAuth(settings, store, { ...context, attempt }),
+      credentials: await attempt(() => makeCredentials(settings)),
       store,
       engine,
     }
@@ -301,7 +338,8 @@ export async function toOptions(
 }
 
 function toSettings(settings: FileSettings, folder: string): GatewaySettings {
-  const { log: _log, store: _store, auth: _auth, sources: _sources, ...same } = settings
+  const { log: _log, store: _store, auth: _auth, sources: _sources, ...rest } = settings
+  const { credentials: _credentials, ...same } = rest
   const { skillFolder } = same
   return { ...same, skillFolder: skillFolder && resolve(folder, skillFolder) }
 }
@@ -330,6 +368,14 @@ async function makeStore(
   return withPath('store', async () => {
     return sectionOf(sections.store, type).create(own, { folder, onWarning })
   })
+}
+
+async function makeCredentials({
+  credentials: options,
+}: FileSettings): Promise<CredentialsProvider | undefined> {
+  if (options === undefined) return undefined
+  const { tokenExchange } = await import('../http/auth/token-exchange.ts')
+  return withPath('credentials', async () => tokenExchange(options))
 }
 
 /** Makes each part alone first, so that `attempt` sees the mistakes of all of them. */

@@ -33,8 +33,10 @@ const RFC8693: ExchangeProfile = {
   clientAuthentication: 'basic',
 }
 
+export const EXCHANGE_PROFILE_NAMES = ['rfc8693', 'keycloak', 'auth0', 'entra', 'id-jag'] as const
+
 /** `rfc8693`: any server that follows the standard. */
-export type ExchangeProfileName = 'rfc8693' | 'keycloak' | 'auth0' | 'entra' | 'id-jag'
+export type ExchangeProfileName = (typeof EXCHANGE_PROFILE_NAMES)[number]
 
 export const ID_JAG: string = `${TYPE}id-jag`
 

@@ -11,13 +11,21 @@ import type {
   UserToken,
 } from '../../internal/user-credentials.ts'
 import { secureUrlFrom } from './authenticator.ts'
-import { EXCHANGE_PROFILES, ID_JAG, JWT_BEARER } from './exchange-profiles.ts'
+import {
+  EXCHANGE_PROFILE_NAMES,
+  EXCHANGE_PROFILES,
+  ID_JAG,
+  JWT_BEARER,
+} from './exchange-profiles.ts'
 import type { ExchangeProfile, ExchangeProfileName } from './exchange-profiles.ts'
 
 /** A client of a token endpoint. */
 export interface ExchangeClient {
+  /** URL of the token endpoint. */
   readonly tokenUrl: string
+  /** Id of the gateway there. */
   readonly clientId: string
+  /** Secret of the gateway there. */
   readonly clientSecret: string
 }
 
@@ -25,7 +33,7 @@ export interface ExchangeClient {
 export interface ExchangeTarget {
   /** Its name at the token endpoint: for Keycloak a client id, for ID-JAG the issuer of its authorization server. @default its resource */
   readonly audience?: string | undefined
-  /** @default none; for Entra `<resource>/.default` */
+  /** Scopes of its tokens. @default none; for Entra `<resource>/.default` */
   readonly scopes?: readonly string[] | undefined
   /** Only for the profile `id-jag`: the authorization server of the target, which gives a token for the ID-JAG. */
   readonly authorizationServer?: ExchangeClient | undefined
@@ -70,7 +78,7 @@ const profileChecks: Checks<ExchangeProfile> = {
 const optionChecks: Checks<TokenExchangeOptions> = {
   ...clientChecks,
   targets: check.required(check.mapOf(check.section(targetChecks))),
-  profile: check.or(check.oneOf(...Object.keys(EXCHANGE_PROFILES)), check.section(profileChecks)),
+  profile: check.or(check.oneOf(...EXCHANGE_PROFILE_NAMES), check.section(profileChecks)),
   timeoutMs: check.number(1),
   fetch: check.func,
   now: check.func,
