@@ -4,6 +4,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { expect, onTestFinished, test } from 'vitest'
 import { createMcpTools, userTokens, type McpTools, type UserCredentials } from '../src/index.ts'
+import { mcpToolsMiddleware } from '../src/middleware.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 /** Credentials of a user. The tokens have numbers, and the next one comes after a refusal. */
@@ -82,6 +83,15 @@ test('an agent calls with the tokens of the user of its run', async () => {
   expect(bob.messages.at(-1)?.text).toContain('2') // a session of his own
   const users = new Set(seen.slice(from))
   expect(users).toEqual(new Set(['Bearer ada-for-orders/mcp-0', 'Bearer bob-for-orders/mcp-0']))
+})
+
+test('the middleware lists and calls with the user of its run', async () => {
+  const { mcp, seen } = await startWorld()
+  const agent = createAgent({ model: new ScriptedModel(), middleware: [mcpToolsMiddleware(mcp)] })
+  const messages = [{ role: 'user' as const, content: 'call counter_add {"by":2}' }]
+  const ada = await agent.invoke({ messages }, configOf('ada'))
+  expect(ada.messages.at(-1)?.text).toContain('2')
+  expect(new Set(seen)).toEqual(new Set(['Bearer ada-for-orders/mcp-0']))
 })
 
 test('gets one other token after a refusal, and fails if that is refused too', async () => {

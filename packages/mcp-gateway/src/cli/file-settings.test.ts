@@ -105,6 +105,6 @@ credentials:
   await expect(credentials?.token(other)).rejects.toMatchObject({ code: 'WRONG_AUDIENCE' })
   await expect(optionsOf(file('http://login.example/token'))).rejects.toMatchObject({
     code: 'CONFIG',
-    path: 'credentials',
+    path: 'credentials.tokenUrl',
   })
 })

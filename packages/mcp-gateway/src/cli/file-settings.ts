@@ -375,7 +375,7 @@ async function makeCredentials({
 }: FileSettings): Promise<CredentialsProvider | undefined> {
   if (options === undefined) return undefined
   const { tokenExchange } = await import('../http/auth/token-exchange.ts')
-  return withPath('credentials', async () => tokenExchange(options))
+  return tokenExchange(options)
 }
 
 /** Makes each part alone first, so that `attempt` sees the mistakes of all of them. */
