@@ -74,6 +74,9 @@ test('says which audience failed, and why', async () => {
   expect(expired).toContain('auth_required')
   expect(expired).toContain(`No token for ${orders.url}: the sign-in`)
   login.revoked.clear()
+  world.aheadMs = 400_000 // the sign-in ends in 300 s
+  expect(await failed()).toContain('auth_required')
+  world.aheadMs = 0
   login.targets.delete(orders.url)
   expect(await failed()).toContain(`gives no tokens for ${orders.url}`)
   expect(orders.seen).toEqual([])
@@ -92,21 +95,21 @@ test.each([1, 2])('keeps users apart in chaos (seed %i)', { timeout: 300_000 }, 
   await using world = await startUserWorld()
   const { login, orders } = world
   const random = seededRandom(seed)
-  login.lifeSec = 1
   login.fails = () => random() < 0.2
   orders.refuses = () => random() < 0.1
   const users = ['ada', 'bob', 'eve']
   const clients = users.map((user) => {
     // Each request has a new sign-in, or the same one again: both are usual.
-    let token = login.signIn(user, GATEWAY, 60)
+    let token = login.signIn(user, GATEWAY, 36_000)
     return world.clientOf(user, () => {
-      if (random() < 0.3) token = login.signIn(user, GATEWAY, 60)
+      if (random() < 0.3) token = login.signIn(user, GATEWAY, 36_000)
       return token
     })
   })
   let answered = 0
   const failures: unknown[] = []
   for (let round = 0; round < 12; round++) {
+    world.aheadMs = 280_000 * round // the tokens of the round before have ended
     await Promise.all(
       clients.map(async (client, at) => {
         const user = users[at] ?? ''
@@ -124,6 +127,7 @@ test.each([1, 2])('keeps users apart in chaos (seed %i)', { timeout: 300_000 }, 
     expect(asked.split(' ')[0]).toBe(sub)
     expect(aud).toBe(orders.url)
   }
+  expect(login.exchanges).toBeGreaterThanOrEqual(answered)
   const asked = orders.seen.map((each) => each.asked)
   expect(new Set(asked).size).toBe(asked.length) // no call was executed twice
   expectNoToken(world, failures)

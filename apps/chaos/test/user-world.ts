@@ -203,6 +203,8 @@ export interface UserWorld extends AsyncDisposable {
   /** Lines of the log of the gateway, with details. */
   readonly logged: unknown[]
   readonly url: string
+  /** Time by which the clock of the exchange goes ahead. Milliseconds. */
+  aheadMs: number
   /** A client of a user. `token` is asked before each request. */
   clientOf(user: string, token: () => string | Promise<string>): McpClient
 }
@@ -256,6 +258,7 @@ export async function startUserWorld({
       clientId: 'gateway',
       clientSecret: 'secret-of-gateway',
       targets: { [orders.url]: {} },
+      now: () => Date.now() + world.aheadMs,
     }),
     tools: { tasks: tasks ? 'always' : 'never' },
     log: logger,
@@ -263,7 +266,8 @@ export async function startUserWorld({
   stack.defer(() => gateway.close())
   const { url } = await gateway.listen({ port: 0 })
   const held = stack.move()
-  return {
+  const world: UserWorld = {
+    aheadMs: 0,
     login,
     orders,
     saver,
@@ -278,6 +282,7 @@ export async function startUserWorld({
     },
     [Symbol.asyncDispose]: () => held[Symbol.asyncDispose](),
   }
+  return world
 }
 
 export const GATEWAY = 'https://gateway.test/mcp'
