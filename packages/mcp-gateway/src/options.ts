@@ -330,9 +330,12 @@ const tools: Shape<ToolSettings> = {
 
 export interface RunSettings {
   /**
-   * `run`: each call has its own thread. `thread`: all calls of one caller (or session) to one agent are one conversation.
+   * `run`: each call has its own thread. `thread`: all calls of one caller (or session) to one agent are one conversation,
+   * unless they name another one in the parameter `conversation`.
    */
   readonly mode: 'run' | 'thread'
+  /** Time for which a conversation is kept after its last call. */
+  readonly conversationTtlMs: number
   /** Time that a whole run may take. */
   readonly timeoutMs: number
   /** Number of runs at a time. Further calls wait for at most 30 s. */
@@ -345,6 +348,7 @@ export interface RunSettings {
 
 const runs: Shape<RunSettings> = {
   mode: oneOf('run', 'thread').default('run'),
+  conversationTtlMs: ttl.default(86_400_000),
   timeoutMs: ms(1).default(300_000),
   maxConcurrent: whole(1).default(64),
   maxConcurrentPerPrincipal: whole(1).default(8),

@@ -198,6 +198,7 @@ export class Runtime implements AsyncDisposable {
         ...options.tools,
         artifactTtlMs: artifacts.enabled ? artifacts.ttlMs : undefined,
         takesFiles: artifacts.enabled && artifacts.upload,
+        takesConversation: options.runs.mode === 'thread',
       },
       onWarning,
       clock,

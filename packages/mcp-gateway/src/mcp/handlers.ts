@@ -51,7 +51,7 @@ export interface McpHandlers {
 
 export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instructions'> {
   readonly registry: Pick<AgentRegistry, 'plan'>
-  readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'maxRunMs'>
+  readonly runs: Pick<Runs, 'call' | 'canContinue' | 'conversations' | 'forget' | 'maxRunMs'>
   readonly tasks: Tasks
   /** Time for which the outcome of a call with an idempotency key is stored. */
   readonly retentionMs: number

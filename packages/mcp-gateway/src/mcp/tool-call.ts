@@ -33,8 +33,10 @@ import { toolError } from '../runs/result.ts'
 import { TASKS_EXTENSION, toTaskFields } from '../tasks/task-view.ts'
 import { taskOwnerOf, type BegunTask } from '../tasks/tasks.ts'
 import { argumentsFrom } from '../tools/fitted-arguments.ts'
+import { CONVERSATIONS_TOOL } from '../tools/conversation-tool.ts'
 import { RESULT_TOOL } from '../tools/pair.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
+import { callConversationTool } from './conversation-calls.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 import { callResultTool, PAIR_CLIENT, pairOwnerOf, startedResult } from './pair-calls.ts'
@@ -79,6 +81,12 @@ const KEY = `${IDEMPOTENCY}-key`
 const RESUMED = `Questions of started work are answered with ${RESULT_TOOL}, not with \`resume\`.`
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
 
+/** Tools of the gateway itself. */
+const OWN_TOOLS: Readonly<Record<string, typeof callResultTool>> = {
+  [RESULT_TOOL]: callResultTool,
+  [CONVERSATIONS_TOOL.name]: callConversationTool,
+}
+
 /** Answers `tools/call`: runs the agent, and asks its questions, until there is a result. */
 export async function callTool(
   params: Params,
@@ -93,7 +101,8 @@ export async function callTool(
   }
   if (areSchemasPending()) await whenSchemasChecked()
   const plan = parts.registry.plan()
-  if (name === plan.resultTool?.name) return callResultTool(args, context, parts)
+  const own = plan.ownTools.some((tool) => tool.name === name) ? OWN_TOOLS[name] : undefined
+  if (own) return own(args, context, parts)
   const call: ToolCall = { parts, context, name, args, isReported: false }
   const started = plan.byName(name)?.starts
   if (started) return startCall({ ...call, name: started.name })
@@ -260,7 +269,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   reportLeftOut(call, check.leftOut)
   const { arguments: checked, meant } = check
   if (tool.tasks === 'required') assertDeclared(context.client)
-  const { context: given, files, input, resume: own } = checked
+  const { context: given, conversation, files, input, resume: own } = checked
   const { address, scope } = context.caller
   const key = readKey(context.meta, context.caller)
   if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
@@ -270,6 +279,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
     arguments: input && meant,
     input,
     context: given,
+    conversation,
     files,
     principal,
     scope,

@@ -36,6 +36,8 @@ export interface CallRecord {
   readonly principal: string
   /** Hash of the arguments. */
   readonly args: string
+  /** As `RunOrder.conversation`. */
+  readonly conversation?: string | undefined
   /** Names the call by its idempotency key, if it has one. */
   readonly key?: string | undefined
   /** Number of the execution, from 1; 0 before the first one. Events of earlier executions change nothing. */
@@ -200,6 +202,7 @@ export type NewCall = Pick<
   | 'tool'
   | 'principal'
   | 'args'
+  | 'conversation'
   | 'key'
   | 'task'
   | 'order'

@@ -4,7 +4,8 @@ import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
 import { Sweeper } from '../internal/timers.ts'
 import { listAll, type Versioned } from '../store/gateway-store.ts'
-import { ownerOf } from '../internal/principal.ts'
+import { ownerOf, type Caller } from '../internal/principal.ts'
+import { hashOf } from '../internal/text.ts'
 import { busy, type Execution, type RunStorage } from './order.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
@@ -18,6 +19,8 @@ export interface Turn {
 const StoredRow = z.object({
   agentId: z.string(),
   thread: z.string(),
+  /** Given by the caller. */
+  name: z.string().optional(),
   /** The run that used the conversation last. */
   runId: z.string(),
   phase: z.enum(['free', 'running', 'asking']),
@@ -33,8 +36,11 @@ const DEAD_AFTER_MS = 60_000
 /** Rows are kept this long after they expire, so that a process can delete their threads. */
 const SWEEP_GRACE_MS = 600_000
 const SWEEP_MS = 60_000
-/** Time for which a conversation is kept after its last call: people continue a talk on the next day. */
-const THREAD_TTL_MS = 86_400_000
+/** Most conversations of one caller that have a name. */
+const MAX_NAMED = 1000
+const FULL = `There are ${MAX_NAMED} conversations already. Delete one with agent_conversations, or use the name of one.`
+const NOBODY =
+  'Callers without a name and a session cannot have conversations, because nothing shows that two calls are of the same caller. Call without `conversation`, or sign in.'
 const BUSY = 'Another call of this conversation is running. Call again in a moment.'
 const ONE_AT_A_TIME: SlotSettings = {
   maxConcurrent: Number.POSITIVE_INFINITY,
@@ -43,8 +49,18 @@ const ONE_AT_A_TIME: SlotSettings = {
   busyText: BUSY,
 }
 
+/** A conversation with a name. */
+export interface NamedConversation {
+  readonly key: string
+  /** Id of the agent. */
+  readonly agent: string
+  readonly name: string
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
 /**
- * Conversations: one thread for each caller, scope and agent. The runs of a conversation follow each other, in all
+ * Conversations: one thread for each caller, scope and agent, and one for each name that the caller gives. The runs of a conversation follow each other, in all
  * processes that share the store.
  */
 export class Conversations {
@@ -68,12 +84,15 @@ export class Conversations {
    */
   async enter(execution: Execution, signal: AbortSignal): Promise<Turn | undefined> {
     const key = keyOf(execution)
-    if (key === undefined) return undefined
+    if (key === undefined) {
+      if (execution.order.conversation === undefined) return undefined
+      throw new RunFailure('invalid_arguments', NOBODY)
+    }
     await this.#turns.take(key, signal)
     try {
       const { row, version } = await this.#begin(key, execution)
       const leave = async (isAsking: boolean): Promise<void> => {
-        const expiresAt = this.#storage.clock.now() + THREAD_TTL_MS
+        const expiresAt = this.#storage.clock.now() + this.#storage.conversationTtlMs
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
         // If the store fails, the next call can begin when this run counts as dead.
         await this.#put(key, left, version).catch(() => {})
@@ -84,6 +103,35 @@ export class Conversations {
       this.#turns.release(key)
       throw error
     }
+  }
+
+  /** Returns the named conversations of a caller. @throws GatewayError `UNAVAILABLE` */
+  async list(caller: Caller): Promise<readonly NamedConversation[]> {
+    const { clock, records } = this.#storage
+    const owner = ownerOf(caller)
+    const named: NamedConversation[] = []
+    if (owner === undefined) return named
+    for await (const { key, ...found } of listAll(records, `${PREFIX}${owner}:`)) {
+      const { agentId: agent, expiresAt = 0, name } = rowIn(found) ?? {}
+      if (agent === undefined || name === undefined || expiresAt <= clock.now()) continue
+      named.push({ key, agent, name, expiresAt })
+    }
+    return named
+  }
+
+  /**
+   * Deletes a conversation, and the thread of its agent.
+   *
+   * @throws RunFailure `busy` while a call of it runs; GatewayError `UNAVAILABLE`
+   */
+  async delete({ key }: NamedConversation): Promise<void> {
+    const { clock, records } = this.#storage
+    const found = await records.get(key)
+    const row = rowIn(found)
+    if (!found || !row) return
+    const isRunning = row.phase === 'running' && row.expiresAt > clock.now()
+    if (isRunning || !(await records.delete(key, found.version))) throw busy(BUSY)
+    await this.#forget(row)
   }
 
   close(): void {
@@ -100,7 +148,8 @@ export class Conversations {
     const isLive = before !== undefined && before.expiresAt > clock.now()
     if (isLive && before.phase === 'running') throw busy(BUSY)
     const { order, tool, earlier } = execution
-    const { runId } = order
+    const { conversation: name, runId } = order
+    if (name !== undefined && !before) await this.#assertRoom(order)
     if (
       earlier?.resume !== undefined &&
       !(isLive && before.phase === 'asking' && before.runId === runId)
@@ -111,11 +160,18 @@ export class Conversations {
     const isKept = isLive || before?.phase === 'running'
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
     const expiresAt = clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS
-    const row: Row = { agentId: tool.agent.id, thread, runId, phase: 'running', expiresAt }
+    const names = { agentId: tool.agent.id, ...(name !== undefined && { name }) }
+    const row: Row = { ...names, thread, runId, phase: 'running', expiresAt }
     const version = await this.#put(key, row, found?.version ?? null)
     if (version === undefined) throw busy(BUSY)
     if (before !== undefined && !isKept) await this.#forget(before)
     return { row, version }
+  }
+
+  /** @throws RunFailure `invalid_arguments` if a caller has too many named conversations */
+  async #assertRoom(caller: Caller): Promise<void> {
+    const count = await this.#storage.records.count(`${PREFIX}${ownerOf(caller)}:`)
+    if (count >= MAX_NAMED) throw new RunFailure('invalid_arguments', FULL)
   }
 
   /** @returns the new version; `undefined` if another process changed the row in the meantime */
@@ -148,7 +204,9 @@ function rowIn(found: Versioned | undefined): Row | undefined {
 }
 
 function keyOf({ tool, order }: Execution): string | undefined {
-  if (ownerOf(order) === undefined) return undefined
-  const { principal, scope = '' } = order
+  const owner = ownerOf(order)
+  if (owner === undefined) return undefined
+  const { conversation, principal, scope = '' } = order
+  if (conversation !== undefined) return `${owner}:${hashOf([tool.agent.id, conversation])}`
   return hash('sha256', JSON.stringify([principal.id, scope, tool.agent.id]))
 }

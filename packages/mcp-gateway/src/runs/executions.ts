@@ -135,7 +135,9 @@ export class Executions {
     const { answers, state } = asked ?? {}
     const resume = answers && !asked?.beginsAnew ? { state, answers } : undefined
     const earlier = asked && { resume, files, progress }
-    const order = { ...execution.order, runId: live.runId }
+    // Answers may come without the arguments of the call.
+    const conversation = call?.conversation ?? execution.order.conversation
+    const order = { ...execution.order, runId: live.runId, conversation }
     let ending: RunEnding
     try {
       ending = await this.#options.execute({ ...execution, order, earlier })
@@ -423,6 +425,7 @@ export function newCallOf(tool: RunTool, order: RunOrder): Omit<NewCall, 'expire
     tool: tool.name,
     principal: order.principal.id,
     args: hashOf(order.arguments ?? {}),
+    conversation: order.conversation,
     isDurable: false,
   }
 }

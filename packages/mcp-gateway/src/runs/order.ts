@@ -54,6 +54,8 @@ export interface RunOrder {
   readonly input: CheckedInput | undefined
   /** As `AgentCall.context`. */
   readonly context?: JsonObject | undefined
+  /** Name of the conversation, as the caller gave it. `undefined`: the one without a name. */
+  readonly conversation?: string | undefined
   /** URIs of the files of the input. They may not exist. */
   readonly files: readonly string[]
   readonly principal: Principal

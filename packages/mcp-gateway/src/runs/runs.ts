@@ -40,7 +40,8 @@ export class Runs {
   readonly calls: Calls
   readonly #options: RunsOptions
   readonly #slots: RunSlots
-  readonly #conversations: Conversations | undefined
+  /** `undefined` in mode `run`. */
+  readonly conversations: Conversations | undefined
   /** An array, because it changes with every run: see `removeFrom`. */
   readonly #active: ActiveRun[] = []
   #isClosed = false
@@ -50,7 +51,7 @@ export class Runs {
     this.#options = options
     const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
     this.#slots = new RunSlots(options.clock, { ...options, ...RUN_QUEUE })
-    this.#conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
+    this.conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
     this.calls = new Calls({ ...storage, execute: this.#execute })
   }
 
@@ -71,7 +72,7 @@ export class Runs {
   /** Returns whether another process can continue a call after its process died. */
   canContinue({ agent }: RunTool, order: RunOrder): boolean {
     // The thread of a conversation does not show whether its last checkpoint belongs to this call or to the one before.
-    const isConversation = this.#conversations !== undefined && ownerOf(order) !== undefined
+    const isConversation = this.conversations !== undefined && ownerOf(order) !== undefined
     return agent.canContinue === true && !isConversation
   }
 
@@ -91,7 +92,7 @@ export class Runs {
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true
     this.calls.stop()
-    this.#conversations?.close()
+    this.conversations?.close()
     if (this.#active.length > 0) await this.#stopRuns(graceMs)
     await this.calls.close()
   }
@@ -131,7 +132,7 @@ export class Runs {
     let outcome: Outcome = 'agent_failed'
     try {
       if (this.#isClosed) throw stopping()
-      if (this.#conversations) turn = await this.#conversations.enter(execution, run.signal)
+      if (this.conversations) turn = await this.conversations.enter(execution, run.signal)
       const inputFiles = order.files.length > 0 ? await this.#openInputFiles(order) : []
       await this.#slots.take(account, run.signal)
       hasSlot = true

@@ -14,6 +14,7 @@ import { valueFromJson } from '../internal/text.ts'
 import { argumentsFrom, fittedArguments, isBlank } from './fitted-arguments.ts'
 import type { Arguments } from './fitted-arguments.ts'
 import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
+import { MAX_CONVERSATION_CHARS } from './conversation-tool.ts'
 import { readSkillArguments, type ReadArguments } from './skill-arguments.ts'
 
 /** An object schema, as `tools/list` needs it. */
@@ -35,10 +36,15 @@ export interface ToolParameters {
 export function parametersOf(
   agent: Agent,
   skill: Skill,
-  { parameters, takesFiles }: Pick<PlanOptions, 'parameters' | 'takesFiles'>,
+  {
+    parameters,
+    takesConversation = false,
+    takesFiles,
+  }: Pick<PlanOptions, 'parameters' | 'takesConversation' | 'takesFiles'>,
 ): ToolParameters | { readonly defect: string } {
   const added: readonly ExtraName[] = [
     ...(takesFiles ? (['files'] as const) : []),
+    ...(takesConversation ? (['conversation'] as const) : []),
     ...(agent.canAsk === false ? [] : (['resume'] as const)),
     ...(skill.contextSchema === undefined ? [] : (['context'] as const)),
   ]
@@ -273,7 +279,7 @@ function isPlain({ type, enum: values, const: value, anyOf }: JsonSchema): boole
  * Parameters that the gateway adds, unless the skill has one of that name. They depend on the configuration and the agent
  * only: a list must not vary by connection (specification 2026-07-28, "Tools").
  */
-type ExtraName = 'files' | 'resume' | 'context'
+type ExtraName = 'files' | 'conversation' | 'resume' | 'context'
 
 const MAX_FILES = 64
 const MAX_URI = 2048
@@ -288,6 +294,12 @@ const EXTRA_SCHEMAS: Readonly<
     items: { type: 'string', maxLength: MAX_URI },
     maxItems: MAX_FILES,
     description: 'URIs of artifacts to give to the agent.',
+  },
+  conversation: {
+    type: 'string',
+    maxLength: MAX_CONVERSATION_CHARS,
+    description:
+      'Name of a conversation: the agent knows the earlier calls with the same name. Without it: the usual conversation.',
   },
   resume: {
     type: 'object',
@@ -304,6 +316,7 @@ const text = (max: number): z.ZodString => z.string().min(1).max(max)
 
 const extrasShape = z.object({
   files: z.array(text(MAX_URI)).max(MAX_FILES).default([]),
+  conversation: text(MAX_CONVERSATION_CHARS).optional(),
   resume: z
     .object({ run: text(MAX_HANDLE), answers: z.record(z.string(), z.unknown()) })
     .optional(),
@@ -311,6 +324,7 @@ const extrasShape = z.object({
 
 const EXTRA_RULES: Readonly<Record<keyof typeof EXTRA_SCHEMAS, string>> = {
   files: `must be a list of at most ${MAX_FILES} artifact URIs`,
+  conversation: `must be a text of 1 to ${MAX_CONVERSATION_CHARS} characters`,
   resume: 'must have "run", a text, and "answers", an object',
 }
 
@@ -332,7 +346,7 @@ function readExtras(
 }
 
 const EXTRAS_SCHEMA: JsonSchema = { type: 'object', properties: EXTRA_SCHEMAS }
-const EXTRA_NAMES = ['files', 'resume'] as const
+const EXTRA_NAMES = ['files', 'conversation', 'resume'] as const
 
 function extrasRefused(value: Arguments): readonly Refusal[] {
   const { error } = extrasShape.safeParse(value)

@@ -11,7 +11,8 @@ import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../opt
 import { createToolFilter, type ToolFilter } from './filter.ts'
 import { planNames } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
-import { RESULT_DEFINITION, startDefinitionOf, startNameOf } from './pair.ts'
+import { CONVERSATIONS_TOOL } from './conversation-tool.ts'
+import { RESULT_DEFINITION, RESULT_TOOL, startDefinitionOf, startNameOf } from './pair.ts'
 import { parametersOf, withSchemaFromExamples, type ToolParameters } from './parameters.ts'
 import { exampleDefect, promptDefinitionOf, promptsOf, type PlannedPrompt } from './prompts.ts'
 
@@ -22,8 +23,8 @@ import { exampleDefect, promptDefinitionOf, promptsOf, type PlannedPrompt } from
 export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
-  /** Tool of the gateway that returns what tools with `starts` began. `undefined`: no setting asks for it. */
-  readonly resultTool: ToolDefinition | undefined
+  /** Tools of the gateway itself, for which settings ask. */
+  readonly ownTools: readonly ToolDefinition[]
   byName(name: string): PlannedTool | undefined
   /** Sorted by name. */
   readonly prompts: readonly PlannedPrompt[]
@@ -98,6 +99,8 @@ export interface CheckedArguments {
   readonly input: CheckedInput | undefined
   /** As `AgentCall.context`. */
   readonly context?: Readonly<Record<string, unknown>> | undefined
+  /** As `RunOrder.conversation`. */
+  readonly conversation?: string | undefined
   /** URIs of artifacts. They may not exist. */
   readonly files: readonly string[]
   readonly resume: ResumeArgument | undefined
@@ -116,6 +119,8 @@ export interface PlanOptions extends ToolSettings {
   readonly artifactTtlMs: number | undefined
   /** Tools take files of the caller. */
   readonly takesFiles: boolean
+  /** Calls may name their conversation. @default false */
+  readonly takesConversation?: boolean | undefined
 }
 
 /** A skill that becomes a tool, before it has its name. */
@@ -132,14 +137,17 @@ interface Draft extends NameCandidate {
 export class ToolPlanner {
   readonly #options: PlanOptions
   readonly #filter: ToolFilter
-  readonly #resultTool: ToolDefinition | undefined
+  readonly #ownTools: readonly ToolDefinition[]
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: PlanOptions) {
     this.#options = options
     this.#filter = createToolFilter(options)
     const settings = [options, ...Object.values(options.overrides)]
-    if (settings.some(({ tasks }) => tasks === 'pair')) this.#resultTool = RESULT_DEFINITION
+    this.#ownTools = [
+      ...(options.takesConversation === true ? [CONVERSATIONS_TOOL] : []),
+      ...(settings.some(({ tasks }) => tasks === 'pair') ? [RESULT_DEFINITION] : []),
+    ]
     const [defect] = overrideDefects(options)
     if (defect) throw defect
   }
@@ -161,7 +169,7 @@ export class ToolPlanner {
     const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
     return {
       tools,
-      resultTool: this.#resultTool,
+      ownTools: this.#ownTools,
       byName: (name) => toolByName.get(name),
       prompts,
       promptByName: (name) => promptByName.get(name),
@@ -231,7 +239,7 @@ export class ToolPlanner {
   /** Gives names, none of which is that of a tool of the gateway. */
   #planNames(
     drafts: readonly Draft[],
-    reserved: ReadonlySet<string> = new Set(this.#resultTool && [this.#resultTool.name]),
+    reserved: ReadonlySet<string> = new Set(this.#ownTools.map(({ name }) => name)),
   ): NamePlan<Draft> {
     const plan = planNames(drafts, reserved)
     const started = plan.names
@@ -385,8 +393,10 @@ function nameDefect(name: string): string | undefined {
 export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDefinition[] {
   const tools = plan.tools.filter((tool) => mayUse(principal, tool))
   const definitions = tools.map(({ definition }) => definition)
-  const isPaired = plan.resultTool !== undefined && tools.some(({ starts }) => starts)
-  return isPaired ? [...definitions, plan.resultTool].toSorted(byName) : definitions
+  const isPaired = tools.some(({ starts }) => starts)
+  const own = plan.ownTools.filter(({ name }) => name !== RESULT_TOOL || isPaired)
+  const isAlone = own.length === 0 || tools.length === 0
+  return isAlone ? definitions : [...definitions, ...own].toSorted(byName)
 }
 
 /** Returns the prompts that this caller may see, sorted by name. */

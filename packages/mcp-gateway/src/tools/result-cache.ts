@@ -64,6 +64,7 @@ export function cacheKeyOf({ tool, principal, arguments: args }: CachedCall): st
   if (args.input === undefined || args.resume !== undefined || args.files.length > 0) {
     return undefined
   }
+  if (args.conversation !== undefined) return undefined // the answer depends on what was said before
   const { _meta, ...definition } = tool.definition
   const parts = [
     principal.isAnonymous,
