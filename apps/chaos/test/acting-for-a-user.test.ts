@@ -38,10 +38,11 @@ test('each server sees the user, and a token for itself', async () => {
   expectNoToken(world, result)
 })
 
-test('a resumed run has the credentials of the answer', async () => {
+test.each(['legacy', 'modern'] as const)('a resumed run has credentials (%s)', async (era) => {
   await using world = await startUserWorld({ asks: true })
   const token = await world.login.signIn('ada', GATEWAY)
-  const result = await world.clientOf('ada', () => token).callTool('buyer', { question: 'q1' })
+  const client = world.clientOf('ada', () => token, era)
+  const result = await client.callTool('buyer', { question: 'q1' })
   expect(textOf(result)).toContain('You are ada')
   expectNoToken(world, result)
 })

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { interrupt, MemorySaver, START, StateGraph } from '@langchain/langgraph'
 import { createMcpTools, userTokens } from '@x/langchain-mcp'
-import { McpClient } from '@x/mcp-client'
+import { McpClient, type McpClientOptions } from '@x/mcp-client'
 import { createGateway, jwtAuth, tokenExchange, type GatewayLogger } from '@x/mcp-gateway'
 import { startTestServer, type TestServer } from '@x/mcp-testing'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
@@ -206,7 +206,11 @@ export interface UserWorld extends AsyncDisposable {
   /** Time by which the clock of the exchange goes ahead. Milliseconds. */
   aheadMs: number
   /** A client of a user. `token` is asked before each request. */
-  clientOf(user: string, token: () => string | Promise<string>): McpClient
+  clientOf(
+    user: string,
+    token: () => string | Promise<string>,
+    era?: McpClientOptions['era'],
+  ): McpClient
 }
 
 interface Kind {
@@ -273,12 +277,14 @@ export async function startUserWorld({
     saver,
     logged,
     url,
-    clientOf(user, token) {
+    clientOf(user, token, era) {
       const headers = async () => ({ authorization: `Bearer ${await token()}` })
       const handlers = {
         elicitation: () => ({ action: 'accept' as const, content: { answer: 'yes' } }),
       }
-      return held.use(new McpClient({ url, headers }, { scope: { principal: user }, handlers }))
+      return held.use(
+        new McpClient({ url, headers }, { scope: { principal: user }, handlers, era }),
+      )
     },
     [Symbol.asyncDispose]: () => held[Symbol.asyncDispose](),
   }
