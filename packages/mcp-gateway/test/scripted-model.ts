@@ -27,6 +27,7 @@ export class ScriptedModel extends BaseChatModel {
       content: said?.content ?? '',
       tool_calls: said?.tool_calls ?? [],
     })
+    Object.assign(message, { usage_metadata: said?.usage_metadata })
     return { generations: [{ text: message.text, message }] }
   }
 }

@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import type { AgentArtifacts, InputFile, OutputFile } from '../files/result-files.ts'
 import type { Principal } from '../internal/principal.ts'
-import type { RunFailureReason } from '../internal/run-event.ts'
+import type { ModelUsage, RunFailureReason } from '../internal/run-event.ts'
 import type { UserCredentials } from '../internal/user-credentials.ts'
 
 /** A JSON schema, 2020-12 unless it says otherwise. */
@@ -185,8 +185,8 @@ export type Answer =
 
 /** One update of a run. All kinds of agents have the same updates. */
 export type AgentUpdate =
-  /** The next piece of the answer. */
-  | { readonly type: 'text'; readonly text: string }
+  /** The next piece of the answer. It may be empty. `usage`: tokens that were not reported before. */
+  | { readonly type: 'text'; readonly text: string; readonly usage?: ModelUsage | undefined }
   /** One short line about what the agent does now. */
   | { readonly type: 'status'; readonly text: string }
   | { readonly type: 'file'; readonly file: OutputFile }

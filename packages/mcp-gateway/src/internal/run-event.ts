@@ -5,6 +5,8 @@ export type RunEvent =
       readonly type: 'ended'
       readonly outcome: 'done' | 'asked' | RunFailureReason
       readonly durationMs: number
+      /** Tokens of the execution, also of one that failed or asked. `undefined`: no model reported any. */
+      readonly usage?: readonly ModelUsage[] | undefined
     } & RunNames)
   /** Details of a failure, which the caller does not get. */
   | ({
@@ -19,6 +21,14 @@ export type RunEvent =
   | ({ readonly type: 'empty' } & RunNames)
   /** The agent did not stop when it was cancelled, and may still cause costs. */
   | ({ readonly type: 'orphaned' } & RunNames)
+
+/** Tokens that a model has used, as it reports them. */
+export interface ModelUsage {
+  /** @default unknown */
+  readonly model?: string | undefined
+  readonly inputTokens: number
+  readonly outputTokens: number
+}
 
 export interface RunNames {
   readonly runId: string

@@ -14,7 +14,7 @@ import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/r
 import { artifactNameFrom } from '../files/uri.ts'
 import type { Clock } from '../internal/clock.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
-import type { RunEvent, RunFailureReason, RunNames } from '../internal/run-event.ts'
+import type { ModelUsage, RunEvent, RunFailureReason, RunNames } from '../internal/run-event.ts'
 import { credentialsOf } from '../internal/user-credentials.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import type { Execution, RunStorage } from './order.ts'
@@ -26,6 +26,8 @@ const MAX_TEXT_BYTES = 10 * 1024 * 1024
 /** Number of lost files that the result names. It counts the others. */
 const MAX_NOTES = 20
 const MAX_LINE = 1000
+/** Models whose tokens are counted apart. */
+const MAX_MODELS = 32
 const UPDATES_PER_TURN = 1000
 const CUT = 'The agent wrote a longer text than the gateway keeps: the rest of it is missing.'
 
@@ -61,6 +63,7 @@ export class ActiveRun {
   /** Text that came in pieces. */
   text = ''
   #textBytes = 0
+  readonly #usage = new Map<string | undefined, ModelUsage>()
   #isTextCut = false
   #lostFiles = 0
   #isClosed = false
@@ -173,8 +176,10 @@ export class ActiveRun {
         if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
         this.signal.throwIfAborted()
         if (isFinal(update)) return update
-        if (update.type === 'text') this.#addText(update.text)
-        else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
+        if (update.type === 'text') {
+          if (update.usage) this.#addUsage(update.usage)
+          if (update.text !== '') this.#addText(update.text)
+        } else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
         else await this.#keep(update.file)
       }
       throw new RunFailure('agent_failed', 'It ended without an answer.')
@@ -211,6 +216,22 @@ export class ActiveRun {
     const { reason } = this.execution.sink.signal
     const isFailure = reason instanceof RunFailure
     this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
+  }
+
+  /** Tokens of the models so far. `undefined`: none reported any. */
+  get usage(): readonly ModelUsage[] | undefined {
+    return this.#usage.size === 0 ? undefined : [...this.#usage.values()]
+  }
+
+  #addUsage({ model, inputTokens, outputTokens }: ModelUsage): void {
+    // The names come from outside.
+    const key = this.#usage.size < MAX_MODELS || this.#usage.has(model) ? model : undefined
+    const known = this.#usage.get(key)
+    this.#usage.set(key, {
+      ...(key !== undefined && { model: key }),
+      inputTokens: inputTokens + (known?.inputTokens ?? 0),
+      outputTokens: outputTokens + (known?.outputTokens ?? 0),
+    })
   }
 
   #addText(text: string): void {

@@ -23,6 +23,7 @@ import { systemClock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import { validatorFor } from '../agents/schemas.ts'
 import type { AgentCall, AgentUpdate } from '../agents/agent.ts'
+import type { ModelUsage } from '../internal/run-event.ts'
 import type { ResultFiles } from '../files/result-files.ts'
 import { NO_OUTPUT } from './result.ts'
 
@@ -31,6 +32,22 @@ test('returns an answer that is there at once', async () => {
   const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
   expect(textsOf(outcome)).toEqual(['Hello'])
   expect(metaOf(outcome)).toEqual({ runId: expect.stringMatching(/^run_[0-9a-f]{16}$/) })
+})
+
+test('adds the tokens of each model up, and does not keep more than 32 names of models', async () => {
+  await using world = runsOf(function* () {
+    const used = { inputTokens: 3, outputTokens: 1 }
+    for (let model = 0; model < 40; model++) {
+      yield { type: 'text', text: '', usage: { model: `m${model % 36}`, ...used } }
+    }
+    yield { type: 'done', text: 'Hello' }
+  })
+  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const { usage = [] } = metaOf(outcome) as { usage?: ModelUsage[] }
+  expect(usage).toHaveLength(33)
+  expect(usage[0]).toEqual({ model: 'm0', inputTokens: 6, outputTokens: 2 })
+  expect(usage[32]).toEqual({ inputTokens: 12, outputTokens: 4 })
+  expect(world.events.at(-1)).toMatchObject({ type: 'ended', usage })
 })
 
 test('returns the whole text once, then the files in order', async () => {

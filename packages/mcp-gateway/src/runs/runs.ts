@@ -1,4 +1,4 @@
-import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
 
 import { removeFrom } from '@x/internal'
 import { RunFailure, type RunTool } from '../agents/agent.ts'
@@ -151,7 +151,7 @@ export class Runs {
       outcome = ending.type === 'result' ? 'done' : 'asked'
       if (ending.type === 'result') {
         if (ending.isEmpty === true) this.#options.onEvent({ type: 'empty', ...run.names })
-        return ending
+        return { ...ending, result: withUsage(ending.result, run) }
       }
       return { ...ending, progress: feed?.count ?? earlier?.progress ?? 0 }
     } catch (error) {
@@ -162,7 +162,8 @@ export class Runs {
       feed?.stop({ flush: false })
       const failure = this.#toFailure(error, run)
       outcome = failure.reason
-      const result = failureResult(withAgent(failure, tool.agent.name), order.runId)
+      const failed = failureResult(withAgent(failure, tool.agent.name), order.runId)
+      const result = withUsage(failed, run)
       if (error instanceof RunFailure) isStarted &&= error.isStarted
       return { type: 'result', result, isStarted }
     } finally {
@@ -171,7 +172,8 @@ export class Runs {
       if (turn) await turn.leave(outcome === 'asked')
       removeFrom(this.#active, run)
       const durationMs = clock.now() - startedAt
-      this.#options.onEvent({ type: 'ended', ...run.names, outcome, durationMs })
+      const usage = run.usage && { usage: run.usage }
+      this.#options.onEvent({ type: 'ended', ...run.names, outcome, durationMs, ...usage })
       if (this.#active.length === 0) this.#onIdle?.()
     }
   }
@@ -229,6 +231,11 @@ function withAgent(failure: RunFailure, agent: string): RunFailure {
   const { reason, message, retryAfterMs } = failure
   if (NOT_OF_AGENT.has(reason)) return failure
   return new RunFailure(reason, `Agent "${agent}": ${message}`, { cause: failure, retryAfterMs })
+}
+
+/** Tells clients that bill or watch what the run has used. */
+function withUsage(result: CallToolResult, { usage }: ActiveRun): CallToolResult {
+  return usage === undefined ? result : { ...result, _meta: { ...result['_meta'], usage } }
 }
 
 /** The second part of `traceparent` (W3C Trace Context, 3.2). */

@@ -1,6 +1,7 @@
 import { isRecord } from '@x/internal'
 import mime from 'mime'
 import type { OutputFile } from '../../files/result-files.ts'
+import type { ModelUsage } from '../../internal/run-event.ts'
 
 /** The part of a message that is read. Another copy of LangChain may have made it, or a server may have sent it as JSON. */
 export interface Message {
@@ -12,6 +13,8 @@ export interface Message {
   readonly calls: readonly { readonly name: string; readonly args: unknown }[]
   /** Why a model did not answer, where its provider keeps that beside the content. */
   readonly refusal: string | undefined
+  /** Tokens of this message, or of this piece of it. */
+  readonly usage: ModelUsage | undefined
 }
 
 const KINDS: Readonly<Record<string, Message['kind']>> = {
@@ -58,7 +61,19 @@ export function messageFrom(value: unknown): Message | undefined {
     name: textOf(name),
     calls: Array.isArray(calls) ? calls.flatMap(callFrom) : [],
     refusal: textOf(refusal),
+    usage: usageFrom(value['usage_metadata']),
   }
+}
+
+function usageFrom(value: unknown): ModelUsage | undefined {
+  if (!isRecord(value)) return undefined
+  const inputTokens = countFrom(value['input_tokens'])
+  const outputTokens = countFrom(value['output_tokens'])
+  return inputTokens + outputTokens > 0 ? { inputTokens, outputTokens } : undefined
+}
+
+function countFrom(value: unknown): number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
 }
 
 function callFrom(value: unknown): Message['calls'] {

@@ -1,4 +1,5 @@
-import { isRecord } from '@x/internal'
+import { isRecord, legible } from '@x/internal'
+import { shortened } from '../../internal/text.ts'
 import type { AgentUpdate } from '../agent.ts'
 import { contentOf, messageFrom, textOf, textOfMessage } from './content.ts'
 import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
@@ -8,6 +9,8 @@ export const REMOTE_STREAM_MODES = ['messages', 'updates', 'custom', 'values'] a
 
 /** `tools`: what async generators of tools yield. LangGraph servers do not know this mode. */
 export const STREAM_MODES = ['messages', 'updates', 'custom', 'values', 'tools'] as const
+
+const MAX_MODEL_CHARS = 100
 
 /** Values from the stream of a graph that show how it ended. `endingOf()` reads them. */
 export interface GraphEnd {
@@ -57,14 +60,22 @@ export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefine
 
 /** Reads a piece of a message. Each message starts on a line of its own. */
 function textUpdate(payload: unknown, end: GraphEnd): AgentUpdate | undefined {
-  const message = messageFrom(Array.isArray(payload) ? payload[0] : undefined)
+  const [piece, metadata]: readonly unknown[] = Array.isArray(payload) ? payload : []
+  const message = messageFrom(piece)
   if (message?.kind !== 'ai') return undefined
   const text = textOfMessage(message)
-  if (text === '') return undefined
+  const usage = message.usage && { ...modelIn(metadata), ...message.usage }
+  if (text === '') return usage && { type: 'text', text, usage }
   const { id } = message
   const isNext = end.messageId !== undefined && id !== undefined && id !== end.messageId
   end.messageId = id ?? end.messageId
-  return { type: 'text', text: isNext ? `\n${text}` : text }
+  return { type: 'text', text: isNext ? `\n${text}` : text, ...(usage && { usage }) }
+}
+
+/** Reads what LangChain tells of the model beside each piece of a message. */
+function modelIn(metadata: unknown): { readonly model?: string } {
+  const model = isRecord(metadata) ? textOf(metadata['ls_model_name']) : undefined
+  return model === undefined ? {} : { model: legible(shortened(model, MAX_MODEL_CHARS)) }
 }
 
 function stepUpdate(payload: unknown): AgentUpdate | undefined {

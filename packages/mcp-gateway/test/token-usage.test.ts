@@ -1,0 +1,79 @@
+import { AIMessage, type BaseMessage } from '@langchain/core/messages'
+import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+import { expect, test } from 'vitest'
+
+import { createGateway } from '../src/gateway.ts'
+import type { RunEvent } from '../src/internal/run-event.ts'
+import { connect } from './mcp-clients.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+/** A model whose messages cost 10 tokens and 2 tokens. */
+class CountedModel extends ScriptedModel {
+  readonly #name: string
+
+  constructor(name: string) {
+    const usage = { input_tokens: 10, output_tokens: 2, total_tokens: 12 }
+    super(Object.assign(new AIMessage('Hi'), { usage_metadata: usage }))
+    this.#name = name
+  }
+
+  override getLsParams() {
+    return { ls_model_name: this.#name } as never
+  }
+}
+
+function asking(name: string) {
+  const model = new CountedModel(name)
+  return async ({ messages }: { messages: BaseMessage[] }) => ({
+    messages: [await model.invoke(messages)],
+  })
+}
+
+test('a result tells the tokens of each model, also of those in subgraphs and in earlier steps', async () => {
+  const inner = new StateGraph(MessagesAnnotation)
+    .addNode('inner', asking('small'))
+    .addEdge(START, 'inner')
+    .compile()
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', asking('large'))
+    .addNode('sub', inner)
+    .addNode('last', asking('large'))
+    .addEdge(START, 'first')
+    .addEdge('first', 'sub')
+    .addEdge('sub', 'last')
+    .compile()
+  const ends: RunEvent[] = []
+  await using gateway = createGateway({
+    agents: { team: { graph, description: 'Talks' } },
+    observer: { runEvent: (event) => void (event.type === 'ended' && ends.push(event)) },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
+  const usage = [
+    { model: 'large', inputTokens: 20, outputTokens: 4 },
+    { model: 'small', inputTokens: 10, outputTokens: 2 },
+  ]
+  expect(meta).toMatchObject({ usage })
+  expect(ends).toMatchObject([{ outcome: 'done', usage }])
+})
+
+test('a failed run tells what its models have used', async () => {
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', asking('large'))
+    .addNode('last', () => {
+      throw new Error('broken')
+    })
+    .addEdge(START, 'first')
+    .addEdge('first', 'last')
+    .compile()
+  await using gateway = createGateway({
+    agents: { team: { graph, description: 'Talks' } },
+    log: false,
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
+  const usage = [{ model: 'large', inputTokens: 10, outputTokens: 2 }]
+  expect(meta).toMatchObject({ reason: 'agent_failed', usage })
+})
