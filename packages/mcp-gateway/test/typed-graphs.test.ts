@@ -15,6 +15,7 @@ import type { GatewayOptions } from '../src/options.ts'
 
 interface ListedTool {
   readonly inputSchema: Readonly<Record<string, unknown>>
+  readonly outputSchema?: Readonly<Record<string, unknown>>
 }
 
 /** A gateway with one agent, and a client of it. */
@@ -27,6 +28,7 @@ async function serving(agent: object, tools?: GatewayOptions['tools']) {
   const { tools: listed } = (await client.listTools()) as { tools: readonly ListedTool[] }
   return {
     inputSchema: listed[0]?.inputSchema,
+    outputSchema: listed[0]?.outputSchema,
     warnings: gateway.registry.plan().warnings,
     call: async (args: Record<string, unknown>) => {
       const result = await client.callTool({ name: 'plan', arguments: args })
@@ -87,6 +89,51 @@ test.each([
     isError: true,
     text: "Bad arguments: / must have required property 'budget'",
   })
+})
+
+test('offers the declared output of a graph as its output schema', async () => {
+  await using world = await serving({ graph: byOutput })
+  expect(world.outputSchema).toMatchObject({
+    type: 'object',
+    properties: { plan: { type: 'string' } },
+  })
+  expect(world.outputSchema).not.toHaveProperty('required')
+  expect(world.warnings).toEqual([])
+  await using whole = await serving({ graph: byState })
+  expect(whole.outputSchema).toBeUndefined()
+  await using made = await serving({ graph: byOutput, output: () => 'Text' })
+  expect(made.outputSchema).toBeUndefined()
+})
+
+test('takes an output without defaults and with more keys, and refuses one of another type', async () => {
+  const Stop = z.object({ place: z.string(), nights: z.number().default(1) })
+  const graphOf = (stop: object) =>
+    new StateGraph({
+      state: z.object({ city: z.string(), stops: z.any() }),
+      output: z.object({ stops: z.array(Stop) }),
+    })
+      .addNode('n', () => ({ stops: [stop] }) as never)
+      .addEdge(START, 'n')
+      .compile()
+  await using world = await serving({ graph: graphOf({ place: 'Rome', note: 'old' }) })
+  expect(world.outputSchema).toHaveProperty('properties.stops.items.properties.place')
+  expect(await world.call({ city: 'Rome' })).toMatchObject({ isError: false })
+  await using wrong = await serving({ graph: graphOf({ place: 7 }) })
+  const answer = await wrong.call({ city: 'Rome' })
+  expect(answer).toMatchObject({ isError: true, text: expect.stringContaining('own schema') })
+})
+
+test('offers no output schema where JSON cannot express the output', async () => {
+  const graph = new StateGraph({
+    state: z.object({ city: z.string(), day: z.date().optional() }),
+    output: z.object({ day: z.date() }),
+  })
+    .addNode('n', () => ({ day: new Date(0) }))
+    .addEdge(START, 'n')
+    .compile()
+  await using world = await serving({ graph })
+  expect(world.outputSchema).toBeUndefined()
+  expect(await world.call({ city: 'Rome' })).toMatchObject({ isError: false })
 })
 
 test('takes arguments even if `parameters` is `message` and no field can hold a message', async () => {

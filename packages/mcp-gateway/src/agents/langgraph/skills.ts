@@ -32,7 +32,9 @@ export async function skillsOfGraph(
   const { description } = definition
   const fields = inputFieldsOf(graph)
   const isTaken = (property: string, value: unknown): boolean => takes(fields[property], value)
-  return [{ id: name, name: '', description, inputSchema, startsFrom, takes: isTaken }]
+  const outputSchema = definition.output === undefined ? await outputSchemaOf(graph) : undefined
+  const schemas = { inputSchema, ...(outputSchema && { outputSchema }) }
+  return [{ id: name, name: '', description, ...schemas, startsFrom, takes: isTaken }]
 }
 
 async function readInputSchema(
@@ -139,6 +141,37 @@ async function inputSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefin
   const schema = { ...mapped, ...(required.length > 0 && { required }) }
   const dialect = partial['$schema']
   return dialect === undefined ? schema : { $schema: dialect, ...schema }
+}
+
+/** Keys of an output that are not the structured result, or hold it. */
+const OTHER_RESULTS = ['messages', 'structuredResponse', 'structured_response'] as const
+
+/**
+ * Returns the schema of an output that the graph declares. LangGraph does not check whole outputs: no key is required, and
+ * others may be there. `undefined` if no output is declared, or JSON cannot express it.
+ */
+async function outputSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {
+  const { output = {} } = inputOf(graph)
+  const fields = Object.entries(output)
+  if (fields.length === 0 || OTHER_RESULTS.some((name) => name in output)) return undefined
+  const { toJsonSchema, isInteropZodSchema } = await loadSchemaTools()
+  const properties: Record<string, JsonSchema> = {}
+  try {
+    for (const [name, field] of fields) {
+      if (!isInteropZodSchema(field)) return undefined
+      const schema: unknown = toJsonSchema(field)
+      if (!isRecord(schema)) return undefined
+      properties[name] = schema
+    }
+  } catch {
+    return undefined // a date or a transformation, for example
+  }
+  return mapSchemas({ type: 'object', properties }, asOutput)
+}
+
+function asOutput(schema: JsonSchema): JsonSchema {
+  const { additionalProperties: more, ...own } = asInput(schema)
+  return more === false || more === undefined ? own : { ...own, additionalProperties: more }
 }
 
 async function wholeSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {
