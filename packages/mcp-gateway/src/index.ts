@@ -86,6 +86,7 @@ export type {
   AgentSource,
   AgentUpdate,
   Answer,
+  AnswerUi,
   CheckedInput,
   FinalUpdate,
   JsonSchema,

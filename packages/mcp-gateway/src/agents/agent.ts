@@ -192,6 +192,16 @@ export type AgentUpdate =
   | { readonly type: 'file'; readonly file: OutputFile }
   | FinalUpdate
 
+/** A user interface for one answer (MCP Apps, SEP-1865). A host shows it; it is not for the model. */
+export interface AnswerUi {
+  /** `ui://…` */
+  readonly resourceUri: string
+  /** The page as HTML. */
+  readonly page: string
+  /** `_meta.ui` of the page, such as `csp` and `permissions`. @default none */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
 /** The end of a run. */
 export type FinalUpdate =
   /** `text`: the whole answer, if it differs from the pieces. */
@@ -199,6 +209,7 @@ export type FinalUpdate =
       readonly type: 'done'
       readonly text?: string | undefined
       readonly structured?: Readonly<Record<string, unknown>> | undefined
+      readonly ui?: AnswerUi | undefined
     }
   /** The run needs an answer of a person. `state` (JSON) continues it in any process that can reach the agent. */
   | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }

@@ -4,12 +4,14 @@ import { ProtocolError, type CallToolResult, type ContentBlock } from '@modelcon
 import {
   RunFailure,
   type AgentSource,
+  type AnswerUi,
   type FinalUpdate,
   type Question,
   type RunTool,
 } from '../agents/agent.ts'
 import { areSchemasPending, whenSchemasChecked } from '../agents/schemas.ts'
 import { GatewayError, textForCaller } from '../errors.ts'
+import { jsonBytesOf } from '../files/blocks.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, valueFromJson, wholeCharacters } from '../internal/text.ts'
 import { forgetQuestion, type ActiveRun } from './run.ts'
@@ -133,17 +135,19 @@ function withWebPage({ url, ...question }: Question): Question {
 
 /**
  * Makes a result of at most `resultMaxBytes` bytes as JSON: text first, then files in their order. Structured content is
- * repeated as text, for clients that do not know it. A text that is too large is cut, marked, and kept whole as a file.
+ * repeated as text, for clients that do not know it. A text that is too large is cut, marked, and kept whole as a file. A
+ * user interface comes last, and is left out if it is too large.
  *
  * @throws RunFailure `invalid_output`; `too_large` if the structured content of a tool with an output schema is too large
  */
 async function toResult(
   run: ActiveRun,
-  { text: whole, structured }: Update<'done'>,
+  { text: whole, structured, ui }: Update<'done'>,
 ): Promise<CallToolResult> {
   const { order, tool } = run.execution
   if (areSchemasPending()) await whenSchemasChecked()
   assertOutput(tool, structured)
+  const page = ui && pageOf(ui)
   const text = whole ?? run.text
   const notes = run.notes({ hasText: whole !== undefined })
   const json = structured === undefined ? undefined : JSON.stringify(structured)
@@ -152,14 +156,19 @@ async function toResult(
   const parts = new ResultParts(run, resultMaxBytes - RESERVED_BYTES - jsonBytes(notes))
   const structure = json === undefined ? [] : await parts.structure(json, isRepeated ? text : json)
   const said = isRepeated || text === '' ? [] : await parts.text(text)
+  const shown = page === undefined ? [] : parts.page(page)
   const blocks = await run.files.blocks(parts.room)
-  const content = [...said, ...structure, ...blocks]
+  const content = [...said, ...structure, ...blocks, ...shown]
   for (const note of notes) content.push({ type: 'text', text: note })
   if (content.length === 0) content.push({ type: 'text', text: NO_OUTPUT })
   return {
     content,
     ...(parts.hasStructure && { structuredContent: { ...structured } }),
-    _meta: { runId: order.runId, ...(parts.isCut && { isTruncated: true }) },
+    _meta: {
+      runId: order.runId,
+      ...(parts.isCut && { isTruncated: true }),
+      ...(parts.hasPage && { ui: { resourceUri: ui?.resourceUri } }),
+    },
   }
 }
 
@@ -173,6 +182,15 @@ function assertOutput(
   throw new RunFailure('invalid_output', `Its output does not match its own schema: ${error}.`)
 }
 
+/** @throws RunFailure `invalid_output` for an address that a host would not take for a user interface */
+function pageOf({ resourceUri: uri, page: text, meta }: AnswerUi): ContentBlock {
+  if (!uri.startsWith('ui://')) {
+    throw new RunFailure('invalid_output', 'The address of its user interface is not ui://….')
+  }
+  const resource = { uri, mimeType: 'text/html;profile=mcp-app', text }
+  return { type: 'resource', resource: { ...resource, ...(meta && { _meta: { ui: meta } }) } }
+}
+
 /** Makes the parts of a result within its room. Keeps a part that is too large as a file. */
 class ResultParts {
   readonly #run: ActiveRun
@@ -180,6 +198,8 @@ class ResultParts {
   room: number
   /** The result has the whole structured content. */
   hasStructure = false
+  /** The result has the page of its user interface. */
+  hasPage = false
   isCut = false
 
   constructor(run: ActiveRun, room: number) {
@@ -215,6 +235,18 @@ class ResultParts {
     this.room -= textBytes(shown, this.room)
     const mark = `[Cut here: ${shown.length} of ${text.length} characters are shown. ${kept.note}]`
     return [{ type: 'text', text: `${shown}\n${mark}` }, ...kept.links]
+  }
+
+  page(block: ContentBlock): readonly ContentBlock[] {
+    const bytes = jsonBytesOf(block)
+    this.hasPage = bytes <= this.room
+    if (this.hasPage) {
+      this.room -= bytes
+      return [block]
+    }
+    this.isCut = true
+    const text = `The user interface has ${bytes} bytes, more than this result may have. It is left out.`
+    return [{ type: 'text', text }]
   }
 
   async #keep(

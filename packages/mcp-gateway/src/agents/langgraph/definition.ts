@@ -1,6 +1,6 @@
 import { check, type Checks } from '@x/internal'
 import type { OutputFile } from '../../files/result-files.ts'
-import type { AgentInput, Skill } from '../agent.ts'
+import type { AgentInput, AnswerUi, Skill } from '../agent.ts'
 import { contextChecks, type ContextOptions } from './context.ts'
 
 /** A graph as an agent. */
@@ -21,7 +21,7 @@ export interface GraphDefinition extends ContextOptions {
    */
   readonly input?: ((input: AgentInput, skillId: string) => unknown) | undefined
   /**
-   * Makes the answer from the final state.
+   * Makes the answer from the final state. Only this function can add a user interface (`ui`).
    *
    * @default `outputOf`: text, images, audio and files of the last message of the model, or what stands for an empty one; `structuredResponse`; files of deep agents; the whole state, if it has no messages
    */
@@ -55,6 +55,7 @@ export type GraphOutput =
       readonly text?: string | undefined
       readonly structured?: Readonly<Record<string, unknown>> | undefined
       readonly files?: readonly OutputFile[] | undefined
+      readonly ui?: AnswerUi | undefined
     }
 
 /** The parts of a compiled graph that the gateway uses. Graphs of `@langchain/langgraph` 1.4 and later have them. */

@@ -51,7 +51,7 @@ export async function* endingOf({
     yield { type: 'file', file }
   }
   if (answer === undefined) yield askedFrom(stops, thread)
-  else yield { type: 'done', text: answer.text, structured: answer.structured }
+  else yield { type: 'done', text: answer.text, structured: answer.structured, ui: answer.ui }
 }
 
 /** Returns the questions and breakpoints at which a run stopped. Empty if it has finished; `undefined` if that is unknown. */
