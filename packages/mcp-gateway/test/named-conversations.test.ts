@@ -137,6 +137,26 @@ test('refuses a name of a caller that cannot be known again, and names that are 
   expect(world.agents.calls).toEqual([])
 })
 
+test('refuses a new name of a caller who has 1,000 conversations, and takes the known ones', async () => {
+  await using world = conversing()
+  await clientOf(world.a).say('trip')
+  const named = (await world.store.records.list('conversation:')).find(({ key }) => {
+    return key.includes(':', 'conversation:'.length)
+  })
+  if (!named) throw new Error('There is no conversation')
+  for (let count = 1; count < 1000; count++) {
+    await world.store.records.put(`${named.key}${count}`, named.value, { ttlMs: 60_000 })
+  }
+  const full = {
+    isError: true,
+    content: [{ text: expect.stringContaining('agent_conversations') }],
+  }
+  expect(await clientOf(world.b).say('other')).toMatchObject(full)
+  for (const who of ['ada', 'bob']) {
+    expect(await clientOf(world.b, who).say('trip')).toMatchObject({ content: [{ text: 'Hi' }] })
+  }
+})
+
 test('offers neither the parameter nor the tool in mode `run`', async () => {
   await using world = twoReplicas()
   const { result } = await send(world.a, request('tools/list', {}))

@@ -64,6 +64,7 @@ test.each<[string, Partial<CachedCall>]>([
     'a call with the same text as an argument',
     { arguments: { ...hello, input: { kind: 'arguments', value: { text: 'Hi' } } } },
   ],
+  ['a call in a conversation with a name', { arguments: { ...hello, conversation: 'trip' } }],
   [
     'a call of a tool that changed',
     { tool: { ...callOf().tool, definition: { ...callOf().tool.definition, description: 'new' } } },
