@@ -48,16 +48,17 @@ function clientOf(fetch: Fetch, token = 'ada') {
 
 test('gives each name a thread of its own, in all processes, beside the one without a name', async () => {
   await using world = conversing()
+  world.agents.join('other', () => [{ type: 'done', text: 'Other' }])
   const odd = 'ä"\u0000\n../%00:*🙂'
   for (const name of [undefined, 'trip', odd]) {
     await clientOf(world.a).say(name)
     await clientOf(world.b).say(name)
   }
   await clientOf(world.a, 'bob').say('trip')
-  await clientOf(world.a).say('trip', 'endless-not-there')
-  const [none, again, trip, tripAgain, other, otherAgain, foreign] = world.threads()
+  await clientOf(world.a).say('trip', 'other')
+  const [none, again, trip, tripAgain, other, otherAgain, ...foreign] = world.threads()
   expect([again, tripAgain, otherAgain]).toEqual([none, trip, other])
-  expect(new Set([none, trip, other, foreign]).size).toBe(4)
+  expect(new Set([none, trip, other, ...foreign]).size).toBe(5)
   expect(await clientOf(world.b).list()).toEqual(
     expect.arrayContaining([
       ['echo', 'trip'],

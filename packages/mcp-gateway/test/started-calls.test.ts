@@ -81,6 +81,9 @@ test('offers no result tool where no tool has a pair', async () => {
   await using world = twoReplicas()
   const message = await send(world.a, request('tools/call', { name: 'agent_result' }))
   expect(message).toMatchObject({ error: { code: -32_602 } })
+  await using other = twoReplicas({ tools: { overrides: { gone: { tasks: 'pair' } } } })
+  const { result } = await send(other.a, request('tools/list', {}))
+  expect(JSON.stringify(result)).not.toContain('agent_result')
 })
 
 test('gives no agent the name of a tool of the pair', async () => {
@@ -195,6 +198,17 @@ test('shows the questions of the work as text, and takes their answers', async (
     colour: { action: 'accept', content: { answer: 'blue' } },
   })
   expect(last).toMatchObject({ content: [{ text }] })
+})
+
+test('says that nobody answered in time', async () => {
+  await using world = pairs()
+  const handle = await clientOf(world.a).start('asking')
+  await settled()
+  await world.clock.advance(3_600_000)
+  expect(await clientOf(world.b).result(handle)).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining('Nobody answered') }],
+  })
 })
 
 test('refuses `resume` for a start tool, and other bad arguments', async () => {
