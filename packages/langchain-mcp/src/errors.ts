@@ -195,7 +195,7 @@ function toolTitle({ server, toolName }: McpToolOrigin): string {
 
 /**
  * Returns the text for the model, without a full stop, about a call whose outcome is unknown. `what` is the
- * event, as a sentence without a full stop.
+ * event, as a sentence without a full stop. Advice, or the message of the client, may follow.
  */
 export function unknownOutcomeText(origin: McpToolOrigin, what: string): string {
   return `${toolTitle(origin)} may or may not have been executed. ${what}. Check what happened before you repeat the call`

@@ -12,7 +12,7 @@ import type { CallOptions, CallToolOptions } from './options.ts'
 import type { ScopeSlot } from './scope-slot.ts'
 import type { TrackedCall } from './session-calls.ts'
 import { messageHandlers } from './handlers.ts'
-import { checkedResult } from './tool-output.ts'
+import { checkedResult } from './output-check.ts'
 import { expiryOf, isFinal, parseTask, shortened } from './task-data.ts'
 import type { Task, TaskStatus } from './task-data.ts'
 

@@ -8,7 +8,7 @@ import type { Lease, Operations, RequestOperation } from './operation.ts'
 import type { CallToolOptions } from './options.ts'
 import { McpTask } from './task.ts'
 import { createReference, parseTask } from './task-data.ts'
-import { checkedResult } from './tool-output.ts'
+import { checkedResult } from './output-check.ts'
 
 /** Calls a tool, and `use` with its result, its questions or its task. */
 export function startCall<T>(

@@ -126,7 +126,10 @@ export class SessionKeeper {
     })
   }
 
-  /** Stores the record of an open session. Others may use the session from now on. */
+  /**
+   * Stores the record of an open session. Others may use the session from now on. The last write wins, without a look at
+   * the store: it may still hold the session that has just failed.
+   */
   opened(record: SessionRecord): Promise<void> {
     return this.#inOrder(() => this.#write(record))
   }

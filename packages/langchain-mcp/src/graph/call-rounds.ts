@@ -86,8 +86,8 @@ export interface CallInGraph extends InterruptibleCall {
   readonly shared: SharedByCalls
 }
 
-/** Limit of rounds of questions in one call. */
-const MAX_ROUNDS = 32
+/** Limit of rounds of questions in one call. People answer them, so it is higher than that of inputs from handlers (`MAX_INPUT_ROUNDS`). */
+const MAX_QUESTION_ROUNDS = 32
 
 /** One round: a request, up to its result or the next question. */
 interface Round {
@@ -165,7 +165,7 @@ export class CallRounds {
     outcome: AskedOutcome | AuthorizationOutcome,
     number: number,
   ): Promise<Partial<Round>> {
-    if (number > MAX_ROUNDS) throw this.#giveUp()
+    if (number > MAX_QUESTION_ROUNDS) throw this.#giveUp()
     const { origin, graph } = this.#call
     const about = this.#aboutQuestion(number)
     const answers = this.#answerLog
@@ -274,7 +274,7 @@ export class CallRounds {
    */
   async #send(given?: InputResume, sentAt?: number): Promise<CallOutcome> {
     let resume = given
-    for (let sent = 0; sent <= MAX_ROUNDS; sent++) {
+    for (let sent = 0; sent <= MAX_QUESTION_ROUNDS; sent++) {
       // A checkpoint keeps the reference of a task before the result is awaited.
       const keepsTask = resume?.task === undefined
       const own = { resume, sentAt: resume === given ? sentAt : undefined }
@@ -442,7 +442,7 @@ export class CallRounds {
 
   /** Ends a call whose server keeps asking, with its open request. */
   #giveUp(): McpToolError {
-    const error = tooManyRoundsError(this.#call.origin, MAX_ROUNDS)
+    const error = tooManyRoundsError(this.#call.origin, MAX_QUESTION_ROUNDS)
     this.#call.shared.held.take(this.#call.place)?.abort(error)
     return error
   }

@@ -11,7 +11,7 @@ import type { SchemaCheck, ValidationError } from '@x/internal/schema-check'
 import type { JsonSchema } from '../tool-source.ts'
 
 /** Text inside of JSON text inside of JSON text. More levels are a mistake that the model should see. */
-const MAX_ROUNDS = 4
+const MAX_NESTING = 4
 
 interface FittedArguments {
   readonly value: unknown
@@ -34,7 +34,7 @@ export function fittedArguments(
 ): FittedArguments {
   let value = given
   let errors = check.locatedErrors(value)
-  for (let round = 0; round < MAX_ROUNDS && errors.length > 0; round++) {
+  for (let round = 0; round < MAX_NESTING && errors.length > 0; round++) {
     const refused = new Set(errors.map(({ place }) => pointerFrom(place)))
     const part = { schema, document: documentOf(schema) }
     const fitted = fittedValue(value, part, { reading: READING, refused })

@@ -25,7 +25,7 @@ export interface FittedArguments {
 }
 
 /** Text inside of JSON text inside of JSON text. More levels are a mistake that the caller should see. */
-const MAX_ROUNDS = 4
+const MAX_NESTING = 4
 /** A call with more unknown fields is meant for another tool. */
 const MAX_LEFT_OUT = 20
 /** Number and length of the properties to which an unknown field is compared: comparing takes time. */
@@ -55,7 +55,7 @@ export function fittedArguments(
   let value = given
   let refusals = refusalsOf(value)
   if (part.document.defect !== undefined) return { value, leftOut, refusals }
-  for (let round = 0; round < MAX_ROUNDS && refusals.length > 0; round++) {
+  for (let round = 0; round < MAX_NESTING && refusals.length > 0; round++) {
     const added = addedFields(value, refusals, part)
     const refused = new Set(refusals.map(({ place }) => place))
     const fitted = fittedValue(without(value, added), part, { reading: READING, refused })

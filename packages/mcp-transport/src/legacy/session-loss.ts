@@ -91,6 +91,7 @@ const RULES: readonly LossRule[] = [
   // Overload is not a lost session.
   { status: is(429, 503), verdict: 'not-lost' },
   { status: is(401, 403), challenged: true, verdict: 'not-lost' },
+  // Not 409: a tool also answers it after it ran, such as for a basket that two users change.
   { status: is(400, 401, 403), errorId: 'none', text: saysOnlySession, verdict: 'lost' },
   // Tools also fail with such texts: "database session expired while committing order 17".
   { status: failed, text: saysSession, verdict: 'ambiguous' },

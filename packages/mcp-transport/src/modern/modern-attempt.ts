@@ -17,7 +17,8 @@ import { declaresTasks, modernPost } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 import type { ModernServer } from './modern-server.ts'
 
-const MAX_ROUNDS = 10
+/** Limit of rounds of inputs in one call. Handlers answer at once, so a server that keeps asking would never end. */
+const MAX_INPUT_ROUNDS = 10
 const EMPTY_ROUND_MS = 250
 
 /** A call in the stateless revision. Sends a new request with the inputs each time the server requires inputs. */
@@ -125,8 +126,10 @@ export class ModernAttempt implements Attempt, RpcListener {
         throw inputError(`The server required an input for ${method} in a form that is not allowed`)
       }
       if (surface) return { result: surfaced(method, required) }
-      if (round >= MAX_ROUNDS) {
-        throw inputError(`The server required inputs more than ${MAX_ROUNDS} times for one call`)
+      if (round >= MAX_INPUT_ROUNDS) {
+        throw inputError(
+          `The server required inputs more than ${MAX_INPUT_ROUNDS} times for one call`,
+        )
       }
       answers = await this.#answersTo(server, required)
     }

@@ -1,6 +1,6 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
-import { outputProblem } from './tool-output.ts'
+import { outputProblem } from './output-check.ts'
 
 const counter: Tool = {
   name: 'count',
