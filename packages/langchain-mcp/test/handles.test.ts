@@ -1,3 +1,4 @@
+import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { deferred, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type ToolsChanged } from '../src/index.ts'
@@ -37,6 +38,29 @@ test('reads resources in the session of the caller', async () => {
     .readResource('static://text', { config: { configurable: { user: 'ada' } } })
   const read = server.received.find(({ rpcMethod }) => rpcMethod === 'resources/read')
   expect(read?.headers['x-user']).toBe('ada')
+})
+
+test('calls a tool for a host as the user of the current run', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({
+    servers: {
+      calc: {
+        url: server.url,
+        headers: ({ configurable }) => ({ 'x-user': String(configurable['user']) }),
+      },
+    },
+    principal: ({ configurable }) => String(configurable?.['user']),
+  })
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('call', async () => {
+      await mcp.server('calc').callTool('echo', { text: 'hello' })
+      return {}
+    })
+    .addEdge(START, 'call')
+    .compile()
+  await graph.invoke({ messages: [] }, { configurable: { user: 'ada' } })
+  const call = server.received.find(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(call?.headers['x-user']).toBe('ada')
 })
 
 test('has prompts, completion, subscriptions and other requests on a server handle', async () => {
