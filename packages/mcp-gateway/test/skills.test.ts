@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills'
-import { expect, test, vi } from 'vitest'
+import { SkillCatalog } from '@modelcontextprotocol/server/ext/skills'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { readConfig } from '../src/cli/config-file.ts'
 import { toOptions } from '../src/cli/file-settings.ts'
 import { bearerAuth, createGateway, type Gateway, type GatewayOptions } from '../src/index.ts'
@@ -207,6 +208,57 @@ test('keeps the skills of an agent for its callers while the agent is away', asy
   expect(await ask(gateway, ['skills/get', { uri: GREET }], SUPPORTER)).toMatchObject({
     result: { skill: { uri: GREET } },
   })
+  const uri = 'skill://Order%20Desk/greet/SKILL.md'
+  await folder.write('Order Desk/greet/SKILL.md', manifestOf('greet'))
+  await using another = gatewayOf(folder, { auth, sources: [new AgentsAtHand({ other: echo })] })
+  const headers = { authorization: 'Bearer token-of-order-desk-0123456789' }
+  expect(await ask(another, ['skills/get', { uri }], headers)).toMatchObject({
+    result: { skill: { uri } },
+  })
+})
+
+test.each([
+  ['knows its agent', {}],
+  ['does not know its agent', { sources: [new AgentsAtHand({ other: echo })] }],
+])('publishes no inner skill of a folder with a SKILL.md while it %s', async (_, options) => {
+  await using folder = await skillFolder()
+  await folder.write('support/SKILL.md', manifestOf('support'))
+  await using gateway = gatewayOf(folder, { auth, ...options })
+  const { result } = await ask(gateway, ['skills/list'], OTHER)
+  expect(urisIn(result?.['skills'])).toEqual([REFUND])
+  expect(await ask(gateway, ['skills/get', { uri: GREET }], OTHER)).toHaveProperty('error')
+  const own = await ask(gateway, ['skills/list'], SUPPORTER)
+  expect(urisIn(own.result?.['skills'])).toEqual([REFUND, 'skill://support/SKILL.md', GREET])
+})
+
+test('serves a folder that is one skill to callers of the agent of that name, if there is one', async () => {
+  await using folder = await skillFolder()
+  await folder.write('support/SKILL.md', manifestOf('support'))
+  await rm(join(folder.path, 'support/greet'), { recursive: true })
+  await using gateway = gatewayOf(folder, { auth })
+  const { result } = await ask(gateway, ['skills/list'], OTHER)
+  expect(urisIn(result?.['skills'])).toEqual([REFUND])
+})
+
+test('goes by the scopes of the tools of an agent', async () => {
+  await using folder = await skillFolder()
+  const tools = { overrides: { support: { scopes: ['staff'] } } }
+  await using gateway = gatewayOf(folder, { auth, tools })
+  const { result } = await ask(gateway, ['skills/list'], SUPPORTER)
+  expect(urisIn(result?.['skills'])).toEqual([REFUND])
+})
+
+test('warns once of a folder with a SKILL.md and inner skills', async () => {
+  await using folder = await skillFolder()
+  await folder.write('support/SKILL.md', manifestOf('support'))
+  const clock = new ManualClock()
+  const warn = vi.fn<(message: string) => void>()
+  await using gateway = gatewayOf(folder, { clock, log: { warn, error: warn } })
+  await ask(gateway, ['skills/list'])
+  await clock.advance(5000)
+  await ask(gateway, ['skills/list'])
+  const texts = warn.mock.calls.map(([message]) => message)
+  expect(texts.filter((text) => text.includes('Skill folder support'))).toHaveLength(1)
 })
 
 test('reads pages of skills, with cursors of one caller', async () => {
@@ -259,6 +311,8 @@ test('warns of a folder that cannot be read, and reads it once it is there', asy
   const { result } = await ask(gateway, ['tools/list'])
   expect(result?.['tools']).toHaveLength(2)
   expect(await ask(gateway, ['resources/list'])).toMatchObject({ result: { resources: [] } })
+  const texts = warn.mock.calls.map(([message]) => message)
+  expect(texts.filter((text) => text.includes('skills cannot be read'))).toHaveLength(1)
   await folder.write('later/refund/SKILL.md', manifestOf('refund'))
   const listed = await ask(gateway, ['skills/list'])
   expect(urisIn(listed.result?.['skills'])).toEqual([REFUND])
@@ -272,6 +326,26 @@ test('keeps the skills of the last scan while the folder cannot be read', async 
   await rm(join(folder.path, 'support'), { recursive: true })
   await clock.advance(5000)
   expect(await ask(gateway, ['skills/list'])).toEqual(before)
+})
+
+test('answers with the skills of the last scan while a scan does not end', async () => {
+  const clock = new ManualClock()
+  await using folder = await skillFolder()
+  const warn = vi.fn<(message: string) => void>()
+  await using gateway = gatewayOf(folder, { clock, log: { warn, error: warn } })
+  const listed = await ask(gateway, ['skills/list'])
+  const named = await ask(gateway, ['tools/list'])
+  const scan = vi.spyOn(SkillCatalog.prototype, 'reload').mockReturnValue(new Promise(() => {}))
+  onTestFinished(() => scan.mockRestore())
+  await clock.advance(5000)
+  expect(await ask(gateway, ['tools/list'])).toEqual(named)
+  const waiting = ask(gateway, ['skills/list'])
+  await vi.waitFor(() => expect(scan).toHaveBeenCalledOnce())
+  await clock.advance(10_000)
+  expect(await waiting).toEqual(listed)
+  expect(warn.mock.calls).toEqual([[expect.stringContaining('within 10 s'), undefined]])
+  expect(await ask(gateway, ['skills/list'])).toEqual(listed)
+  expect(scan).toHaveBeenCalledOnce()
 })
 
 test('finds the folder of a file relative to it', async () => {

@@ -1,7 +1,15 @@
 import { ResourceNotFoundError } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
+import type { Agent } from '../agents/agent.ts'
 import { isAllowed, mayUse, type Principal } from '../internal/principal.ts'
-import { SCAN_MS, SKILL_SCHEME, type Skill, type SkillFolder } from '../skills/skill-folder.ts'
+import {
+  hasNestedSkills,
+  SCAN_MS,
+  SKILL_SCHEME,
+  type Skill,
+  type SkillFolder,
+} from '../skills/skill-folder.ts'
+import { scopeOf } from '../tools/plan.ts'
 import type { HandlerParts, McpResult, Method } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 
@@ -81,8 +89,7 @@ export function skillMethods(
     },
     'tools/list': async (params, context, parts) => {
       const result = await without('tools/list')(params, context, parts)
-      const entries = await skills.entries().catch(() => []) // the tools can be used without skills
-      return withSkills(result, entries)
+      return withSkills(result, await skills.lastEntries())
     },
   }
 }
@@ -104,23 +111,35 @@ function withSkills(result: McpResult, entries: readonly Skill[]): McpResult {
 }
 
 /**
- * Returns which URIs a caller may see. A skill in the folder of an agent is for callers who may use the agent, also while
- * the agent is away. Other skills are for everyone who may connect.
+ * Returns which URIs a caller may see. Skills in the folder of an agent are for callers who may use the agent. A folder
+ * that no agent is known for is for everyone if it is one skill. Else it may be the folder of an agent that is away.
  */
 async function visibility(
   skills: SkillFolder,
   principal: Principal,
   { registry }: HandlerParts,
 ): Promise<(uri: string) => boolean> {
-  const uris = new Set((await skills.entries()).map(({ uri }) => uri))
-  const { tools } = registry.plan()
+  const entries = await skills.entries()
+  const { agents, tools } = registry.plan()
+  const mayCall = (agent: Agent): boolean => {
+    const own = tools.filter((tool) => tool.agent === agent)
+    if (own.length === 0) return isAllowed(principal, scopeOf(agent))
+    return own.some((tool) => mayUse(principal, tool))
+  }
+  const maySee = (owner: string): boolean => {
+    const owners = agents.filter(({ id, name }) => name === owner || id === owner)
+    if (owners.length > 0) return owners.some(mayCall)
+    if (isAllowed(principal, scopeOf({ id: owner }))) return true
+    const outermost = entries.find((skill) => skill.uri === `${SKILL_SCHEME}${owner}/SKILL.md`)
+    return outermost !== undefined && !hasNestedSkills(outermost)
+  }
+  const known = new Map<string, boolean>()
   return (uri) => {
     const owner = ownerIn(uri)
     if (owner === undefined) return false
-    if (uris.has(`${SKILL_SCHEME}${owner}/SKILL.md`)) return true
-    if (isAllowed(principal, `agent:${owner}:call`)) return true
-    const own = tools.filter(({ agent }) => agent.name === owner || agent.id === owner)
-    return own.some((tool) => mayUse(principal, tool))
+    const answer = known.get(owner) ?? maySee(owner)
+    known.set(owner, answer)
+    return answer
   }
 }
 

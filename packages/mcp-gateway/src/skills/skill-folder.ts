@@ -19,6 +19,8 @@ export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills'
 export const SKILL_SCHEME = 'skill://'
 /** Time after which the folder is scanned again before skills are listed. */
 export const SCAN_MS = 5000
+/** Time for which requests wait for a scan. */
+const MAX_SCAN_MS = 10_000
 
 export interface SkillFolderOptions {
   readonly folder: string
@@ -35,24 +37,32 @@ interface Loaded {
 /** A folder of skills (SEP-2640). The SDK reads it, and checks each file against the published entry. */
 export class SkillFolder {
   readonly #options: SkillFolderOptions
-  #loading: Promise<Loaded> | undefined
+  #loaded: Loaded | undefined
   #scannedAt = 0
   #scanning: Promise<void> | undefined
+  /** Warnings since the last scan began, and those before: what was said then is not said again. */
+  #warnings = new Set<string>()
+  #earlierWarnings = new Set<string>()
 
   constructor(options: SkillFolderOptions) {
     this.#options = options
   }
 
-  /** The entries of all skills, sorted by URI, as the folder was at most 5 s ago. */
+  /**
+   * The entries of all skills, sorted by URI, as the folder was at most 5 s ago.
+   *
+   * @throws ProtocolError if the folder could never be read
+   */
   async entries(): Promise<readonly Skill[]> {
-    const { catalog } = await this.#load()
-    if (this.#options.clock.now() - this.#scannedAt >= SCAN_MS) {
-      this.#scanning ??= this.#scan(catalog).finally(() => {
-        this.#scanning = undefined
-      })
-      await this.#scanning
-    }
-    return catalog.entries
+    if (this.#isScanDue) await this.#scan()
+    return this.#assertLoaded().catalog.entries
+  }
+
+  /** The entries of the last scan, for lists that can do without them. Waits for the first scan only. */
+  async lastEntries(): Promise<readonly Skill[]> {
+    const scan = this.#isScanDue ? this.#scan() : undefined
+    if (this.#loaded === undefined) await scan
+    return this.#loaded?.catalog.entries ?? []
   }
 
   /**
@@ -61,42 +71,85 @@ export class SkillFolder {
    * @throws ProtocolError of the extension
    */
   async request(method: string, params: Readonly<Record<string, unknown>>): Promise<Result> {
-    const { request } = await this.#load()
-    return request(method, params)
+    if (this.#loaded === undefined) await this.#scan()
+    return this.#assertLoaded().request(method, params)
   }
 
-  /** Reads the folder at the first use. After a failure, the next request tries again. */
-  async #load(): Promise<Loaded> {
-    this.#loading ??= load(this.#options)
-    try {
-      const loaded = await this.#loading
-      this.#scannedAt ||= this.#options.clock.now()
-      return loaded
-    } catch (cause) {
-      this.#loading = undefined
-      this.#options.onWarning('The folder of skills cannot be read', cause)
-      throw new ProtocolError(ProtocolErrorCode.InternalError, 'Skills cannot be read now')
-    }
+  /** A folder that could not be read is scanned at the next request. */
+  get #isScanDue(): boolean {
+    return this.#loaded === undefined || this.#options.clock.now() - this.#scannedAt >= SCAN_MS
+  }
+
+  #assertLoaded(): Loaded {
+    if (this.#loaded !== undefined) return this.#loaded
+    throw new ProtocolError(ProtocolErrorCode.InternalError, 'Skills cannot be read now')
+  }
+
+  /** Scans the folder, unless a scan is running. Resolves when the scan ends, or at its time limit. */
+  #scan(): Promise<void> {
+    if (this.#scanning !== undefined) return this.#scanning
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const seconds = MAX_SCAN_MS / 1000
+    const stopWaiting = this.#options.clock.after(MAX_SCAN_MS, () => {
+      this.#warn(`The folder of skills could not be read within ${seconds} s`)
+      resolve()
+    })
+    this.#scanning = promise
+    void this.#read().finally(() => {
+      stopWaiting()
+      this.#scanning = undefined
+      resolve()
+    })
+    return promise
   }
 
   /** After a failure, the skills of the last scan are served. */
-  async #scan(catalog: SkillCatalog): Promise<void> {
-    const { clock, onWarning } = this.#options
+  async #read(): Promise<void> {
+    this.#earlierWarnings = this.#warnings
+    this.#warnings = new Set()
     try {
-      await catalog.reload()
+      if (this.#loaded === undefined) {
+        const warn = (message: string): void => this.#warn(message)
+        this.#loaded = await load(this.#options.folder, warn)
+      } else await this.#loaded.catalog.reload()
+      this.#warnOfNestedSkills(this.#loaded.catalog.entries)
     } catch (cause) {
-      onWarning('The folder of skills cannot be read again: the skills stay as they were', cause)
+      this.#warn('The folder of skills cannot be read', cause)
     }
-    this.#scannedAt = clock.now()
+    this.#scannedAt = this.#options.clock.now()
+  }
+
+  #warnOfNestedSkills(entries: readonly Skill[]): void {
+    for (const skill of entries) {
+      const [folder = '', ...path] = skill.uri.slice(SKILL_SCHEME.length).split('/')
+      if (path.length > 1 || !hasNestedSkills(skill)) continue
+      this.#warn(
+        `Skill folder ${folder} is a skill with other skills inside, so it may belong to an agent: while no agent has this name, only callers with the scope agent:${folder}:call get it. Move the inner skills to the top to serve them to everyone`,
+      )
+    }
+  }
+
+  #warn(message: string, cause?: unknown): void {
+    const key = cause instanceof Error ? `${message}: ${cause.message}` : message
+    const isNew = !this.#warnings.has(key) && !this.#earlierWarnings.has(key)
+    this.#warnings.add(key)
+    if (isNew) this.#options.onWarning(message, cause)
   }
 }
 
-async function load({ folder, onWarning }: SkillFolderOptions): Promise<Loaded> {
+/** True if another skill is inside the folder of a skill, also one that breaks a rule. */
+export function hasNestedSkills({ uri: own, resources }: Skill): boolean {
+  return (
+    resources === 'dynamic' || resources.some(({ uri }) => uri !== own && uri.endsWith('/SKILL.md'))
+  )
+}
+
+async function load(folder: string, warn: (message: string) => void): Promise<Loaded> {
   // Gateways without skills do not load it.
   const { loadSkills } = await import('@modelcontextprotocol/server/ext/skills/node')
   const catalog = await loadSkills(folder, {
     pageSize: Infinity, // callers see different skills, so pages are made from those that they see
-    onWarning: ({ path, message }) => onWarning(`Skill file ${path}: ${message}`),
+    onWarning: ({ path, message }) => warn(`Skill file ${path}: ${message}`),
   })
   const server = new McpServer({ name: 'skills', version: '0' })
   catalog.attach(server)

@@ -317,9 +317,9 @@ function byName(one: { readonly name: string }, other: { readonly name: string }
 }
 
 /** Returns `agent:<id>:call`. Characters that a scope cannot contain are percent-encoded (RFC 6749, section 3.3). */
-function scopeOf(agent: Agent): string {
-  const id = agent.id.replaceAll(/[^\x21\x23-\x5B\x5D-\x7E]/gu, (char) => encodeURIComponent(char))
-  return `agent:${id}:call`
+export function scopeOf({ id }: Pick<Agent, 'id'>): string {
+  const encoded = id.replaceAll(/[^\x21\x23-\x5B\x5D-\x7E]/gu, (char) => encodeURIComponent(char))
+  return `agent:${encoded}:call`
 }
 
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
