@@ -273,7 +273,7 @@ class LiveTools implements McpTools {
     const tools = await this.listTools(options)
     const known = new Set(tools.flatMap(namesOf))
     const alwaysShow = settings?.alwaysShow?.filter((name) => known.has(name))
-    return new ToolSearch(tools, { ...settings, alwaysShow })
+    return new ToolSearch(tools, { ...settings, alwaysShow }, this.#listLog)
   }
 
   on(_event: 'toolsChanged', listener: (change: ToolsChanged) => unknown): () => void {

@@ -36,6 +36,13 @@ test('shows the section of its code to people, and not to a model', async () => 
   )
 })
 
+test('has no half of a character in its text for the model', async () => {
+  const cause = clientError('UNREACHABLE', `a${'😀'.repeat(2000)}`)
+  const answer: unknown = await toolOver(new AnsweringSource(cause)).invoke(toolCall({ item: 'x' }))
+  const { content } = answer as { readonly content: string }
+  expect([content.endsWith('…'), content.isWellFormed()]).toEqual([true, true])
+})
+
 test('has the address in its message if only the developer can correct the error', async () => {
   const error = await thrownFor(clientError('NO_RUN', withErrorLink('no run', 'NO_RUN')))
   const [text, link] = splitErrorLink((error as Error).message)

@@ -166,7 +166,8 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   const outcome = outcomeFrom(error) ?? implied
   const text = textOf(origin, { what, advice, outcome })
   const detail = withoutErrorLink(error.message)
-  const shortened = detail.length <= MAX_DETAIL ? detail : `${detail.slice(0, MAX_DETAIL)}…`
+  const shortened =
+    detail.length <= MAX_DETAIL ? detail : `${detail.slice(0, MAX_DETAIL).toWellFormed()}…` // providers refuse half of a character
   return new McpToolError(code, WITHOUT_DETAIL.has(code) ? `${text}.` : `${text}: ${shortened}`, {
     ...origin,
     category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',

@@ -7,7 +7,7 @@ export interface ToolLogEntry {
   readonly code:
     | 'SERVER_DISABLED' // a resource with `isEnabled: false` has no tools and no client
     | 'TOOL_MISSING' // the agent, or `tools.alwaysShow`, names a tool that no list has
-    | 'NAME_COLLISION' // two tools had the same name; the later one got another name
+    | 'NAME_COLLISION' // two tools have one name: the later one got another name, or is hidden by a tool of the agent
     | 'TOOL_REDEFINED' // the definition differs from the pinned one; the tool is left out
     | 'LANGGRAPH_UNKNOWN' // this LangGraph does not have something that is needed to judge answers without a key
     | 'NOBODY_ASKED' // a question for a person was declined, because the graph cannot be interrupted

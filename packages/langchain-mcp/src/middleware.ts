@@ -46,6 +46,8 @@ export function mcpToolsMiddleware(
   assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
   /** Names of all tools that a model may have seen: they separate removed tools from unknown ones. */
   const offered = new Set<string>()
+  /** Names of the other tools in the last model call. A search that it makes does not find tools that these hide. */
+  let taken: readonly string[] = []
   const currentSearch = async (): Promise<ToolSearch> =>
     mcp instanceof ToolSearch ? mcp : mcp.toolSearch(RETRY)
   return createMiddleware({
@@ -61,10 +63,9 @@ export function mcpToolsMiddleware(
           !(tool instanceof McpTool) ||
           !(registered.includes(tool) || servers.includes(tool.origin.server.name ?? '')),
       )
-      const taken = others.map((tool) => String(tool['name']))
+      taken = others.map((tool) => String(tool['name']))
       const shown = search
         .shownFor(request.state.messages, taken)
-        .filter(({ name }) => !taken.includes(name))
         // LangChain refuses another object for a tool that the agent was created with.
         .map((tool) => request.tools.find(({ name }) => name === tool.name) ?? tool)
       return handler({ ...request, tools: [...others, ...shown] })
@@ -72,7 +73,7 @@ export function mcpToolsMiddleware(
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)
       const { id = '', name } = request.toolCall
-      const tool = (await currentSearch()).find(name)
+      const tool = (await currentSearch()).find(name, taken)
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
       const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`

@@ -286,12 +286,20 @@ describe('an agent with the middleware', () => {
   test('keeps its own tool, if a server has a tool of the same name', async () => {
     const server = await startBank()
     const own = langChainTool(() => 'own', { name: 'pay', description: 'Pays.' })
-    const mcp = toolsFor(server, { tools: { search: true, alwaysShow: ['pay', 'look'] } })
+    const entries: ToolLogEntry[] = []
+    const mcp = toolsFor(server, {
+      tools: { search: true, alwaysShow: ['pay', 'look'] },
+      log: (entry) => void entries.push(entry),
+    })
     const model = new SpyingModel()
     const agent = createAgent({ model, tools: [own], middleware: [mcpToolsMiddleware(mcp)] })
     expect(lastTextOf(await agent.invoke(say('call pay {"input":"x"}')))).toBe('own')
     expect(model.bound[0]).toEqual(['pay', 'look', 'search_tools'])
+    expect(model.description).toContain('- bank (1 tools): look')
+    const answer = lastTextOf(await agent.invoke(say('call search_tools {"query":"pay"}')))
+    expect(answer).not.toContain('- pay (bank)')
     expect(server.runs).toEqual([])
+    expect(entries).toEqual([expect.objectContaining({ code: 'NAME_COLLISION', tool: 'pay' })])
   })
 
   test('marks tools for the search of the provider', async () => {

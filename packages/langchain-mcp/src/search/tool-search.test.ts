@@ -1,6 +1,7 @@
 import { AIMessage, HumanMessage, ToolMessage, type BaseMessage } from '@langchain/core/messages'
 import { describe, expect, test } from 'vitest'
 import { AnsweringSource, toolFrom } from '../../test/answering-source.ts'
+import type { ToolLogEntry } from '../log.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
 import { deferTools } from './deferred-tools.ts'
 import { ToolSearch, type ToolSearchOptions } from './tool-search.ts'
@@ -108,9 +109,28 @@ describe('the model sees', () => {
     expect(await own.find('search_tools_2')?.invoke({ query: 'item' })).toContain('add_item')
   })
 
+  test('nothing that another tool of the agent hides, which is logged once', async () => {
+    const log: ToolLogEntry[] = []
+    const options = { search: true, alwaysShow: ['add_item'] }
+    const one = new ToolSearch(abc, options, (entry) => void log.push(entry))
+    const taken = ['add_item', 'buy_cart']
+    const messages = [called('buy_cart')]
+    expect(shown(one, messages, taken)).toEqual(['search_tools'])
+    expect(shown(one, messages, taken)).toEqual(['search_tools'])
+    expect(one.shownFor([], taken)[0]?.description).toContain('- shop (1 tools): close_shop')
+    const found = await one.find('search_tools', taken)?.invoke({ query: 'buy_cart close_shop' })
+    expect(found).toBe('You can now call:\n- close_shop (shop): Does close_shop.')
+    expect(log.map(({ code, tool }) => [code, tool])).toEqual([
+      ['NAME_COLLISION', 'add_item'],
+      ['NAME_COLLISION', 'buy_cart'],
+    ])
+    expect(log[0]?.message).toContain('Set prefixToolNames')
+  })
+
   test('all tools without a search', () => {
     const all = new ToolSearch(abc, { search: false })
     expect(shown(all, [called('close_shop')])).toEqual(['add_item', 'buy_cart', 'close_shop'])
+    expect(shown(new ToolSearch(abc, {}, () => {}), [], ['buy_cart'])).not.toContain('buy_cart')
     expect(all.find('close_shop')).toBe(abc[2])
     expect(all.find('unknown')).toBeUndefined()
   })
@@ -124,6 +144,16 @@ test.each([
 ])('refuses the options %j', (options, message) => {
   expect(() => Reflect.construct(ToolSearch, [abc, options])).toThrow(
     expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test('refuses two tools of one name, and says what to do', () => {
+  const two = [...toolsOf('pay'), ...toolsOf('look', 'pay')]
+  expect(() => new ToolSearch(two)).toThrow(
+    expect.objectContaining({
+      code: 'CONFIG',
+      message: expect.stringMatching(/"pay".*"shop".*Set prefixToolNames/),
+    }),
   )
 })
 
@@ -147,6 +177,14 @@ describe('the answer of a search', () => {
     const long = new ToolSearch([toolFrom({ source, name: 'long', definition })], { search: true })
     const { text } = await searched(long, 'long')
     expect(text.length).toBeLessThan(300)
+  })
+
+  test('never has half of a character', async () => {
+    const definition = { name: 'pay', description: `${'a'.repeat(199)}😀 more` }
+    const pay = new ToolSearch([toolFrom({ source, name: 'pay', definition })], { search: true })
+    const { text } = await searched(pay, 'pay')
+    expect(text.isWellFormed()).toBe(true)
+    expect(text).toContain('aaa…')
   })
 })
 

@@ -1,8 +1,10 @@
 import { DynamicStructuredTool, type StructuredTool } from '@langchain/core/tools'
 import { check, isRecord, nearestWord, type Checks } from '@x/internal'
+import { logOnce, processWarnings, type ToolLog } from '../log.ts'
 import { assertOptions, configError } from '../options.ts'
 import { serverTitle } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
+import { startOf } from '../tools/well-formed.ts'
 import { indexOf } from './tool-index.ts'
 
 /** How a model gets tools, if there are many. */
@@ -94,14 +96,22 @@ export class ToolSearch {
   readonly isActive: boolean
   readonly #tools: readonly McpTool[]
   readonly #alwaysShown: ReadonlySet<string>
+  readonly #log: ToolLog
 
   /**
    * @param options `search: 'provider'` counts as false
-   * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value, and for a name in `alwaysShow`
-   * that no tool has
+   * @param log receives a warning for each tool that another tool of the agent hides. The default is warnings of the
+   * Node process
+   * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value, for a name in `alwaysShow`
+   * that no tool has, and for tools of one name
    */
-  constructor(tools: readonly McpTool[], options: ToolSearchOptions = {}) {
+  constructor(
+    tools: readonly McpTool[],
+    options: ToolSearchOptions = {},
+    log: ToolLog = processWarnings,
+  ) {
     assertOptions('ToolSearch', options, toolSearchChecks)
+    assertOwnNames(tools)
     const { search, alwaysShow = [] } = options
     const unknown = unknownNames(alwaysShow, tools.flatMap(namesOf))
     if (unknown !== '') throw configError(`ToolSearch: "alwaysShow" names no tool: ${unknown}`)
@@ -109,12 +119,13 @@ export class ToolSearch {
     this.#tools = tools
     const shown = tools.filter((tool) => namesOf(tool).some((name) => alwaysShow.includes(name)))
     this.#alwaysShown = new Set(shown.map(({ name }) => name))
+    this.#log = logOnce(log)
   }
 
   /** All tools, for `new ToolNode()`: with the one that searches, if the search is active. */
   get registered(): StructuredTool[] {
     return this.isActive
-      ? [...this.#tools, this.#searchTool(this.#searchName([]))]
+      ? [...this.#tools, this.#searchTool(this.#searchName([]), this.#tools)]
       : [...this.#tools]
   }
 
@@ -122,23 +133,39 @@ export class ToolSearch {
    * Returns the tools for the next call of the model. New tools come last, so that the provider's prompt cache stays valid.
    *
    * @param messages all messages of the thread
-   * @param taken names of other tools of the agent. The search gets another name
+   * @param taken names of other tools of the agent. They hide tools of the same name, and the search gets another name
    */
   shownFor(messages: readonly ThreadMessage[], taken: readonly string[] = []): StructuredTool[] {
-    if (!this.isActive) return [...this.#tools]
-    const tools = new Map(this.#tools.map((tool) => [tool.name, tool]))
-    const always = this.#tools.filter(({ name }) => this.#alwaysShown.has(name))
+    const tools = this.#besides(taken)
+    for (const { name, origin } of this.#tools.filter((tool) => !tools.includes(tool))) {
+      const server = serverTitle(origin.server)
+      const tool = origin.toolName
+      const message = `Tool "${tool}" of MCP server "${server}" is hidden from the model: another tool of the agent is called "${name}". Set prefixToolNames`
+      this.#log({ level: 'warning', code: 'NAME_COLLISION', message, server, tool })
+    }
+    if (!this.isActive) return tools
+    const byName = new Map(tools.map((tool) => [tool.name, tool]))
+    const always = tools.filter(({ name }) => this.#alwaysShown.has(name))
     const found = [...namesIn(messages)]
       .filter((name) => !this.#alwaysShown.has(name))
-      .flatMap((name) => tools.get(name) ?? []) // a name that is gone is left out
-    return [...always, this.#searchTool(this.#searchName(taken)), ...found]
+      .flatMap((name) => byName.get(name) ?? []) // a name that is gone is left out
+    return [...always, this.#searchTool(this.#searchName(taken), tools), ...found]
   }
 
-  /** Returns the tool that a model calls by this name, whether it was shown or not. */
-  find(name: string): StructuredTool | undefined {
+  /**
+   * Returns the tool that a model calls by this name, whether it was shown or not.
+   *
+   * @param taken names of other tools of the agent. The search does not find tools of the same name
+   */
+  find(name: string, taken: readonly string[] = []): StructuredTool | undefined {
     const tool = this.#tools.find((one) => one.name === name)
     const isSearch = tool === undefined && SEARCH_NAMES.test(name)
-    return isSearch ? this.#searchTool(name) : tool
+    return isSearch ? this.#searchTool(name, this.#besides(taken)) : tool
+  }
+
+  /** Returns the tools that no other tool of the agent hides. */
+  #besides(taken: readonly string[]): McpTool[] {
+    return this.#tools.filter(({ name }) => !taken.includes(name))
   }
 
   /** A server, or the agent itself, may have a tool of this name. */
@@ -149,44 +176,61 @@ export class ToolSearch {
     return name
   }
 
-  #searchTool(name: string): DynamicStructuredTool {
+  #searchTool(name: string, tools: readonly McpTool[]): DynamicStructuredTool {
     return new DynamicStructuredTool({
       name,
-      description: `Finds tools that you do not see yet. Before you say that something is not possible, search. You can call the tools that it finds in your next step.\n${this.#overview()}`,
+      description: `Finds tools that you do not see yet. Before you say that something is not possible, search. You can call the tools that it finds in your next step.\n${overviewOf(tools)}`,
       schema: SEARCH_SCHEMA,
       responseFormat: 'content_and_artifact',
       func: async ({ query }: { query: string }) => {
-        const names = await indexOf(this.#tools).find(query, FOUND_AT_ONCE)
-        return [this.#answer(names), { [FOUND]: names }]
+        const names = await indexOf(tools).find(query, FOUND_AT_ONCE)
+        return [answerWith(names, tools), { [FOUND]: names }]
       },
     })
   }
+}
 
-  #answer(names: readonly string[]): string {
-    if (names.length === 0) {
-      return `No tool has these words. Search with other words, or with names.\n${this.#overview()}`
+/** @throws {McpClientError} `CONFIG` for two tools of one name: the model could not choose between them */
+function assertOwnNames(tools: readonly McpTool[]): void {
+  const owners = new Map<string, McpTool>()
+  for (const tool of tools) {
+    const { name, origin } = tool
+    const owner = owners.get(name)
+    if (owner !== undefined) {
+      const servers = [owner.origin, origin].map(({ server }) => `"${serverTitle(server)}"`)
+      throw configError(
+        `ToolSearch: two tools are called "${name}", of the MCP servers ${servers.join(' and ')}. Set prefixToolNames`,
+      )
     }
-    const lines = names.map((name) => {
-      const { description = '', origin } = this.#tools.find((tool) => tool.name === name) ?? {}
-      const server = origin === undefined ? '' : serverTitle(origin.server)
-      return `- ${name} (${server}): ${cut(description.replaceAll(/\s+/g, ' '))}`
-    })
-    return `You can now call:\n${lines.join('\n')}`
+    owners.set(name, tool)
   }
+}
 
-  /** The servers, with as many names of tools as fit. */
-  #overview(): string {
-    const byServer = Map.groupBy(this.#tools, ({ origin }) => serverTitle(origin.server))
-    const all = this.#tools.reduce((sum, { name }) => sum + name.length + 2, 0)
-    const share = all <= MAX_NAMES ? Infinity : MAX_NAMES / byServer.size
-    const lines = Array.from(byServer, ([server, tools]) => {
-      const names = tools.map(({ name }) => name).join(', ')
-      const shown =
-        names.length <= share ? names : `${names.slice(0, names.lastIndexOf(',', share) + 1)} …`
-      return `- ${server} (${tools.length} tools): ${shown}`
-    })
-    return `MCP servers and their tools:\n${lines.join('\n')}`
+/** Returns the answer of a search that found these names. */
+function answerWith(names: readonly string[], tools: readonly McpTool[]): string {
+  if (names.length === 0) {
+    return `No tool has these words. Search with other words, or with names.\n${overviewOf(tools)}`
   }
+  const lines = names.map((name) => {
+    const { description = '', origin } = tools.find((tool) => tool.name === name) ?? {}
+    const server = origin === undefined ? '' : serverTitle(origin.server)
+    return `- ${name} (${server}): ${cut(description.replaceAll(/\s+/g, ' '))}`
+  })
+  return `You can now call:\n${lines.join('\n')}`
+}
+
+/** The servers, with as many names of tools as fit. */
+function overviewOf(given: readonly McpTool[]): string {
+  const byServer = Map.groupBy(given, ({ origin }) => serverTitle(origin.server))
+  const all = given.reduce((sum, { name }) => sum + name.length + 2, 0)
+  const share = all <= MAX_NAMES ? Infinity : MAX_NAMES / byServer.size
+  const lines = Array.from(byServer, ([server, tools]) => {
+    const names = tools.map(({ name }) => name).join(', ')
+    const shown =
+      names.length <= share ? names : `${names.slice(0, names.lastIndexOf(',', share) + 1)} …`
+    return `- ${server} (${tools.length} tools): ${shown}`
+  })
+  return `MCP servers and their tools:\n${lines.join('\n')}`
 }
 
 /** Field of the artifact of a search. */
@@ -242,5 +286,5 @@ function namesIn(messages: readonly ThreadMessage[]): ReadonlySet<string> {
 }
 
 function cut(text: string): string {
-  return text.length > MAX_DESCRIPTION ? `${text.slice(0, MAX_DESCRIPTION)}…` : text
+  return text.length > MAX_DESCRIPTION ? `${startOf(text, MAX_DESCRIPTION)}…` : text
 }

@@ -4,6 +4,7 @@ import { isUiUri, type ToolUi } from '../mcp-apps.ts'
 import type { ToolResult } from '../tool-source.ts'
 import type { SchemaProjection } from './schema-projection.ts'
 import { mediaForModel, mediaTypeOf } from './model-media.ts'
+import { startOf } from './well-formed.ts'
 
 /** About 25,000 tokens, which fit into a conversation. */
 const MAX_TEXT_CHARACTERS = 100_000
@@ -241,11 +242,4 @@ function cutTexts(blocks: readonly ContentBlock[], limit: number): ContentBlock[
   const last = kept[lastText]
   if (last === undefined || typeof last.text !== 'string') return [...kept, textBlock(note)]
   return kept.with(lastText, textBlock(`${last.text}\n${note}`))
-}
-
-/** Does not split a surrogate pair, because providers refuse such text. */
-function startOf(text: string, length: number): string {
-  const last = text.charCodeAt(length - 1)
-  const isHighSurrogate = last >= 0xd8_00 && last <= 0xdb_ff
-  return text.slice(0, isHighSurrogate ? length - 1 : length)
 }

@@ -21,3 +21,10 @@ export function wellFormed(value: unknown): unknown {
   })
   return isChanged ? Object.fromEntries(entries) : value
 }
+
+/** Returns at most `length` characters, and does not split a surrogate pair. */
+export function startOf(text: string, length: number): string {
+  const last = text.charCodeAt(length - 1)
+  const isHighSurrogate = last >= 0xd8_00 && last <= 0xdb_ff
+  return text.slice(0, isHighSurrogate ? length - 1 : length)
+}
