@@ -21,6 +21,7 @@ import {
   type OnServerError,
   type ServerClientsOptions,
 } from './definitions/server-clients.ts'
+import type { NeedsAccess } from './graph/list-sign-in.ts'
 import {
   ambientConfig,
   CallContexts,
@@ -213,35 +214,13 @@ class LiveTools implements McpTools {
   }
 
   async #listTools(options: ListMcpToolsOptions): Promise<McpTool[]> {
-    const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
-    const lists = await mapBounded(this.#servers, maxParallelLists, async (server) => {
-      const { label } = server
-      const { timeoutMs } = server.config
-      let log = this.#log
-      try {
-        const failure = forceRefresh ? undefined : server.failureWithin(retryDownAfterMs, config)
-        if (failure !== undefined) {
-          log = () => {} // already logged when the server was asked
-          throw failure.error
-        }
-        // Pins must be compared with what the server says now.
-        const acceptStored = this.#pins === undefined
-        const { tools, ...list } = await server.list({ config, forceRefresh, acceptStored })
-        return {
-          ...list,
-          server: label,
-          source: server,
-          definitions: tools,
-          principal: server.principalOf(config),
-          timeoutMs,
-        }
-      } catch (error) {
-        if (this.#closing !== undefined) throw error
-        const { onServerError } = this.#options
-        await skipServer(error, label, { onServerError, log, next: 'The next list asks it again.' })
-        return undefined
-      }
-    })
+    const lists = await this.#elicitation.listWithSignIn(
+      {
+        servers: this.#servers.map(({ name }) => name),
+        read: (needsAccess) => this.#readLists(options, needsAccess),
+      },
+      ambientConfig(),
+    )
     const found = lists.filter((list) => list !== undefined)
     const toolOptions = { ...this.#options, log: this.#listLog }
     const { tools, quarantined: unusable } = buildTools(found, toolOptions, this.#pins)
@@ -266,6 +245,45 @@ class LiveTools implements McpTools {
       source.quarantined = quarantined.filter((tool) => tool.server === server)
     }
     return tools
+  }
+
+  /** Returns the lists of the servers, in their order. Undefined for a server that is skipped. */
+  #readLists(
+    { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 }: ListMcpToolsOptions,
+    needsAccess?: NeedsAccess,
+  ) {
+    return mapBounded(this.#servers, maxParallelLists, async (server) => {
+      const { label } = server
+      const { timeoutMs } = server.config
+      let log = this.#log
+      try {
+        const failure = forceRefresh ? undefined : server.failureWithin(retryDownAfterMs, config)
+        // The person who was asked may have signed in since.
+        const mayHaveAccess =
+          needsAccess !== undefined && this.#elicitation.needsAccess(failure?.error)
+        if (failure !== undefined && !mayHaveAccess) {
+          log = () => {} // already logged when the server was asked
+          throw failure.error
+        }
+        // Pins must be compared with what the server says now.
+        const acceptStored = this.#pins === undefined
+        const { tools, ...list } = await server.list({ config, forceRefresh, acceptStored })
+        return {
+          ...list,
+          server: label,
+          source: server,
+          definitions: tools,
+          principal: server.principalOf(config),
+          timeoutMs,
+        }
+      } catch (error) {
+        if (this.#closing !== undefined) throw error
+        if (needsAccess?.(error, label) === true) return undefined
+        const { onServerError } = this.#options
+        await skipServer(error, label, { onServerError, log, next: 'The next list asks it again.' })
+        return undefined
+      }
+    })
   }
 
   async toolSearch(options?: ListMcpToolsOptions): Promise<ToolSearch> {

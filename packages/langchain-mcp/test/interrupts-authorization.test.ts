@@ -1,5 +1,11 @@
 // A server that requires a token that only a person can get: the graph stops with the URL of the page.
-import { MemorySaver } from '@langchain/langgraph'
+import {
+  Command,
+  INTERRUPT,
+  interrupt as askPerson,
+  isInterrupted,
+  MemorySaver,
+} from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
 import {
@@ -9,10 +15,12 @@ import {
   startTaskServer,
   type ScriptedEvent,
 } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { createAgent, createMiddleware } from 'langchain'
+import { expect, test, vi } from 'vitest'
 import {
   authorizationResume,
   authorizationToInterrupt,
+  createMcpTools,
   elicitationResume,
   elicitationToInterrupt,
   isAuthorizationInterrupt,
@@ -23,7 +31,9 @@ import type { PendingInterrupt } from '../src/graph/interrupt-value.ts'
 import type { McpToolOptions } from '../src/tools/mcp-tool.ts'
 import { toolFrom } from './answering-source.ts'
 import { askingGraph, type AskingGraph } from './asking-graph.ts'
+import { mcpToolsMiddleware } from '../src/middleware.ts'
 import { startGuardedServer, type GuardedServer } from './guarded-server.ts'
+import { ScriptedModel } from './scripted-model.ts'
 
 interface Processes extends AsyncDisposable {
   /** Returns a tool as another process would make it. */
@@ -192,3 +202,45 @@ test.each(['wait', 'interrupt'] as const)(
     expect(inner.runs).toEqual(['slow_compute'])
   },
 )
+
+test('stops if the list of tools needs a person, and uses the callback once in a new process', async () => {
+  await using inner = await startModernServer()
+  await using server = await startGuardedServer(inner)
+  const [checkpointer, store] = [new MemorySaver(), memoryTokenStore()]
+  const run = async (input: Command | { messages: string[] }) => {
+    const provider = createAuthProvider({
+      redirectUrl: 'http://127.0.0.1:3000/callback',
+      redirect: () => undefined,
+      clientId: 'agent',
+      store,
+    })
+    const authorization = authorizationToInterrupt(provider, server.url)
+    const finish = vi.spyOn(authorization, 'finish')
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url, authProvider: authorization.authProvider } },
+      elicitation: elicitationToInterrupt({ authorization }),
+    })
+    const middleware = [
+      mcpToolsMiddleware(mcp),
+      createMiddleware({
+        name: 'Approval',
+        wrapModelCall(request, handler) {
+          askPerson('approve')
+          return handler(request)
+        },
+      }),
+    ]
+    const agent = createAgent({ model: new ScriptedModel(), middleware, checkpointer })
+    const state = await agent.invoke(input, { configurable: { thread_id: 't1' } })
+    const interrupts = isInterrupted(state) ? state[INTERRUPT] : []
+    return { interrupts, text: state.messages.at(-1)?.text, finished: finish.mock.calls.length }
+  }
+  const asked = await run({ messages: ['call add {"a":1,"b":2}'] })
+  const signIn = signInResume(asked.interrupts[0] ?? {})
+  const approving = await run(new Command({ resume: signIn }))
+  expect([approving.finished, approving.interrupts[0]?.value]).toEqual([1, 'approve'])
+  const again = await run(new Command({ resume: true })) // the task is executed again, with the callback
+  expect(again.finished).toBe(0)
+  const end = await run(new Command({ resume: true })) // for the second model call
+  expect(end.text).toBe('3')
+})

@@ -1,19 +1,24 @@
 // A sign-in by code in a graph: the graph stops with the code, and goes on when the user has entered it.
-import { MemorySaver } from '@langchain/langgraph'
+import { Command, INTERRUPT, isInterrupted, MemorySaver } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { deviceOAuth, memoryTokenStore, type TokenStore } from '@x/mcp-transport/auth'
 import { startModernServer } from '@x/mcp-testing'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createAgent } from 'langchain'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import {
   authorizationResume,
   authorizationToInterrupt,
+  createMcpTools,
   elicitationToInterrupt,
   isAuthorizationInterrupt,
   type McpAuthorizationInterrupt,
 } from '../src/index.ts'
 import { toolFrom } from './answering-source.ts'
-import { askingGraph, type AskingGraph, type Calling, type Turn } from './asking-graph.ts'
+import { askingGraph, type AskingGraph, type Calling } from './asking-graph.ts'
+import type { PendingInterrupt } from '../src/graph/interrupt-value.ts'
+import { mcpToolsMiddleware } from '../src/middleware.ts'
 import { startGuardedServer } from './guarded-server.ts'
+import { ScriptedModel } from './scripted-model.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
 afterEach(() => void vi.useRealTimers())
@@ -61,7 +66,7 @@ function processes(url: string, store?: TokenStore): Processes {
 }
 
 /** The question of a graph that stopped, and the value that resumes it. */
-function askedIn({ interrupts }: Turn): {
+function askedIn({ interrupts }: Pick<ListingTurn, 'interrupts'>): {
   readonly value: McpAuthorizationInterrupt
   readonly resume: ReturnType<typeof authorizationResume>
 } {
@@ -121,7 +126,7 @@ test('asks two calls for one code', async () => {
   await using agents = processes(server.url, memoryTokenStore())
   const calls = [1, 2].map((a) => ({ name: 'add', args: { a, b: 2 } }))
   const { interrupts } = await agents.start(calls).start()
-  const asked = interrupts.map((one) => askedIn({ interrupts: [one], answers: {} }))
+  const asked = interrupts.map((one) => askedIn({ interrupts: [one] }))
   expect(asked.map(({ value }) => value.device?.userCode)).toEqual(['CODE-1', 'CODE-1'])
   passTime()
   server.enterCode('grant')
@@ -163,4 +168,91 @@ test('tells the model that the user refused access', async () => {
   const { answers } = await agents.start().resume(first.resume)
   expect(answers['call-0']).toMatchObject({ status: 'error' })
   expect(inner.received).toEqual([])
+})
+
+interface ListingTurn {
+  readonly interrupts: readonly PendingInterrupt[]
+  readonly text: string
+}
+
+/** Processes with an agent that lists the tools of servers before each model call. */
+function listingAgents(
+  ...urls: readonly string[]
+): () => (given: string | Command) => Promise<ListingTurn> {
+  const checkpointer = new MemorySaver()
+  const places = urls.map((url, index) => ({
+    url,
+    name: `shop${index}`,
+    store: memoryTokenStore(),
+  }))
+  return () => {
+    const servers = places.map(({ url, name, store }) => {
+      const provider = deviceOAuth({ clientId: 'agent', store, onCode() {} })
+      return { url, name, authorization: authorizationToInterrupt(provider, url) }
+    })
+    const mcp = createMcpTools({
+      servers: Object.fromEntries(
+        servers.map(({ url, name, authorization: { authProvider } }) => [
+          name,
+          { url, authProvider },
+        ]),
+      ),
+      elicitation: elicitationToInterrupt({ authorization: servers[0]?.authorization }),
+      prefixToolNames: true,
+      onServerError: 'throw',
+    })
+    onTestFinished(() => mcp.close())
+    const middleware = [mcpToolsMiddleware(mcp)]
+    const agent = createAgent({ model: new ScriptedModel(), middleware, checkpointer })
+    return async (given) => {
+      const input = given instanceof Command ? given : { messages: [given] }
+      const state = await agent.invoke(input, { configurable: { thread_id: 't1' } })
+      const interrupts = isInterrupted(state) ? state[INTERRUPT] : []
+      return { interrupts, text: state.messages.at(-1)?.text ?? '' }
+    }
+  }
+}
+
+test.each([
+  ['the process that asked', false],
+  ['a new process', true],
+])('stops if the list of tools needs the sign-in, and goes on in %s', async (_where, isNew) => {
+  await using inner = await startModernServer()
+  await using server = await startGuardedServer(inner)
+  const start = listingAgents(server.url)
+  let agent = start()
+  const first = askedIn(await agent('call shop0_add {"a":1,"b":2}'))
+  expect(first.value).toMatchObject({
+    server: 'shop0',
+    tool: 'tools/list',
+    device: { userCode: 'CODE-1' },
+  })
+  passTime()
+  if (isNew) agent = start()
+  const tooEarly = askedIn(await agent(new Command({ resume: first.resume })))
+  expect(tooEarly.value.device).toEqual(first.value.device)
+  passTime()
+  server.enterCode('grant')
+  if (isNew) agent = start()
+  const { text } = await agent(new Command({ resume: tooEarly.resume }))
+  expect(text).toBe('3')
+  expect([server.codes, inner.executions('add')]).toEqual([1, 1])
+})
+
+test('asks for the sign-ins of two lists one after the other', async () => {
+  await using one = await startModernServer()
+  await using two = await startModernServer()
+  await using first = await startGuardedServer(one)
+  await using second = await startGuardedServer(two)
+  const agent = listingAgents(first.url, second.url)()
+  const asked = askedIn(await agent('call shop1_add {"a":1,"b":2}'))
+  passTime()
+  first.enterCode('grant')
+  const next = askedIn(await agent(new Command({ resume: asked.resume })))
+  expect([asked.value.server, next.value.server]).toEqual(['shop0', 'shop1'])
+  passTime()
+  second.enterCode('grant')
+  const { text } = await agent(new Command({ resume: next.resume }))
+  expect(text).toBe('3')
+  expect([first.codes, second.codes]).toEqual([1, 1])
 })

@@ -1,4 +1,4 @@
-import { check } from '@x/internal'
+import { check, withoutErrorLink } from '@x/internal'
 import { StreamableHttpTransport, type OAuthClientProvider, type UserCode } from '@x/mcp-transport'
 import { assertOptions } from '../options.ts'
 
@@ -107,4 +107,17 @@ function pageIn(error: unknown): AccessPage | undefined {
     cause = cause.cause ?? ('data' in cause ? cause.data : undefined)
   }
   return undefined
+}
+
+/** Exchanges the callback for tokens. Returns why there are none. */
+export async function finishError(
+  authorization: AuthorizationToInterrupt | undefined,
+  callback: string,
+): Promise<string | undefined> {
+  try {
+    await authorization?.finish(callback)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? withoutErrorLink(error.message) : 'Access was not granted'
+  }
 }

@@ -8,7 +8,6 @@ import type {
   Progress,
   TimeoutExtension,
 } from '@x/mcp-client'
-import { withoutErrorLink } from '@x/internal'
 import type { InputRequest } from '@x/mcp-transport'
 import { toolErrorFrom, type McpToolError } from '../errors.ts'
 import type { LangGraphRuntime } from './langgraph.ts'
@@ -21,7 +20,7 @@ import {
   type ToolResult,
 } from '../tool-source.ts'
 import { AnswerLog, askPerson } from './ask-person.ts'
-import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
+import { finishError, type AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import type { CallJournal } from './call-journal.ts'
 import {
   callOutcomeFrom,
@@ -445,19 +444,6 @@ export class CallRounds {
     const error = tooManyRoundsError(this.#call.origin, MAX_QUESTION_ROUNDS)
     this.#call.shared.held.take(this.#call.place)?.abort(error)
     return error
-  }
-}
-
-/** Exchanges the callback for tokens. Returns why there are none. */
-async function finishError(
-  authorization: AuthorizationToInterrupt | undefined,
-  callback: string,
-): Promise<string | undefined> {
-  try {
-    await authorization?.finish(callback)
-    return undefined
-  } catch (error) {
-    return error instanceof Error ? withoutErrorLink(error.message) : 'Access was not granted'
   }
 }
 

@@ -1,3 +1,4 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { check, type Checks } from '@x/internal'
 import type { ClientHandlers } from '@x/mcp-client'
@@ -11,6 +12,7 @@ import { CallJournal } from './call-journal.ts'
 import { noAnswerError } from './call-outcome.ts'
 import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
 import { graphPlaceOf, type GraphPlace } from './graph-place.ts'
+import { listWithSignIn, type Listing } from './list-sign-in.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
 
 /**
@@ -109,6 +111,19 @@ export class ElicitationToInterrupt {
         ? 'interrupt'
         : this.#amongSiblings
     return new CallRounds({ ...call, graph, place, answering, shared: this.#shared }).run()
+  }
+
+  /** Returns true for the failure of a list that needs the sign-in of a person. */
+  needsAccess(error: unknown): boolean {
+    return this.#shared.authorization?.pageIn(error) !== undefined
+  }
+
+  /** Reads lists of tools as `listWithSignIn()` does. */
+  listWithSignIn<Lists>(
+    listing: Listing<Lists>,
+    config: RunnableConfig | undefined,
+  ): Promise<Lists> {
+    return listWithSignIn(this.#shared, listing, config)
   }
 
   /** Returns true if a call was sent before the graph was resumed. */

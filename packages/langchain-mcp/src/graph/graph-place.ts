@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { RunnableConfig } from '@langchain/core/runnables'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { canonicalJson, fulfilledWithin, isRecord } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
@@ -104,25 +105,47 @@ function callOf(config: ToolRunnableConfig): string {
 
 /** Returns undefined outside a graph with a checkpointer, and for a call that a model did not make. */
 export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined {
-  const { configurable = {}, toolCall, metadata } = config
+  const { toolCall, metadata } = config
+  const id = toolCall?.id
+  const place = id ? taskPlaceOf(config) : undefined
+  if (!id || place === undefined) return undefined
+  const call = callOf(config)
+  return {
+    ...place,
+    key: JSON.stringify([place.thread, place.task, call]),
+    toolCallId: id,
+    call,
+    isAlone: isAlone(taskInputOf(config), { id, isSent: isPushed(metadata) }),
+  }
+}
+
+/** Returns the place of lists of tools, whose task may not make several calls. `name`: other lists have other names. */
+export function listPlaceOf(config: RunnableConfig, name: string): GraphPlace | undefined {
+  const place = taskPlaceOf(config)
+  const input = taskInputOf(config)
+  const hasSeveralCalls = !isOneCall(input) && openCalls(messagesIn(input)).length > 1
+  if (place === undefined || hasSeveralCalls) return undefined
+  const key = JSON.stringify([place.thread, place.task, name])
+  return { ...place, key, toolCallId: name, call: name, isAlone: true }
+}
+
+/** Returns undefined outside a graph with a checkpointer. */
+function taskPlaceOf(
+  config: RunnableConfig,
+): Omit<GraphPlace, 'key' | 'toolCallId' | 'call' | 'isAlone'> | undefined {
+  const { configurable = {} } = config
   const execution = executionOf(config)
-  const toolCallId = toolCall?.id
   const thread = toThreadId(configurable['thread_id'])
-  if (execution === undefined || !toolCallId || thread === undefined) return undefined
+  if (execution === undefined || thread === undefined) return undefined
   const inner = innerNames(configurable)
   if (!inner.canInterrupt) return undefined
   const { taskId: task, checkpointNs: namespace, checkpointId: checkpoint } = execution
-  const call = callOf(config)
   return {
-    key: JSON.stringify([thread, task, call]),
     thread,
     task,
     graph: graphOf({ namespace, checkpoint }, inner),
     namespace,
     checkpoint,
-    toolCallId,
-    call,
-    isAlone: isAlone(taskInputOf(config), { id: toolCallId, isSent: isPushed(metadata) }),
     store: 'store' in config ? toGraphStore(config.store) : undefined,
     inner,
     reads: new Map(),
@@ -229,15 +252,29 @@ function isAlone(
   input: unknown,
   { id, isSent }: { readonly id: string; readonly isSent: boolean },
 ): boolean {
-  if (isRecord(input) && ONE_CALL in input) return true
+  if (isOneCall(input)) return true
+  const open = openCalls(messagesIn(input), id)
+  return open.length > 0 ? open.length === 1 : isSent
+}
+
+function isOneCall(input: unknown): boolean {
+  return isRecord(input) && ONE_CALL in input
+}
+
+function messagesIn(input: unknown): readonly unknown[] {
   const given = isRecord(input) ? input['messages'] : input
-  const messages: readonly unknown[] = Array.isArray(given) ? given : []
-  const calls = messages.map(callsOf).findLast((ids) => ids.includes(id)) ?? []
+  return Array.isArray(given) ? given : []
+}
+
+/** Returns the calls without a result in the last message that has calls, or that has the call `id`. */
+function openCalls(messages: readonly unknown[], id?: string): readonly unknown[] {
+  const calls = messages
+    .map(callsOf)
+    .findLast((ids) => (id === undefined ? ids.length > 0 : ids.includes(id)))
   const answered = new Set(
     messages.map((message) => (isRecord(message) ? message['tool_call_id'] : undefined)),
   )
-  const open = calls.filter((call) => !answered.has(call))
-  return open.length > 0 ? open.length === 1 : isSent
+  return (calls ?? []).filter((call) => !answered.has(call))
 }
 
 function callsOf(message: unknown): readonly unknown[] {

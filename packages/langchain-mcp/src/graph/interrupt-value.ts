@@ -19,7 +19,7 @@ interface ServerInterrupt {
   readonly history: readonly AnswerVerdict[]
   /** Slug of the server, else its name. */
   readonly server: string
-  /** Name of the tool on the server. */
+  /** Name of the tool on the server; `tools/list` if its list of tools needs a sign-in. */
   readonly tool: string
   /** Why the previous answer could not be used. */
   readonly problem?: string
