@@ -51,6 +51,7 @@ export function processWarnings(entry: ToolLogEntry): void {
 const LIST_CODES: ReadonlySet<ToolLogEntry['code']> = new Set<ToolLogEntry['code']>([
   'NAME_COLLISION',
   'SCHEMA_SIMPLIFIED',
+  'SKILL_LEFT_OUT',
   'TOOL_FOR_APPS',
   'TOOL_MISSING',
   'TOOL_QUARANTINED',

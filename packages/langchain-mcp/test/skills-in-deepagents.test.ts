@@ -94,6 +94,25 @@ test('reads a part of a file by lines', async () => {
   expect(await backend.readRaw(path)).toMatchObject({ data: { content: 'Form 1\nForm 2\nForm 3' } })
 })
 
+test('reads the end of a long file, and as many lines at once as a model gets', async () => {
+  const lines = Array.from({ length: 6000 }, (_, index) => `line ${index} ${'x'.repeat(20)}`)
+  const files = { ...refund, 'long.md': lines.join('\n'), 'line.md': 'x'.repeat(150_000) }
+  await using shop = await startSkillServer({ refund: files })
+  await using mcp = toolsOf({ shop })
+  const backend = mcpSkillsBackend(mcp)
+  expect(await backend.read('/shop/shop-refund/long.md', 5500, 10)).toMatchObject({
+    content: expect.stringMatching(/^line 5500 /),
+    totalLines: 6000,
+  })
+  const first = await backend.read('/shop/shop-refund/long.md', 0, 6000)
+  const { nextOffset = 0 } = 'nextOffset' in first ? first : {}
+  expect(first).toMatchObject({ content: lines.slice(0, nextOffset).join('\n') })
+  expect(nextOffset).toBeGreaterThan(3000)
+  expect(await backend.read('/shop/shop-refund/line.md')).toMatchObject({
+    content: expect.stringContaining('[50000 more characters. The line is too long'),
+  })
+})
+
 test('lists servers, skills and files as folders', async () => {
   await using shop = await startSkillServer({ refund })
   await using mcp = createMcpTools({ servers: { 'my shop': shop.url } })
@@ -168,6 +187,11 @@ test('asks for an approval of each set of files', async () => {
     error: expect.stringContaining('Load the skill again'),
   })
   expect(await backend.read(manifest)).toEqual({ error: expect.stringContaining('nobody') })
+  stored = current
+  expect(await backend.read(manifest)).toHaveProperty('content')
+  expect(await backend.read(form)).toMatchObject({ content: 'Pay me' })
+  stored = undefined // withdrawn
+  expect(await backend.read(form)).toEqual({ error: expect.stringContaining('nobody') })
 })
 
 test('keeps the skills of two users apart', async () => {

@@ -8,22 +8,21 @@ import {
   SkillsClient,
   SkillVerificationError,
 } from '@modelcontextprotocol/client/ext/skills'
-import type {
-  DirectoryResource,
-  InvalidSkillEntry,
-  Skill,
-  SkillFile,
-} from '@modelcontextprotocol/client/ext/skills'
+import type { InvalidSkillEntry, Skill, SkillFile } from '@modelcontextprotocol/client/ext/skills'
 import { canonicalJson } from '@x/internal'
-import { LONGEST_MS } from './deadline.ts'
+import { Deadline, LONGEST_MS } from './deadline.ts'
 import { McpClientError } from './errors.ts'
 import type { OperationOutcome } from './errors.ts'
+import { DEFAULT_TIMEOUT_MS } from './options.ts'
 import type { CallOptions } from './options.ts'
 
-export type { DirectoryResource, Skill, SkillFile }
+export type { Skill, SkillFile }
+
+/** Limits of one operation, with all its requests. */
+type Limits = Pick<CallOptions, 'signal' | 'timeoutMs'>
 
 /** The two client methods that skills need. `McpClient` and `McpTools.server()` have them. */
-export interface McpSkillSource<Options extends object = CallOptions> {
+export interface McpSkillSource<Options extends Limits = CallOptions> {
   serverCapabilities(options?: Options): Promise<Readonly<Record<string, unknown>>>
   request(
     request: { readonly method: string; readonly params?: Readonly<Record<string, unknown>> },
@@ -55,7 +54,7 @@ export interface SkillList {
  * for (const entry of entries) console.log((await skills.read(entry)).body)
  * ```
  */
-export class McpSkills<Options extends object = CallOptions> {
+export class McpSkills<Options extends Limits = CallOptions> {
   /**
    * Label of the server on this side: that of the client. A skill is identified by this label and its URI, never by a
    * name that the server gives itself.
@@ -73,7 +72,7 @@ export class McpSkills<Options extends object = CallOptions> {
 
   /**
    * All listed skills, from all pages. Empty for a server without skills. A server may have more skills than it
-   * lists: see `get()`.
+   * lists: see `get()`. `timeoutMs` limits the whole list, as it does for `get()` and `read()`.
    */
   list(options?: Options): Promise<SkillList> {
     return this.#use(options, async (client) => {
@@ -118,17 +117,6 @@ export class McpSkills<Options extends object = CallOptions> {
   }
 
   /**
-   * The direct children of a directory of a skill, from all pages. A child that the entry of its skill does not list
-   * still cannot be read.
-   */
-  readDirectory(uri: string, options?: Options): Promise<readonly DirectoryResource[]> {
-    return this.#use(
-      options,
-      async (client) => (await client.readDirectory(uri, UNLIMITED)).resources,
-    )
-  }
-
-  /**
    * Text for a stored approval. It is equal only for the same skill of the same server with exactly the same files.
    * Undefined for a `"dynamic"` skill, whose files an approval cannot name.
    */
@@ -145,9 +133,14 @@ export class McpSkills<Options extends object = CallOptions> {
     options: Options | undefined,
     use: (client: SkillsClient) => Promise<T>,
   ): Promise<T> {
-    const capabilities = await this.#source.serverCapabilities(options)
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, signal }: Limits = options ?? {}
+    using deadline = new Deadline(timeoutMs, signal)
+    const limited = Object.assign({}, options, { signal: deadline.signal })
+    const capabilities = await this.#source.serverCapabilities(limited)
     const client = new Client({ name: 'skills', version: '0' })
-    await client.connect(transportTo(this.#source, capabilities, options))
+    await client.connect(
+      transportTo({ server: this.server, source: this.#source }, capabilities, limited),
+    )
     try {
       return await use(new SkillsClient(client, { skipInvalid: true }))
     } catch (error) {
@@ -175,12 +168,7 @@ export class McpSkills<Options extends object = CallOptions> {
     if (error.code !== SdkErrorCode.ListPaginationExceeded) {
       return this.#unusable(error.message, { cause: error, outcome: 'executed' })
     }
-    const about = { server: this.server, cause: error, outcome: 'executed' } as const
-    return new McpClientError(
-      'INVALID_LIST',
-      `MCP server "${this.server}": ${error.message}`,
-      about,
-    )
+    return invalidList(this.server, error.message, error)
   }
 
   #unusable(
@@ -190,6 +178,11 @@ export class McpSkills<Options extends object = CallOptions> {
     const message = `A skill of MCP server "${this.server}" cannot be used: ${reason}`
     return new McpClientError('SKILL_UNUSABLE', message, { server: this.server, outcome, ...about })
   }
+}
+
+function invalidList(server: string, reason: string, cause?: unknown): McpClientError {
+  const about = { server, cause, outcome: 'executed' } as const
+  return new McpClientError('INVALID_LIST', `MCP server "${server}": ${reason}`, about)
 }
 
 /** A file that is not listed is refused before it is requested. */
@@ -215,6 +208,9 @@ function tooManyBytes(uri: string, bytes: number): string {
 /** The client that sends the requests has the limits. */
 const UNLIMITED = { timeout: LONGEST_MS } as const
 
+/** Bytes of all pages of one list. */
+const MAX_LIST_BYTES = 2 ** 25
+
 /** Revision in which the SDK's client reads results. There, the fields of caches may be absent. */
 const READ_AS = '2025-11-25'
 
@@ -222,11 +218,12 @@ const READ_AS = '2025-11-25'
  * Lets a client of the SDK send its requests through a client that is connected already. A request that fails rejects
  * with the error of that client.
  */
-function transportTo<Options extends object>(
-  source: McpSkillSource<Options>,
+function transportTo<Options extends Limits>(
+  { server, source }: { readonly server: string; readonly source: McpSkillSource<Options> },
   capabilities: Readonly<Record<string, unknown>>,
-  options: Options | undefined,
+  options: Options,
 ): Transport {
+  let listBytes = 0
   const transport: Transport = {
     async start() {},
     async close() {
@@ -240,6 +237,13 @@ function transportTo<Options extends object>(
         method === 'initialize'
           ? { protocolVersion: READ_AS, capabilities, serverInfo: { name: '', version: '' } }
           : await source.request(request, Object.assign({ idempotent: true }, options))
+      if (method === 'skills/list') {
+        listBytes += Buffer.byteLength(JSON.stringify(result))
+        if (listBytes > MAX_LIST_BYTES) {
+          const reason = `the list of skills has more than ${MAX_LIST_BYTES} bytes`
+          throw invalidList(server, reason)
+        }
+      }
       transport.onmessage?.({ jsonrpc: '2.0', id, result })
     },
   }

@@ -105,6 +105,12 @@ type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promp
 
 type HostCallOptions = RequestOptions & Pick<ToolCallOptions, 'headers' | 'meta' | 'onProgress'>
 
+/** Options of a request that needs no state of a session, such as a list. */
+export interface StatelessRequestOptions extends RequestOptions {
+  /** Sends the request in a session that no thread has, so that no thread gets a session for it. @default false */
+  readonly withoutThread?: boolean | undefined
+}
+
 /** The operations of one server beside the calls of models. Each uses the session that a call with the same config uses. */
 export interface McpServerHandle extends McpResourceSource, McpPromptSource {
   /** Key of the server in `servers`. */
@@ -135,10 +141,10 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
   /** Sends any other request. It is never sent twice, unless it is `idempotent`. */
   request(
     request: Parameters<McpClient['request']>[0],
-    options?: RequestOptions & { readonly idempotent?: boolean | undefined },
+    options?: StatelessRequestOptions & { readonly idempotent?: boolean | undefined },
   ): ReturnType<McpClient['request']>
   /** Returns what the server declares in its handshake, with its extensions. */
-  serverCapabilities(options?: RequestOptions): ReturnType<McpClient['serverCapabilities']>
+  serverCapabilities(options?: StatelessRequestOptions): ReturnType<McpClient['serverCapabilities']>
   /** Returns the principal of calls with this config. Undefined without the option `principal`. */
   principalOf(config: RunnableConfig | undefined): string | undefined
   /** Listens to the session that serves calls with this config. Returns a function that removes the listener. */
@@ -363,14 +369,25 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     for (const undo of this.#unlisten) undo()
   }
 
-  async #request<Result, Options extends RequestOptions>(
+  async #request<Result, Options extends StatelessRequestOptions>(
     options: Options | undefined,
-    send: (client: McpClient, bounds: Omit<Partial<Options>, 'config'>) => Promise<Result>,
+    send: (
+      client: McpClient,
+      bounds: Omit<Partial<Options>, 'config' | 'withoutThread'>,
+    ) => Promise<Result>,
   ): Promise<Result> {
     if (this.#isClosed) throw this.#closedError()
-    const { config = ambientConfig(), ...bounds }: Partial<Options> = options ?? {}
+    const {
+      config = ambientConfig(),
+      withoutThread = false,
+      ...bounds
+    }: Partial<Options> = options ?? {}
     const { client, contexts } = this.#options
-    return inCall(contexts.of(config ?? {}), () => send(client, bounds))
+    const context = contexts.of(config ?? {})
+    const { principal } = context.scope
+    const used = withoutThread ? { ...context, scope: { principal }, isList: true } : context
+    // An aborted run ends its requests.
+    return inCall(used, () => send(client, { ...bounds, signal: bounds.signal ?? config?.signal }))
   }
 
   /** The lists that were used last are kept. */

@@ -1,19 +1,19 @@
-import { check, legible, withoutErrorLink, type Checks } from '@x/internal'
-import { McpClientError } from '@x/mcp-client'
-import { McpSkills, type Skill, type SkillFile } from '@x/mcp-client/skills'
+import { BoundedMap, check, legible, withoutErrorLink, type Checks } from '@x/internal'
+import { currentRun, McpClientError, runInSessionScope } from '@x/mcp-client'
+import { McpSkills, type Skill, type SkillFile, type SkillList } from '@x/mcp-client/skills'
 import type { McpTools } from '../create-mcp-tools.ts'
+import type { StatelessRequestOptions } from '../definitions/live-server.ts'
 import { ambientConfig } from '../graph/call-context.ts'
-import { processWarnings, type ToolLog } from '../log.ts'
-import type { RequestOptions } from '../tool-source.ts'
+import { logOnce, processWarnings, type ToolLog } from '../log.ts'
 
 /** The part of `createMcpTools()` that skills need. */
 export type SkillServers = Pick<McpTools, 'server' | 'status'>
 
-/** A skill that is about to be loaded. */
+/** A skill of which a file is about to be read. */
 export interface SkillApprovalRequest {
   /** Key of the server in `servers`. */
   readonly server: string
-  /** The current entry of the skill: frontmatter, and each file with its digest. Written by the server. */
+  /** The entry that the file must fit: frontmatter, and each file with its digest. Written by the server. */
   readonly skill: Skill
   /** Stands for this skill of this server with exactly these files. Undefined for a `"dynamic"` skill. */
   readonly approvalKey: string | undefined
@@ -22,7 +22,8 @@ export interface SkillApprovalRequest {
 export interface McpSkillsOptions {
   /**
    * Returns the `approvalKey` that a person has approved for this skill: from where you store approvals, or from an
-   * `interrupt()`. A skill whose current key is another one is not loaded. @default every skill may be loaded
+   * `interrupt()`. It is called before each file is read. A skill whose key is another one is not read.
+   * @default every skill may be read
    */
   readonly approval?:
     | ((request: SkillApprovalRequest) => string | undefined | Promise<string | undefined>)
@@ -55,22 +56,30 @@ export class SkillRefused extends Error {
   override readonly name = 'SkillRefused'
 }
 
-/** A server that does not answer delays each invocation of an agent. */
+/** Time limit of a list, for which an invocation of an agent waits. */
 const LIST_MS = 30_000
-/** Characters of one file that a model gets. */
+/** Time after a failed list in which the server is not asked again. It would delay each invocation of an agent. */
+const RETRY_AFTER_MS = 30_000
+/** Number of failed lists that are remembered, of all users. */
+const MAX_FAILURES = 1000
+/** Characters of one file that a model gets at once. */
 const MAX_CHARACTERS = 100_000
+/** Characters of a text of a server in the log. */
+const MAX_LOGGED = 500
 
 /** The skills of all servers: which may be loaded, and which of their files may be read. */
 export class SkillLibrary {
   readonly #mcp: SkillServers
   readonly #options: McpSkillsOptions
   readonly #log: ToolLog
-  readonly #skills = new Map<string, McpSkills<RequestOptions>>()
+  readonly #skills = new Map<string, McpSkills<StatelessRequestOptions>>()
+  /** Times of failed lists, by user and server. */
+  readonly #failures = new BoundedMap<string, number>(MAX_FAILURES)
 
   constructor(mcp: SkillServers, options: McpSkillsOptions) {
     this.#mcp = mcp
     this.#options = options
-    this.#log = options.log ?? processWarnings
+    this.#log = logOnce(options.log ?? processWarnings)
   }
 
   /** Keys of the servers. */
@@ -86,49 +95,77 @@ export class SkillLibrary {
 
   /** Lists the skills of one server that may be loaded. Reads no file of them. */
   async listOf(server: string): Promise<readonly ServedSkill[]> {
+    const signal = ambientConfig()?.signal
     try {
-      const { skills, invalid } = await this.#of(server).list({ timeoutMs: LIST_MS })
-      for (const { uri = 'without a URI', reason } of invalid) this.#leftOut(server, uri, reason)
-      return skills.flatMap((skill) => {
-        const problem = this.#problemOf(skill)
-        if (problem === undefined) return [{ server, skill }]
-        this.#leftOut(server, skill.uri, problem)
-        return []
-      })
+      return await this.#servedUnlessDown(server, signal)
     } catch (error) {
+      if (signal?.aborted === true) throw error
       this.#leftOut(server, 'all of them', messageOf(error))
       return []
     }
   }
 
-  /**
-   * Gets the current entry of a skill, which the next calls of `read()` use, if the skill may be loaded.
-   *
-   * @throws SkillRefused
-   */
-  async open(server: string, uri: string): Promise<Skill> {
-    const skills = this.#of(server)
-    const skill = await refusing(() => skills.get(uri))
-    const problem = this.#problemOf(skill)
-    if (problem !== undefined) throw new SkillRefused(`The skill was not loaded: ${problem}.`)
-    const { approval } = this.#options
-    if (approval === undefined) return skill
-    const approvalKey = skills.approvalKey(skill)
-    const approved = await approval({ server, skill, approvalKey })
-    if (approvalKey !== undefined && approved === approvalKey) return skill
-    throw new SkillRefused(
-      'The skill was not loaded: nobody has approved it with its present files. Do not load it again: tell the user.',
-    )
+  async #servedUnlessDown(
+    server: string,
+    signal: AbortSignal | undefined,
+  ): Promise<readonly ServedSkill[]> {
+    const owner = this.ownerOf(server)
+    const failedAt = this.#failures.get(owner) ?? -Infinity
+    if (performance.now() - failedAt < RETRY_AFTER_MS) return []
+    this.#failures.delete(owner)
+    try {
+      return await this.#served(server, signal)
+    } catch (error) {
+      // A person may have signed in before the next list.
+      const isSignIn = McpClientError.is(error) && error.code === 'UNAUTHORIZED'
+      if (!isSignIn && signal?.aborted !== true) this.#failures.set(owner, performance.now())
+      throw error
+    }
+  }
+
+  async #served(server: string, signal: AbortSignal | undefined): Promise<readonly ServedSkill[]> {
+    const limits = { timeoutMs: LIST_MS, signal, withoutThread: true }
+    const list = (): Promise<SkillList> => this.#of(server).list(limits)
+    const { skills, invalid } = await (currentRun() === undefined
+      ? runInSessionScope(list)
+      : list())
+    const problems = skills.flatMap((skill) => {
+      const reason = this.#problemOf(skill)
+      return reason === undefined ? [] : [{ uri: skill.uri, reason }]
+    })
+    const [first, ...others] = [...invalid, ...problems]
+    if (first !== undefined) {
+      const { uri = 'without a URI', reason } = first
+      const which = others.length === 0 ? uri : `${others.length + 1} entries, such as ${uri}`
+      this.#leftOut(server, which, reason)
+    }
+    return skills
+      .filter((skill) => this.#problemOf(skill) === undefined)
+      .map((skill) => ({ server, skill }))
   }
 
   /**
-   * Reads one file of an opened skill, and checks it against the entry.
+   * Gets the current entry of a skill.
+   *
+   * @throws SkillRefused
+   */
+  async get(server: string, uri: string): Promise<Skill> {
+    const skills = this.#of(server)
+    return refusing(() => skills.get(uri, { signal: ambientConfig()?.signal }))
+  }
+
+  /**
+   * Reads one file of a skill, if the skill may be loaded and is approved now. Checks the file against the entry, which
+   * may be of an earlier call.
    *
    * @param path relative to the folder of the skill. @default its SKILL.md
    * @throws SkillRefused
    */
   async read({ server, skill }: ServedSkill, path?: string): Promise<SkillFile> {
-    const file = await refusing(() => this.#of(server).read(skill, path))
+    const skills = this.#of(server)
+    await this.#assertApproved(skills, skill)
+    const signal = ambientConfig()?.signal
+    const file = await refusing(() => skills.read(skill, path, { signal }))
     const nested = nestedIn(skill, file.uri)
     if (nested === undefined) return file
     throw new SkillRefused(
@@ -136,7 +173,22 @@ export class SkillLibrary {
     )
   }
 
-  #of(server: string): McpSkills<RequestOptions> {
+  /** @throws SkillRefused */
+  async #assertApproved(skills: McpSkills<StatelessRequestOptions>, skill: Skill): Promise<void> {
+    const problem = this.#problemOf(skill)
+    if (problem !== undefined) throw new SkillRefused(`The skill was not loaded: ${problem}.`)
+    const { approval } = this.#options
+    if (approval === undefined) return
+    const { server } = skills
+    const approvalKey = skills.approvalKey(skill)
+    const approved = await approval({ server, skill, approvalKey })
+    if (approvalKey !== undefined && approved === approvalKey) return
+    throw new SkillRefused(
+      'The skill was not loaded: nobody has approved it with its present files. Do not load it again: tell the user.',
+    )
+  }
+
+  #of(server: string): McpSkills<StatelessRequestOptions> {
     const known = this.#skills.get(server)
     if (known !== undefined) return known
     if (!this.servers.includes(server)) {
@@ -154,7 +206,7 @@ export class SkillLibrary {
   }
 
   #leftOut(server: string, skill: string, reason: string): void {
-    const message = `Skills of MCP server "${server}" are left out (${legible(skill)}): ${legible(withoutErrorLink(reason))}`
+    const message = `Skills of MCP server "${server}" are left out (${logged(skill)}): ${logged(withoutErrorLink(reason))}`
     this.#log({ level: 'warning', code: 'SKILL_LEFT_OUT', message, server })
   }
 
@@ -182,6 +234,11 @@ async function refusing<T>(send: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Returns a text of a server for the log. */
+function logged(text: string): string {
+  return legible(text.slice(0, MAX_LOGGED).toWellFormed())
+}
+
 function messageOf(error: unknown): string {
   return withoutErrorLink(error instanceof Error ? error.message : String(error))
 }
@@ -197,14 +254,34 @@ function nestedIn({ uri: own, resources }: Skill, file: string): string | undefi
     })
 }
 
-/** Returns the text of a file as a model gets it. */
+/** Returns the text of a file, without characters that nobody sees. */
 export function textOf({ uri, bytes, text, body, mimeType = 'binary' }: SkillFile): string {
   const shown = body ?? text ?? utf8(bytes)
-  if (shown === undefined) {
-    return `${uri} has ${bytes.byteLength} bytes of another type than text (${legible(mimeType)}), which cannot be shown.`
-  }
-  if (shown.length <= MAX_CHARACTERS) return legible(shown)
-  return `${legible(shown.slice(0, MAX_CHARACTERS))}\n[${shown.length - MAX_CHARACTERS} more characters are not shown]`
+  if (shown !== undefined) return legible(shown)
+  return `${uri} has ${bytes.byteLength} bytes of another type than text (${legible(mimeType)}), which cannot be shown.`
+}
+
+/** Returns a part of a text as a model gets it. `more` tells how to read on. */
+export function partOf(text: string, offset: number, more: (next: number) => string): string {
+  const next = endOfPart(text, offset)
+  const part = text.slice(offset, next).toWellFormed() // a model may choose an offset within a character
+  return next >= text.length
+    ? part
+    : `${part}\n[${text.length - next} more characters. ${more(next)}]`
+}
+
+/** Returns the end of the part of a text that begins at `start`. Does not separate the halves of a character. */
+function endOfPart(text: string, start: number): number {
+  const end = start + MAX_CHARACTERS
+  const isInCharacter = (text.codePointAt(end - 1) ?? 0) > 0xff_ff
+  return Math.min(isInCharacter ? end - 1 : end, text.length)
+}
+
+/** Returns the number of lines, from the first one, that a model gets at once: at least one. */
+export function linesAtOnce(lines: readonly string[]): number {
+  let characters = 0
+  const tooMany = lines.findIndex((line) => (characters += line.length + 1) > MAX_CHARACTERS)
+  return tooMany === -1 ? lines.length : Math.max(tooMany, 1)
 }
 
 function utf8(bytes: Uint8Array): string | undefined {

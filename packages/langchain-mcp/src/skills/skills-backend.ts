@@ -3,6 +3,8 @@ import { BoundedMap, legible } from '@x/internal'
 import type { Skill } from '@x/mcp-client/skills'
 import { assertOptions } from '../options.ts'
 import {
+  linesAtOnce,
+  partOf,
   pathsOf,
   skillOptionChecks,
   SkillLibrary,
@@ -56,6 +58,7 @@ export function mcpSkillsBackend(
 /** Number of entries that are kept, of all users. */
 const MAX_ENTRIES = 5000
 const MANIFEST = 'SKILL.md'
+const TOO_LONG = 'The line is too long to be shown.'
 const READ_ONLY: Failed = { error: 'Skills of MCP servers cannot be changed.' }
 const NEVER = new Date(0).toISOString()
 
@@ -105,8 +108,9 @@ export class McpSkillsBackend {
   > {
     return this.#readText(path, (text) => {
       const lines = text.split('\n')
-      const end = offset + limit
-      const content = lines.slice(offset, end).join('\n')
+      const asked = lines.slice(offset, offset + limit)
+      const end = offset + linesAtOnce(asked)
+      const content = partOf(lines.slice(offset, end).join('\n'), 0, () => TOO_LONG)
       const page = { startLine: offset + 1, endLine: Math.min(end, lines.length) }
       const rest = end < lines.length ? { nextOffset: end } : {}
       return { content, mimeType: 'text/plain', totalLines: lines.length, ...page, ...rest }
@@ -120,9 +124,10 @@ export class McpSkillsBackend {
     | Failed
   > {
     const times = { created_at: NEVER, modified_at: NEVER }
-    return this.#readText(path, (content) => ({
-      data: { content, mimeType: 'text/plain', ...times },
-    }))
+    return this.#readText(path, (text) => {
+      const content = partOf(text, 0, () => 'Read the file by lines.')
+      return { data: { content, mimeType: 'text/plain', ...times } }
+    })
   }
 
   /** Deep agents read each SKILL.md for their list. That must read no file of a server. */
@@ -171,10 +176,10 @@ export class McpSkillsBackend {
     const key = this.#keyOf(place)
     // To read SKILL.md is to load the skill: its other files are then those of this entry.
     const held = path === MANIFEST ? undefined : this.#held.get(key)
-    const skill = held ?? (await this.#library.open(server, listed.uri))
+    const skill = held ?? (await this.#library.get(server, listed.uri))
+    const file = await this.#library.read({ server, skill }, path)
     this.#held.set(key, skill)
-    if (path !== MANIFEST) return textOf(await this.#library.read({ server, skill }, path))
-    const file = await this.#library.read({ server, skill })
+    if (path !== MANIFEST) return textOf(file)
     const origin = `Instructions of MCP server ${JSON.stringify(server)}, skill ${JSON.stringify(skill.uri)}:`
     return `${origin}\n\n${textOf(file)}`
   }

@@ -4,8 +4,11 @@ import { isRecord, legible } from '@x/internal'
 import type { Skill } from '@x/mcp-client/skills'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import { z } from 'zod'
-import { assertOptions } from '../options.ts'
+import { assertOptions, configError } from '../options.ts'
+import { serverTitle } from '../tool-source.ts'
+import { McpTool } from '../tools/mcp-tool.ts'
 import {
+  partOf,
   pathsOf,
   skillOptionChecks,
   SkillLibrary,
@@ -62,8 +65,14 @@ export function mcpSkillsMiddleware(
   const load = tool(
     ({ server, uri }: { server: string; uri: string }, { toolCallId }: ToolRuntime) =>
       answer(LOAD, toolCallId, async () => {
-        const skill = await library.open(server, uri)
-        const content = loadedText({ server, skill }, textOf(await library.read({ server, skill })))
+        const skill = await library.get(server, uri)
+        const text = textOf(await library.read({ server, skill }))
+        const body = partOf(
+          text,
+          0,
+          (next) => `Call ${READ} with the path SKILL.md and offset ${next}`,
+        )
+        const content = loadedText({ server, skill }, body)
         return { content, artifact: { server, skill } }
       }),
     {
@@ -74,13 +83,19 @@ export function mcpSkillsMiddleware(
   )
   const read = tool(
     (
-      { server, uri, path }: { server: string; uri: string; path: string },
+      {
+        server,
+        uri,
+        path,
+        offset = 0,
+      }: { server: string; uri: string; path: string; offset?: number | undefined },
       { toolCallId, state }: ToolRuntime,
     ) =>
       answer(READ, toolCallId, async () => {
         const skill = heldIn(state, server, uri)
         if (skill === undefined) throw new SkillRefused(`Load the skill with ${LOAD} first.`)
-        return { content: textOf(await library.read({ server, skill }, path)) }
+        const text = textOf(await library.read({ server, skill }, path))
+        return { content: partOf(text, offset, (next) => `Read on with offset ${next}`) }
       }),
     {
       name: READ,
@@ -88,6 +103,7 @@ export function mcpSkillsMiddleware(
       schema: z.object({
         ...address,
         path: z.string().describe('Path of the file in the skill, such as references/FORMS.md'),
+        offset: z.number().int().min(0).optional().describe('Characters to leave out. Default: 0'),
       }),
     },
   )
@@ -99,6 +115,7 @@ export function mcpSkillsMiddleware(
       return { _mcpSkills: (await library.list()).map(lineOf) }
     },
     wrapModelCall(request, handler) {
+      assertOwnNames(request.tools, [load, read])
       const { _mcpSkills: lines } = request.state
       if (lines.length === 0) return handler(request)
       const shown = lines.slice(0, MAX_SHOWN).join('\n')
@@ -108,6 +125,24 @@ export function mcpSkillsMiddleware(
       return handler({ ...request, systemMessage })
     },
   })
+}
+
+/**
+ * LangChain would refuse the model call, or call the other tool.
+ *
+ * @throws {McpClientError} `CONFIG` for another tool with the name of one of these
+ */
+function assertOwnNames(
+  tools: readonly (object & { readonly name?: unknown })[],
+  own: readonly { readonly name: string }[],
+): void {
+  const other = tools.find((given) => own.some((one) => one !== given && one.name === given.name))
+  if (other === undefined) return
+  const owner =
+    other instanceof McpTool ? ` of MCP server "${serverTitle(other.origin.server)}"` : ''
+  throw configError(
+    `mcpSkillsMiddleware(): there is another tool "${String(other.name)}"${owner}. Leave it out, or give it another name: \`allow\` and \`prefixToolNames\` of createMcpTools() do that`,
+  )
 }
 
 /** A line of JSON, so that no description of a server can look like another skill. */
@@ -139,7 +174,10 @@ async function answer(
   }
 }
 
-/** Returns the entry with which the skill was loaded last. */
+/**
+ * Returns the entry with which the skill was loaded last. Callers of the agent may have written the message: what they
+ * want to read must be approved, too.
+ */
 function heldIn(state: unknown, server: string, uri: string): Skill | undefined {
   const messages: readonly BaseMessage[] =
     isRecord(state) && Array.isArray(state['messages']) ? state['messages'] : []
@@ -154,5 +192,9 @@ function heldIn(state: unknown, server: string, uri: string): Skill | undefined 
 }
 
 function isHeld(artifact: unknown): artifact is ServedSkill {
-  return isRecord(artifact) && typeof artifact['server'] === 'string' && isRecord(artifact['skill'])
+  if (!isRecord(artifact) || typeof artifact['server'] !== 'string') return false
+  const { skill } = artifact
+  if (!isRecord(skill)) return false
+  const { resources } = skill
+  return resources === 'dynamic' || (Array.isArray(resources) && resources.every(isRecord))
 }
