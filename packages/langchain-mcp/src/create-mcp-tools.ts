@@ -131,7 +131,9 @@ export interface McpTools extends AsyncDisposable {
   close(): Promise<void>
 }
 
-const LIST_MS = 60_000
+/** Limit of one list after the handshake, which has its own. */
+const LIST_MS = 30_000
+const HANDSHAKE_MS = 30_000
 const LISTS_MAX = 1000
 
 /**
@@ -346,7 +348,11 @@ class LiveTools implements McpTools {
 
   #liveServer(name: string, server: McpToolsServerConfig): LiveServer {
     const { replay, idleScopes } = this.#options
-    const { timeoutMs, session = 'command' in server ? 'shared' : this.#contexts.mode } = server
+    const {
+      timeoutMs = this.#options.timeoutMs ?? Infinity,
+      session = 'command' in server ? 'shared' : this.#contexts.mode,
+    } = server
+    const { handshakeMs = this.#options.handshakeMs ?? HANDSHAKE_MS } = server
     assertOptions(`servers.${name}`, { session }, { session: sessionModes })
     const contexts = this.#contexts.with(session)
     return new LiveServer({
@@ -360,7 +366,7 @@ class LiveTools implements McpTools {
       client: this.#clients.create(name, server, contexts),
       contexts,
       repeatsHarmless: replay === 'idempotent',
-      listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
+      listMs: Math.min(timeoutMs, handshakeMs + LIST_MS),
       listsMax: idleScopes?.max ?? LISTS_MAX,
       toolsChanged: this.#toolsChanged,
     })

@@ -1,9 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { bearer, createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
-import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
+import { McpClient } from '@x/mcp-client'
+import { bearer, createAuthProvider, deviceOAuth, memoryTokenStore } from '@x/mcp-transport/auth'
+import { startLegacyServer, startModernServer, type LegacyServer } from '@x/mcp-testing'
 import { array, assert, asyncProperty, constantFrom } from 'fast-check'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   createMcpTools,
   createMcpToolsFromAgent,
@@ -13,6 +14,7 @@ import {
   type ToolInterceptor,
 } from '../src/index.ts'
 import type { SessionMode } from '../src/graph/call-context.ts'
+import { startGuardedServer } from './guarded-server.ts'
 
 const PLACES = 4
 const servers: LegacyServer[] = []
@@ -244,3 +246,52 @@ test.each([307, 302])(
     expect(target && receivedBy(target)).not.toContain(secret)
   },
 )
+
+describe('a sign-in by code that takes too long', () => {
+  const newProvider = (onCode: () => void = () => {}) =>
+    deviceOAuth({ clientId: 'agent', store: memoryTokenStore(), onCode })
+  const why = 'because nobody has signed in yet. Raise'
+
+  test('is the reason why a server is down', async () => {
+    await using server = await startGuardedServer(await startModernServer())
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url, authProvider: newProvider(), handshakeMs: 500 } },
+      log: () => {},
+    })
+    expect(await mcp.listTools()).toEqual([])
+    expect(mcp.status()[0]?.error).toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringContaining(`${why} handshakeMs`),
+    })
+  })
+
+  test('is the reason why a request has no answer', async () => {
+    await using server = await startGuardedServer(await startModernServer())
+    const authProvider = newProvider(() => server.enterCode('grant'))
+    await using client = new McpClient(server.url, { authProvider })
+    await client.listTools()
+    server.revoke()
+    const limits = { forceRefresh: true, timeoutMs: 500 }
+    for (const late of [client.listTools(limits), client.callTool('add', {}, limits)]) {
+      await expect(late).rejects.toMatchObject({
+        code: 'TIMEOUT',
+        message: expect.stringContaining(`${why} timeoutMs`),
+      })
+    }
+  })
+
+  test.each([
+    [{}, 60_000],
+    [{ handshakeMs: 300_000 }, 330_000],
+    [{ handshakeMs: 300_000, timeoutMs: 90_000 }, 90_000],
+  ])('ends a list with the limits %j after %i ms', async (limits, timeoutMs) => {
+    const list = vi.spyOn(McpClient.prototype, 'listTools')
+    onTestFinished(() => list.mockRestore())
+    const [{ url } = { url: '' }] = servers
+    for (const options of [limits, {}]) {
+      await using mcp = createMcpTools({ servers: { shop: { url, ...limits } }, ...options })
+      await mcp.listTools()
+      expect(list.mock.lastCall?.[0]).toMatchObject({ timeoutMs })
+    }
+  })
+})

@@ -201,7 +201,10 @@ export function toOpeningError(error: unknown, context: OpeningContext): unknown
   const cause = loss === undefined ? reason : loss.with({ cause: reason })
   const options = { server, outcome: 'not-executed', stderr: getStderr(reason), cause } as const
   if (signal.aborted) {
-    const message = `${what} failed: ${getMessage(signal.reason)}. Check the server, or raise handshakeMs`
+    const advice = isNotSignedIn(evidence)
+      ? `, because ${getReason(evidence)}. Raise handshakeMs`
+      : '. Check the server, or raise handshakeMs'
+    const message = `${what} failed: ${getMessage(signal.reason)}${advice}`
     return new McpClientError('TIMEOUT', message, options)
   }
   if (failure === undefined) {
@@ -211,12 +214,18 @@ export function toOpeningError(error: unknown, context: OpeningContext): unknown
   return new McpClientError(code, `${what}: ${getReason(failure)}`, options)
 }
 
+function isNotSignedIn(evidence: TransportError | undefined): evidence is TransportError {
+  return evidence?.code === 'UNAUTHORIZED'
+}
+
 export interface OperationContext extends OperationName {
   readonly server: string
   /** Signal of the operation. Aborted if this client ended it. */
   readonly signal: AbortSignal
   /** Outcome of the request, over all attempts. */
   readonly outcome: RequestOutcome
+  /** Why the server may not have answered. */
+  readonly evidence?: TransportError | undefined
   /** Failed attempts of a call with an idempotency key. */
   readonly tried?: Pick<KeyedCall, 'failures' | 'lastError'> | undefined
 }
@@ -226,15 +235,16 @@ export interface OperationContext extends OperationName {
  * the server responded with an error, both unchanged; else a `McpClientError`.
  */
 export function toOperationError(error: unknown, context: OperationContext): unknown {
-  const { server, tool, signal, outcome } = context
+  const { server, tool, signal, outcome, evidence } = context
   const what = `${getOperationName(context)} of MCP server "${server}"`
   if (signal.aborted) {
     const { reason } = signal
     // `@x/langchain-mcp` has a limit of its own, whose clock stops while a person is asked.
     const isLimit = isTimeout(signal) || (McpClientError.is(reason) && reason.code === 'TIMEOUT')
     if (!isLimit) return reason
-    const message = `${what} failed: ${getMessage(reason)}${describeAttempts(context)}. Raise timeoutMs to wait longer`
-    const { lastError: cause = error } = context.tried ?? {}
+    const why = isNotSignedIn(evidence) ? `, because ${getReason(evidence)}` : ''
+    const message = `${what} failed: ${getMessage(reason)}${why}${describeAttempts(context)}. Raise timeoutMs to wait longer`
+    const { lastError: cause = why === '' ? error : evidence } = context.tried ?? {}
     return new McpClientError('TIMEOUT', message, { server, tool, outcome, cause })
   }
   if (McpClientError.is(error)) return toOwnError(error, context)

@@ -115,7 +115,8 @@ async function requestTools(
     return tools
   } catch (error) {
     if (!signal.aborted) throw McpClientError.is(error) ? copyForCaller(error) : error
-    throw toOperationError(error, { method, server, signal, outcome: 'unknown' })
+    const evidence = slot.connection?.evidence
+    throw toOperationError(error, { method, server, signal, outcome: 'unknown', evidence })
   }
 }
 

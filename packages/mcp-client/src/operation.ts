@@ -216,7 +216,8 @@ export class Operations {
     let retries = 0
     return async (failure) => {
       if (attempt.isSent === true && getOutcome(failure) !== 'not-executed') outcome = 'unknown'
-      const context = { ...operation, server, signal, outcome, tried: key }
+      const evidence = slot.connection?.evidence
+      const context = { ...operation, server, signal, outcome, evidence, tried: key }
       attempt.resume = getTransportError(failure)?.resume ?? attempt.resume
       if (signal.aborted) throw toOperationError(failure, context)
       const hasKey = key?.isHonoured === true

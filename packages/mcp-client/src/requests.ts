@@ -24,7 +24,7 @@ export type ServerConnection = Pick<
   | 'close'
 > &
   Partial<OnlyAtUrl> & {
-    /** Why the session of a child process ended, or why a child that still runs may not answer. */
+    /** Why the session of a child process ended, or why a server may not answer. */
     readonly evidence?: TransportError | undefined
   }
 

@@ -138,6 +138,11 @@ export class McpConnection implements AsyncDisposable {
     return this.#modernVersion ?? this.#legacy.session?.protocolVersion
   }
 
+  /** Why a request may have no answer yet: nobody has signed in. */
+  get evidence(): TransportError | undefined {
+    return this.#parts.http.authorizer?.evidence
+  }
+
   /** Number of the live session (`SessionRecord.epoch`). */
   get epoch(): number | undefined {
     return this.#modernVersion === undefined

@@ -70,6 +70,8 @@ interface Flight {
   readonly controller: AbortController
   readonly done: Promise<void>
   waiting: number
+  /** The user was asked to sign in. */
+  isAsking: boolean
 }
 
 /** The renewal in progress of each provider: all transports with the same provider share it. */
@@ -81,6 +83,7 @@ export class Authorizer {
   readonly #serverUrl: URL
   readonly #fetch: FetchFunction
   #dpop: DpopSession | undefined
+  #evidence: TransportError | undefined
 
   /** @throws TransportError `CONFIG` for a provider that serves another origin */
   constructor(provider: AuthProvider, serverUrl: URL, fetch: FetchFunction) {
@@ -90,8 +93,14 @@ export class Authorizer {
     this.#fetch = fetch
   }
 
+  /** Why the last request may have ended without an answer: nobody has signed in. */
+  get evidence(): TransportError | undefined {
+    return this.#evidence
+  }
+
   /** Returns the credential for the next request; undefined if there is none yet. */
   async credential(httpMethod: string): Promise<Credential | undefined> {
+    this.#evidence = undefined
     const provider = this.#provider
     if (!isOAuthClientProvider(provider)) return bearerCredential(await provider.token())
     const tokens = await storedTokens(provider, this.#serverUrl)
@@ -121,11 +130,15 @@ export class Authorizer {
   async renew(renewal: Renewal): Promise<void> {
     while (!(await this.#isReplaced(renewal.refused))) {
       const running = FLIGHTS.get(this.#provider)
+      const flight = running ?? this.#start(renewal)
       try {
-        await wait(running ?? this.#start(renewal), renewal.signal)
+        await wait(flight, renewal.signal)
         if (running === undefined) return
       } catch (error) {
-        if (renewal.signal.aborted) throw error
+        if (renewal.signal.aborted) {
+          if (flight.isAsking) this.#evidence = notSignedIn(this.#serverUrl, error)
+          throw error
+        }
         // Another process may have got a token, or `finish` may have completed an authorization.
         if (await this.#isReplaced(renewal.refused)) return
         // The transport that started the renewal was closed: this request starts another one.
@@ -151,19 +164,24 @@ export class Authorizer {
   }
 
   /** The OAuth library is loaded when a server first refuses a token: most processes never need it. */
-  async #flow(provider: OAuthClientProvider, signal: AbortSignal): Promise<OAuthFlow> {
+  async #flow(
+    provider: OAuthClientProvider,
+    signal: AbortSignal,
+    onAsked?: () => void,
+  ): Promise<OAuthFlow> {
     const { createOAuthFlow } = await import('./oauth-flow.ts')
     const [serverUrl, fetch] = [this.#serverUrl, this.#fetch]
-    return createOAuthFlow({ provider, serverUrl, fetch, signal })
+    return createOAuthFlow({ provider, serverUrl, fetch, signal, onAsked })
   }
 
   #start(renewal: Renewal): Flight {
     const controller = new AbortController()
-    const done = this.#obtain({ ...renewal, signal: controller.signal }).finally(() => {
+    const onAsked = (): void => void (flight.isAsking = true)
+    const done = this.#obtain({ ...renewal, signal: controller.signal }, onAsked).finally(() => {
       FLIGHTS.delete(this.#provider)
     })
     done.catch(() => {}) // the requests that wait get the error
-    const flight = { controller, done, waiting: 0 }
+    const flight: Flight = { controller, done, waiting: 0, isAsking: false }
     FLIGHTS.set(this.#provider, flight)
     return flight
   }
@@ -177,11 +195,11 @@ export class Authorizer {
   }
 
   /** Gets another token. `signal` aborts when no request waits for it any more. */
-  async #obtain(renewal: Renewal): Promise<void> {
+  async #obtain(renewal: Renewal, onAsked: () => void): Promise<void> {
     const provider = this.#provider
     const { refused, refusal, signal } = renewal
     if (isOAuthClientProvider(provider)) {
-      const flow = await this.#flow(provider, signal)
+      const flow = await this.#flow(provider, signal, onAsked)
       return flow.obtain(renewal, () => this.#isReplaced(refused))
     }
     await provider.onUnauthorized?.({
@@ -214,6 +232,13 @@ async function wait(flight: Flight, signal: AbortSignal): Promise<void> {
     flight.waiting -= 1
     if (flight.waiting === 0) flight.controller.abort()
   }
+}
+
+function notSignedIn({ origin, pathname }: URL, cause: unknown): TransportError {
+  return new TransportError('UNAUTHORIZED', 'nobody has signed in yet', {
+    url: origin + pathname,
+    cause,
+  })
 }
 
 export function toResponse({ status, headers, text }: RefusedResponse): Response {

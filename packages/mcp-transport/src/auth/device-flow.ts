@@ -39,6 +39,8 @@ interface DeviceFlowOptions {
   readonly serverUrl: URL
   readonly library: Pick<OAuthLibrary, 'selectClientAuthMethod'>
   readonly signal: AbortSignal
+  /** Called when the user is asked to enter a code. */
+  readonly onAsked?: (() => void) | undefined
   readonly clock?: Clock | undefined
   readonly fetch: (url: URL, init: RequestInit) => Promise<Response>
   /** @throws AuthError `INSECURE_URL` */
@@ -142,7 +144,8 @@ export class DeviceFlow {
   }
 
   async #show({ userCode, url, completeUrl, expiresAt }: DeviceAuthorization): Promise<void> {
-    const { provider, signal } = this.#options
+    const { provider, signal, onAsked } = this.#options
+    onAsked?.()
     const code: UserCode = { userCode, url, ...(completeUrl && { completeUrl }), expiresAt }
     await untilAborted(Promise.resolve(provider.showUserCode?.(code, { signal })), signal)
     this.#isShown = true
@@ -221,6 +224,9 @@ export function deviceEndpoint({
   throw new AuthError('DEVICE_UNSUPPORTED', message)
 }
 
+/** The user refused (RFC 8628, section 3.5). Microsoft Entra ID has a code of its own. */
+const REFUSED_ACCESS: ReadonlySet<string> = new Set(['access_denied', 'authorization_declined'])
+
 /**
  * Returns when tokens are requested again after a failure (RFC 8628, section 3.5).
  *
@@ -236,7 +242,7 @@ export function afterFailure(
   if (refusal === 'slow_down') intervalMs += STEP_MS
   else if (isTemporary(error, refusal)) {
     intervalMs = Math.max(intervalMs, Math.min(intervalMs * 2, MAX_BACKOFF_MS))
-  } else if (refusal === 'access_denied') {
+  } else if (refusal !== undefined && REFUSED_ACCESS.has(refusal)) {
     throw new AuthError('DENIED', 'The user refused access', { cause: error, oauthError: refusal })
   } else if (refusal !== 'authorization_pending' && refusal !== 'expired_token') throw error
   const nextAt = now + intervalMs

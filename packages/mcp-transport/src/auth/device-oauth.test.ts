@@ -117,6 +117,7 @@ describe('a sign-in by code', () => {
 
   test.each([
     ['access_denied', 'DENIED'],
+    ['authorization_declined', 'DENIED'],
     ['expired_token', 'TIMEOUT'],
     ['invalid_grant', 'TOKEN_REFUSED'],
     [200, 'TOKEN_REFUSED'],

@@ -61,6 +61,8 @@ interface FlowOptions {
   readonly fetch: FetchFunction
   /** Aborts when no request waits for the tokens any more. */
   readonly signal: AbortSignal
+  /** Called when the user is asked to sign in. */
+  readonly onAsked?: (() => void) | undefined
   /** For the device authorization grant. @default the time of this machine */
   readonly clock?: Clock | undefined
 }
@@ -211,9 +213,10 @@ export class OAuthFlow {
 
   /** Lets the user enter a code on another device, and requests the tokens until that is done (RFC 8628). */
   async #signInByCode(options: LibraryOptions, isReplaced: () => Promise<boolean>): Promise<void> {
-    const { provider, serverUrl, signal, clock } = this.#options
+    const { provider, serverUrl, signal, onAsked, clock } = this.#options
     const flow = new DeviceFlow({
       provider,
+      onAsked,
       serverUrl,
       library: this.#library,
       signal,
@@ -363,7 +366,7 @@ export class OAuthFlow {
 
   /** Sends the user to the authorization server, and continues if the provider waits for the callback. */
   async #askUser(options: LibraryOptions): Promise<void> {
-    const { provider, signal } = this.#options
+    const { provider, signal, onAsked } = this.#options
     const memory = this.#memory
     await provider.prepareRedirect?.({ signal })
     const state = (await provider.state?.()) ?? crypto.randomUUID()
@@ -390,6 +393,7 @@ export class OAuthFlow {
           }
           memory.pending = pending
           await provider.saveDiscoveryState?.(pending)
+          onAsked?.()
           returned = await provider.redirectToAuthorization(url, { signal })
         },
       },
