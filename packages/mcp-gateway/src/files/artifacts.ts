@@ -64,29 +64,26 @@ export class Artifacts {
   }
 
   /**
-   * Stores a version and reports the change. Keeps nothing of a write that fails.
+   * Stores a version and reports the change. A refused write keeps nothing. The bytes of a write that failed because the
+   * store was away may be in its record: they end with their time to live.
    *
    * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
   async write(caller: Caller, file: NewArtifact): Promise<Artifact> {
     const { clock, maxBytes: limit, ttlMs } = this.#options
-    const scope = await this.scopes.forWriting(caller, file.scope)
-    const place: Place = { scope, name: artifactNameFrom(file.name) }
+    const planned = await this.scopes.forWriting(caller, file.scope)
+    const name = artifactNameFrom(file.name)
     const expiresAt = clock.now() + ttlMs
     const head = new HeldBytes(0)
-    using room = await this.#roomFor(place)
+    using room = await this.#roomFor({ scope: planned, name })
     const bytes = room.within(head.through(file.bytes))
     const { id: blobId, ...facts } = await this.#store.blobs.write(bytes, { limit, ttlMs })
-    try {
-      const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(place.name)
-      const { mimeType } = fileTypeOf(declared, head.head)
-      const { runId, agentId } = file
-      const times = { createdAt: clock.now(), expiresAt }
-      return await this.#add(place, { ...facts, ...times, blobId, mimeType, runId, agentId })
-    } catch (error) {
-      await this.#deleteBytes([{ blobId }])
-      throw error
-    }
+    const scope = await this.scopes.keep(planned)
+    const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
+    const { mimeType } = fileTypeOf(declared, head.head)
+    const { runId, agentId } = file
+    const times = { createdAt: clock.now(), expiresAt }
+    return this.#add({ scope, name }, { ...facts, ...times, blobId, mimeType, runId, agentId })
   }
 
   /**
@@ -242,36 +239,66 @@ export class Artifacts {
     }
   }
 
-  /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
+  /**
+   * Adds a version to its name. If the same run wrote the same bytes before, that version gets the new bytes instead,
+   * which end later.
+   */
   async #add(place: Place, version: NewVersion): Promise<Artifact> {
-    const { isNew, artifact, put, unused } = await this.#names.update(place, (stored) => {
+    const { added, isGrown, isNew, unused } = await this.#names.update(place, (stored) => {
       const earlier = stored?.versions ?? []
+      const next = stored?.next ?? 1
       const last = earlier.at(-1)
       if (last && isSameFile(last, version)) {
-        return { isNew: false, artifact: this.#toArtifact(place, last), unused: [version] }
+        const { blobId, expiresAt } = version
+        const renewed = { ...last, blobId, expiresAt }
+        const versions = [...earlier.slice(0, -1), renewed]
+        return {
+          put: { next, versions },
+          added: renewed,
+          isGrown: false,
+          isNew: false,
+          unused: [last],
+        }
       }
-      const added = { ...version, version: stored?.next ?? 1 }
-      const versions = [...earlier, added].slice(-MAX_VERSIONS)
+      const latest = { ...version, version: next }
+      const versions = [...earlier, latest].slice(-MAX_VERSIONS)
       return {
+        put: { next: next + 1, versions },
+        added: latest,
+        isGrown: true,
         isNew: stored === undefined,
-        artifact: this.#toArtifact(place, added),
-        put: { next: added.version + 1, versions },
         unused: earlier.slice(0, earlier.length + 1 - versions.length),
       }
     })
-    await this.#deleteBytes(unused)
-    if (!put) return artifact
-    // Counted again, because another process may have stored a version at the same time. Both may be refused then.
-    const counted = await this.#names.countedWith(place.scope)
-    if (sizeOf(counted) > this.#options.quota || counted.length > MAX_STORED) {
-      await this.#names.update(place, (stored) => {
-        const others = stored?.versions.filter(({ blobId }) => blobId !== version.blobId) ?? []
-        return stored ? { put: { ...stored, versions: others } } : {}
-      })
+    if (isGrown && (await this.#isTooMuch(place.scope))) {
+      await this.#takeBack(place, version, unused)
       throw this.#noRoom()
     }
-    this.#options.onChange({ uri: artifact.uri, owner: place.scope.owner, isNew })
+    await this.#deleteBytes(unused)
+    const artifact = this.#toArtifact(place, added)
+    if (isGrown) this.#options.onChange({ uri: artifact.uri, owner: place.scope.owner, isNew })
     return artifact
+  }
+
+  /** Counts again, because another process may have stored a version at the same time. Both may be refused then. */
+  async #isTooMuch(scope: Scope): Promise<boolean> {
+    const counted = await this.#names.countedWith(scope)
+    return sizeOf(counted) > this.#options.quota || counted.length > MAX_STORED
+  }
+
+  /** Removes a version that was added, and puts the versions back that it replaced. */
+  async #takeBack(
+    place: Place,
+    { blobId }: NewVersion,
+    replaced: readonly StoredVersion[],
+  ): Promise<void> {
+    await this.#names.update(place, (stored) => {
+      if (!stored) return {}
+      const others = stored.versions.filter((each) => each.blobId !== blobId)
+      const versions = [...replaced, ...others].toSorted((a, b) => a.version - b.version)
+      return { put: { ...stored, versions: versions.slice(-MAX_VERSIONS) } }
+    })
+    await this.#deleteBytes([{ blobId }])
   }
 
   /** Never rejects: what stays ends with its time to live. */

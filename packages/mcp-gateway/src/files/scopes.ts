@@ -52,18 +52,32 @@ export class Scopes {
     return typeof found?.value === 'string' ? found.value : undefined
   }
 
-  /** Returns the given scope, else the caller's own one, else a new one for all who know its id. @throws GatewayError `NOT_FOUND` */
+  /**
+   * Returns the given scope, else the caller's own one, else a new one for all who know its id. A new one is not stored yet:
+   * see `keep()`.
+   *
+   * @throws GatewayError `NOT_FOUND`
+   */
   async forWriting(caller: Caller, given: string | undefined): Promise<Scope> {
     const id = given ?? (await this.#ownForWriting(caller))
-    const [key, ttlMs] = [scopeKey(id), this.#ttlMs]
-    if (given === undefined || given === caller.scope) {
-      const account = hash('sha256', accountOf(caller)).slice(0, 32)
-      const made: StoredScope = { owner: ownerOf(caller) ?? null, account }
-      await this.#records.put(key, made, { ttlMs, ifVersion: null })
+    const owner = ownerOf(caller) ?? null
+    const found = await this.find(id)
+    if (found && (found.owner === null || found.owner === owner)) return found
+    const isOwn = given === undefined || given === caller.scope
+    if (found || !isOwn) {
+      throw new GatewayError('NOT_FOUND', 'The scope of these files has expired')
     }
-    const scope = await this.of(caller, id)
-    if (scope && (await this.#records.touch(key, ttlMs))) return scope
-    throw new GatewayError('NOT_FOUND', 'The scope of these files has expired')
+    return { id, owner, account: hash('sha256', accountOf(caller)).slice(0, 32) }
+  }
+
+  /** Stores a scope for its next file. Returns it as it is stored: another writer may have made it first, in its account. */
+  async keep(scope: Scope): Promise<Scope> {
+    const { account, id, owner } = scope
+    const [key, ttlMs] = [scopeKey(id), this.#ttlMs]
+    if (await this.#records.touch(key, ttlMs)) return (await this.find(id)) ?? scope
+    const made: StoredScope = { owner, account }
+    const version = await this.#records.put(key, made, { ttlMs, ifVersion: null })
+    return version === undefined ? ((await this.find(id)) ?? scope) : scope
   }
 
   async #ownForWriting(caller: Caller): Promise<string> {
