@@ -2,6 +2,7 @@ import { parseBytes, parseNumber } from '@x/internal/redis'
 import { GatewayError, type BlobLimits, type Blobs, type WrittenBlob } from '@x/mcp-gateway'
 import { MeasuredBytes, randomId } from '@x/mcp-gateway/adapter'
 import { wholeMs, type RedisCommands } from './redis-commands.ts'
+import { PUT_FIELD } from './scripts.ts'
 
 const CHUNK_BYTES = 262_144
 
@@ -20,10 +21,8 @@ export class RedisBlobs implements Blobs {
     const measured = new MeasuredBytes(bytes, limit)
     const id = randomId()
     const key = this.#commands.key('blob', id)
-    // Each field sets the end anew: the bytes of a writer that was killed end as those of a file.
     const put = async (field: string, value: string | Buffer): Promise<void> => {
-      await this.#commands.send(['HSET', key, field, value])
-      await this.#commands.send(['PEXPIRE', key, wholeMs(ttlMs)])
+      await this.#commands.run(PUT_FIELD, [key], [field, value, wholeMs(ttlMs)])
     }
     try {
       let number = 0

@@ -113,7 +113,37 @@ describe.runIf(redis)('the store in Redis', () => {
     }
   })
 
-  test('expires the bytes of a writer that was killed', async () => {
+  test('expires the bytes of a writer that was killed after any command', async () => {
+    const client = createClient({ url })
+    await client.connect()
+    let left = 0
+    const dying = new Proxy(client, {
+      get(target, name) {
+        if (name === 'sendCommand') {
+          return (...args: Parameters<typeof client.sendCommand>) => {
+            if (args[0][0] === 'EVALSHA' || args[0][0] === 'EVAL' || left-- > 0) {
+              return target.sendCommand(...args)
+            }
+            throw new Error('killed')
+          }
+        }
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    for (const commands of [0, 1]) {
+      left = commands
+      const store = redisStore({ client: dying, prefix: `dying-${commands}`, timeoutMs })
+      await writeNew(store.blobs, bytesOf(Buffer.from('x')), 1).catch(() => {})
+      await store.close()
+    }
+    const keys = (await askRedis(url, 'KEYS', '{dying-*')) as string[]
+    expect(keys.length).toBeGreaterThan(0)
+    for (const key of keys) expect(await askRedis(url, 'PTTL', key)).toBeGreaterThan(0)
+    client.destroy()
+  })
+
+  test('gives the bytes of a write that goes on their whole time', async () => {
     await using store = redisStore({ url, prefix: 'killed', timeoutMs })
     const written = deferred()
     const over = deferred()

@@ -136,6 +136,15 @@ redis.call('XADD', KEYS[1], 'MAXLEN', 1, '*', 'wake', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `)
 
+/**
+ * KEYS bytes; ARGV field, value, time to live. Each field sets the end anew, in the same step: so the bytes of a writer that
+ * was killed end too.
+ */
+export const PUT_FIELD: RedisScript = script(`
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+`)
+
 /** KEYS bucket; ARGV tokens per minute, which is also the size of the bucket. Returns 0, or the milliseconds to wait. */
 export const TAKE_TOKEN: RedisScript = script(`
 local size = tonumber(ARGV[1])
