@@ -358,7 +358,7 @@ const runs: Shape<RunSettings> = {
 interface TaskSettings {
   /** Time for which a task is kept after its end. */
   readonly ttlMs: number
-  /** Number of tasks of one caller, ended ones included. Further calls become no tasks. */
+  /** Number of tasks of one caller, or of one network of callers without a name, ended ones included. Further calls become no tasks. */
   readonly maxPerPrincipal: number
 }
 

@@ -277,6 +277,24 @@ test('executes nothing where no result can be stored', async () => {
   expect(world.agents.calls).toHaveLength(1)
 })
 
+test('counts the started work of callers without a name by their network', async () => {
+  const clientAddress = (given: Request): string | undefined =>
+    given.headers.get('x-address') ?? undefined
+  await using world = pairs({ tasks: { maxPerPrincipal: 1 }, http: { clientAddress } })
+  const clientAt = (address: string) =>
+    clientOf((given) => {
+      given.headers.set('x-address', address)
+      return world.a(given)
+    })
+  await clientAt('192.0.2.1').start('echo')
+  await settled()
+  const full = { isError: true, _meta: { reason: 'busy' } }
+  expect(await clientAt('192.0.2.1').call('echo_start')).toMatchObject(full)
+  const handle = await clientAt('198.51.100.7').start('echo')
+  await settled()
+  expect(await clientAt('192.0.2.1').result(handle)).toMatchObject({ content: [{ text: 'Hi' }] })
+})
+
 test('says that a result cannot be reached while the store is away', async () => {
   await using world = pairs()
   const handle = await clientOf(world.a).start('echo')

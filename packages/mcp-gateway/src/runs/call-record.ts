@@ -10,6 +10,8 @@ import { z } from 'zod'
 import { RunFailure, type Question } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import type { Answers, AnswersReading } from './forms.ts'
+import { accountOf, type Caller } from '../internal/principal.ts'
+import { hashOf } from '../internal/text.ts'
 import { isRunId, type RunOrder } from './order.ts'
 import { failureResult } from './result.ts'
 
@@ -112,6 +114,8 @@ interface AskedQuestions {
 export interface TaskFacts {
   /** Hash of the caller that may use the task. */
   readonly owner: string
+  /** Hash of the account whose limit counts the task. `undefined` in records of earlier versions: the owner counts it. */
+  readonly account?: string | undefined
   /** Round in which the call became the task. It is part of the id of the task. */
   readonly began: number
 }
@@ -293,7 +297,13 @@ function withTask(call: CallRecord, event: Extract<CallEvent, { type: 'kept' }>)
   const { order, owner } = event
   // The time of an open question is longer or shorter than that of a run.
   const expiresAt = event.expiresAt(call.state.status)
-  return { ...call, task: { owner, began: call.round }, order, expiresAt }
+  const task = { owner, account: taskAccountOf(order), began: call.round }
+  return { ...call, task, order, expiresAt }
+}
+
+/** Returns the hash of the account whose limit counts the tasks of a caller. Callers without a name may share an owner. */
+export function taskAccountOf(caller: Caller): string {
+  return hashOf(accountOf(caller))
 }
 
 function withQuestions(

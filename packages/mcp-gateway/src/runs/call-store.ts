@@ -41,7 +41,7 @@ type Watcher = (isForeign: boolean) => void
 const PREFIX = 'call:'
 /** Entry for each idempotency key. It outlives the call that it names, which is never made again. */
 const KEYS = 'call-key:'
-/** Entry for each task of a caller: the store counts them. */
+/** Entry for each task of an account: the store counts them. */
 const TASKS = 'call-task:'
 /** Entry for each call that has asked and not ended: all processes clean up after them. */
 const ASKED = 'call-asked:'
@@ -161,9 +161,9 @@ export class CallStore {
     return true
   }
 
-  /** Returns the number of tasks of a caller. @throws GatewayError `UNAVAILABLE` */
-  countTasks(owner: string): Promise<number> {
-    return this.#options.records.count(`${TASKS}${owner}:`)
+  /** Returns the number of tasks of an account. @throws GatewayError `UNAVAILABLE` */
+  countTasks(account: string): Promise<number> {
+    return this.#options.records.count(`${TASKS}${account}:`)
   }
 
   /** Returns the entry of the first call with a key, which may be this one. @throws GatewayError `UNAVAILABLE` */
@@ -320,7 +320,7 @@ export class CallStore {
 }
 
 function taskEntry({ runId, task }: CallRecord): string {
-  return `${TASKS}${task?.owner}:${runId}`
+  return `${TASKS}${task?.account ?? task?.owner}:${runId}`
 }
 
 function askedEntry({ runId }: CallRecord): string {

@@ -3,7 +3,8 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { RunFailure } from '../agents/agent.ts'
 import { whenSchemasChecked } from '../agents/schemas.ts'
 import { CallQueue, type CallQueueOptions } from './call-queue.ts'
-import { isDeath, newCall, nextCall, type CallRecord, type TaskFacts } from './call-record.ts'
+import { isDeath, newCall, nextCall, taskAccountOf } from './call-record.ts'
+import type { CallRecord, TaskFacts } from './call-record.ts'
 import { CallStore, type KeyEntry, type StoredCall } from './call-store.ts'
 import { Executions, newCallOf, type ExecutionsOptions } from './executions.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
@@ -263,7 +264,11 @@ export class Calls {
       ...newCallOf(tool, order),
       key,
       expiresAt: this.executions.expiryOf('running', isTask, tool),
-      ...(isTask && { order, task: { owner: queuedFor, began: 0 }, isDurable: true }),
+      ...(isTask && {
+        order,
+        task: { owner: queuedFor, account: taskAccountOf(order), began: 0 },
+        isDurable: true,
+      }),
     }
     return newCall(facts, isTask ? '' : lease.id, clock.now())
   }
@@ -320,7 +325,9 @@ export class Calls {
     }
     const isPlain = claim.type === 'argument'
     // The call with the answers may become another task than the one that asked.
-    const task = queuedFor === undefined ? undefined : { owner: queuedFor, began: call.round }
+    const account = taskAccountOf(order)
+    const task =
+      queuedFor === undefined ? undefined : { owner: queuedFor, account, began: call.round }
     const continued = { ...order, runId, resume: undefined }
     const given = { isPlain, order: continued, responses, task, tool }
     const answered = await this.answer(found, given)

@@ -5,7 +5,7 @@ import type { Clock } from '../internal/clock.ts'
 import { ownerOf, type Caller } from '../internal/principal.ts'
 import { hashOf } from '../internal/text.ts'
 import { inTime } from '../internal/timers.ts'
-import { nextCall, type CallRecord } from '../runs/call-record.ts'
+import { nextCall, taskAccountOf, type CallRecord } from '../runs/call-record.ts'
 import type { StoredCall } from '../runs/call-store.ts'
 import { toReplayed, type Calls } from '../runs/calls.ts'
 import { LiveCall } from '../runs/live-call.ts'
@@ -84,7 +84,7 @@ const STAYS_CALL = 'A call cannot become a task, because the store is away'
 export class Tasks {
   readonly #options: TasksOptions
   readonly #calls: Calls
-  /** Number of tasks that are being stored, by owner. The store does not count them yet. */
+  /** Number of tasks that are being stored, by account. The store does not count them yet. */
   readonly #creating = new Map<string, number>()
 
   constructor(options: TasksOptions) {
@@ -306,18 +306,19 @@ export class Tasks {
   }
 
   /** @param create gets whether the caller has too many tasks, with those that are being stored */
-  async #limited<T>({ owner }: TaskCall, create: (isFull: boolean) => Promise<T>): Promise<T> {
+  async #limited<T>({ order }: TaskCall, create: (isFull: boolean) => Promise<T>): Promise<T> {
     const { maxPerPrincipal } = this.#options
     const { executions, store } = this.#calls
-    const others = this.#creating.get(owner) ?? 0
-    this.#creating.set(owner, others + 1)
+    const account = taskAccountOf(order)
+    const others = this.#creating.get(account) ?? 0
+    this.#creating.set(account, others + 1)
     try {
-      const count = await store.countTasks(owner).catch(() => 0) // the store is away: the write fails too
+      const count = await store.countTasks(account).catch(() => 0) // the store is away: the write fails too
       return await create(executions.isClosed || count + others >= maxPerPrincipal)
     } finally {
-      const left = (this.#creating.get(owner) ?? 0) - 1
-      if (left > 0) this.#creating.set(owner, left)
-      else this.#creating.delete(owner)
+      const left = (this.#creating.get(account) ?? 0) - 1
+      if (left > 0) this.#creating.set(account, left)
+      else this.#creating.delete(account)
     }
   }
 }
