@@ -215,11 +215,15 @@ class LiveTools implements McpTools {
     }
   }
 
-  async #listTools(options: ListMcpToolsOptions): Promise<McpTool[]> {
+  /** Pins must be compared with what the server says now, so they accept no list of an earlier process. */
+  async #listTools(
+    options: ListMcpToolsOptions,
+    acceptStored: boolean = this.#pins === undefined,
+  ): Promise<McpTool[]> {
     const lists = await this.#elicitation.listWithSignIn(
       {
         servers: this.#servers.map(({ name }) => name),
-        read: (needsAccess) => this.#readLists(options, needsAccess),
+        read: (needsAccess) => this.#readLists({ ...options, acceptStored }, needsAccess),
       },
       ambientConfig(),
     )
@@ -242,7 +246,13 @@ class LiveTools implements McpTools {
     const isComplete = found.length === lists.length
     const leftOut = quarantined.map(({ toolName }) => toolName)
     const appTools = found.flatMap(({ source }) => source.appTools)
-    this.#assertSeen([...names, ...leftOut, ...appTools], { isComplete })
+    const allNames = [...names, ...leftOut, ...appTools]
+    for (const name of allNames) this.#unseen.delete(name)
+    // An earlier process may have stored its list before the server had these tools.
+    if (this.#unseen.size > 0 && found.some(({ isStored }) => isStored)) {
+      return this.#listTools(options, false)
+    }
+    this.#assertSeen(allNames, { isComplete })
     for (const { server, source } of found) {
       source.quarantined = quarantined.filter((tool) => tool.server === server)
     }
@@ -251,7 +261,12 @@ class LiveTools implements McpTools {
 
   /** Returns the lists of the servers, in their order. Undefined for a server that is skipped. */
   #readLists(
-    { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 }: ListMcpToolsOptions,
+    {
+      config = ambientConfig(),
+      forceRefresh = false,
+      retryDownAfterMs = 0,
+      acceptStored,
+    }: ListMcpToolsOptions & { readonly acceptStored: boolean },
     needsAccess?: NeedsAccess,
   ) {
     return mapBounded(this.#servers, maxParallelLists, async (server) => {
@@ -267,8 +282,6 @@ class LiveTools implements McpTools {
           log = () => {} // already logged when the server was asked
           throw failure.error
         }
-        // Pins must be compared with what the server says now.
-        const acceptStored = this.#pins === undefined
         const { tools, ...list } = await server.list({ config, forceRefresh, acceptStored })
         return {
           ...list,
@@ -374,7 +387,6 @@ class LiveTools implements McpTools {
 
   /** Looks for the names of `tools.alwaysShow`. A name that was there once is not looked for again: servers remove tools. */
   #assertSeen(names: readonly string[], { isComplete }: { readonly isComplete: boolean }): void {
-    for (const name of names) this.#unseen.delete(name)
     if (this.#unseen.size === 0) return
     const message = `createMcpTools(): "tools.alwaysShow" names tools that no server has: ${unknownNames(this.#unseen, names)}`
     // Another server, or the list of another principal, may have them.

@@ -312,3 +312,14 @@ test('tools of a stored list are those of the list that was read', async () => {
   expect(await definitions(next)).toEqual(await definitions(first))
   expect(await (await toolOf(next.mcp, 'echo')).invoke({ text: 'a' })).toBe('a')
 })
+
+test('a stored list without a tool of `alwaysShow` is read again', async () => {
+  await using server = await startLegacyServer({ tools: [look] })
+  const world = await startAgentWorld(server.url)
+  await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+  server.tools = [look, toolWith('whoami', 'at')]
+  const next = await world.start(keptIn(world, { tools: { alwaysShow: ['whoami'] } }))
+  expect(await next.say('call whoami {"at":"b"}')).toBe('whoami: b')
+  const wrong = world.start(keptIn(world, { tools: { alwaysShow: ['whoiam'] } }))
+  await expect(wrong).rejects.toMatchObject({ code: 'CONFIG' })
+})
