@@ -14,6 +14,21 @@ import { toolCall, toolOf } from './listed-tools.ts'
 import { startShop } from './shop.ts'
 
 describe('interceptors', () => {
+  test('write into their own copy of the arguments, not into the message of the model', async () => {
+    const { mcp } = await startShop({
+      interceptors: [
+        (request, next) => {
+          Object.assign(request.args, { by: 3 })
+          Object.assign((request.args as { nested: object }).nested, { token: 'secret' })
+          return next({ args: { by: 3 } })
+        },
+      ],
+    })
+    const call = toolCall('counter_add', { by: 2, nested: {} })
+    await (await toolOf(mcp, 'counter_add')).invoke(call)
+    expect(call.args).toEqual({ by: 2, nested: {} })
+  })
+
   test('run in order: the first one sees a request first, and a result last', async () => {
     const seen: string[] = []
     const tracing =

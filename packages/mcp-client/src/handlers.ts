@@ -115,7 +115,7 @@ async function answer(
   try {
     response = { result: await resultOf(request, slot, call) }
   } catch (error) {
-    if (call !== undefined && error instanceof InputFailure) call.inputFailure = error
+    if (call !== undefined && error instanceof InputFailure) call.inputFailure ??= error
     response = { error: toServerError(error) }
   }
   if (request.signal.aborted) return // the server no longer waits

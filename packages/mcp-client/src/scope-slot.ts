@@ -109,6 +109,7 @@ export class ScopeSlot {
   #state: SlotState = { phase: 'created' }
   /** The server, until the endpoint is there. */
   #located: McpServer | undefined
+  #locating: Promise<McpServer> | undefined
   #endpoint: Endpoint | undefined
   /** At a URL, one connection serves all sessions; each child process has its own. */
   #connection: ServerConnection | undefined
@@ -402,13 +403,16 @@ export class ScopeSlot {
   }
 
   /** Finds the server, and opens nothing. @throws as `locateServer()` */
-  async #locate(signal: AbortSignal = new AbortController().signal): Promise<McpServer> {
+  async #locate(signal: AbortSignal = this.closing): Promise<McpServer> {
     const known = this.#endpoint?.server ?? this.#located
     if (known !== undefined) return known
     this.#assertOutside()
     const { config, options } = this.#setup
-    const locate = (): Promise<McpServer> => locateServer({ config, options, owner: this }, signal)
-    return (this.#located = await this.#handshake.run(locate))
+    const about = { config, options, owner: this }
+    this.#locating ??= this.#handshake
+      .run(() => locateServer(about, this.closing))
+      .finally(() => (this.#locating = undefined))
+    return (this.#located = await untilAborted(this.#locating, signal))
   }
 
   /** @throws McpClientError `REENTRANT` in code that the handshake waits for */

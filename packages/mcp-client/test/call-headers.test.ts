@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { startLegacyServer, startModernServer, startTaskServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startModernServer, startTaskServer } from '@x/mcp-testing'
 import type { LegacyServer, ModernServer, TaskServer, TestTool } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 import { McpClient, StaticServerDirectory } from '../src/index.ts'
@@ -254,4 +254,29 @@ test('a directory that makes a call with headers of its own client is refused', 
   await using client = new McpClient({ slug: 'shop' }, { directory })
   const error = await rejectionOf(client.callTool('echo', {}, tenant('ada')))
   expect(error).toMatchObject({ code: 'REENTRANT', outcome: 'not-executed' })
+})
+
+test('first calls with headers ask the directory once, together', async () => {
+  await using server = await startLegacyServer()
+  const directory = new StaticServerDirectory({ shop: server.url })
+  const retrieve = vi.spyOn(directory, 'retrieve')
+  await using client = new McpClient({ slug: 'shop' }, { directory })
+  const names = Array.from({ length: 50 }, (_, index) => `tenant ${index}`)
+  await Promise.all(names.map((name) => client.callTool('echo', { text: name }, tenant(name))))
+  expect(retrieve).toHaveBeenCalledTimes(1)
+})
+
+test('dispose() ends a first call with headers while the directory is silent', async () => {
+  const asked = deferred()
+  const directory: McpServerDirectory = {
+    retrieve: () => {
+      asked.resolve()
+      return new Promise(() => {})
+    },
+  }
+  const client = new McpClient({ slug: 'shop' }, { directory })
+  const call = rejectionOf(client.callTool('echo', { text: 'a' }, tenant('ada')))
+  await asked.promise
+  await client.dispose()
+  expect(await call).toMatchObject({ code: 'CLOSED' })
 })

@@ -1,6 +1,6 @@
 // Code of the user fails, or never answers: each call ends, and its outcome is known.
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startLegacyServer, startModernServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startModernServer } from '@x/mcp-testing'
 import type { TestTool } from '@x/mcp-testing'
 import { SessionInfo } from '@x/mcp-transport'
 import { bearer } from '@x/mcp-transport/auth'
@@ -169,4 +169,33 @@ describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => 
     vi.advanceTimersByTime(limit.timeoutMs)
     expect(await error).toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
   })
+})
+
+test('names the handler that failed first, not the one that ended because of it', async () => {
+  const tool: TestTool = {
+    name: 'ask',
+    run: (_args, { inputResponses }) =>
+      inputResponses === undefined
+        ? {
+            resultType: 'input_required',
+            inputRequests: { one: questions.elicitation, two: questions.roots },
+          }
+        : 'done',
+  }
+  await using server = await startModernServer({ tools: [tool] })
+  const asked = deferred()
+  const handlers: ClientHandlers = {
+    elicitation: (_params, { signal }) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(new Error('ended')))
+        asked.resolve()
+      }),
+    roots: async () => {
+      await asked.promise
+      throw broken
+    },
+  }
+  await using client = new McpClient({ url: server.url }, { handlers })
+  const error = await rejectionOf(client.callTool('ask'))
+  expect(error).toMatchObject({ code: 'INPUT_FAILED', message: named('roots'), cause: broken })
 })

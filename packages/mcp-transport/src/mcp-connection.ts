@@ -420,7 +420,8 @@ export class McpConnection implements AsyncDisposable {
     signal?: AbortSignal,
     isFresh = false,
   ): Promise<void> {
-    if ((this.#modern ?? this.#legacy.session) !== lost) return Promise.resolve() // already replaced
+    const isOver = this.#replacing === undefined && (this.#modern ?? this.#legacy.session) !== lost
+    if (isOver) return Promise.resolve() // already replaced
     return (this.#replacing ??= this.#parts.http
       .asOwner(() => this.#negotiateAgain(signal, isFresh))
       .finally(() => {
@@ -442,7 +443,7 @@ export class McpConnection implements AsyncDisposable {
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
     if (session?.state.kind === 'ended') await session.state.removed // before the store is read
     await this.#legacy.load(true)
-    const limitMs = outer === undefined ? timeouts.probeMs : undefined
+    const limitMs = outer === undefined || isFresh ? timeouts.probeMs : undefined
     const isReplacement = !isFresh && session?.isLive === false
     const repetition = { limitMs, isReplacement, isFresh }
     const opened = await this.#negotiate({ request, signal, repetition, isTakenForLegacy: false })

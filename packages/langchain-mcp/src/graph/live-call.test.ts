@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { StartedCall } from '../tool-source.ts'
 import { LiveCall, ToolCaller } from './live-call.ts'
@@ -77,4 +78,11 @@ test('ends when the waiting run is aborted, but not when a run stopped waiting',
   const event = call.next(second.signal)
   second.abort(new Error('enough'))
   await expect(event).rejects.toThrow('enough')
+})
+
+test('a caller that a listener logs shows no config of its run', () => {
+  const config = { configurable: { thread_id: 't', token: 'secret' } }
+  const caller = new ToolCaller({ server: { slug: 'shop' }, toolName: 'ask' }, config)
+  expect(caller.config).toBe(config)
+  expect(JSON.stringify(caller) + inspect(caller)).not.toContain('secret')
 })

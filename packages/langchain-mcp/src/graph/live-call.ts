@@ -24,7 +24,7 @@ export class ToolCaller implements Caller {
   /** Id of the thread, or `''`. A session never serves two principals, so no principal is needed. */
   readonly owner: string
   readonly toolCallId: string | undefined
-  readonly config: ToolRunnableConfig
+  readonly #config: ToolRunnableConfig
   /** The open request, if a person can be asked. */
   live: LiveCall | undefined
   /** Set if the server lost the session during the call. */
@@ -35,9 +35,14 @@ export class ToolCaller implements Caller {
   constructor(origin: McpToolOrigin, config: ToolRunnableConfig) {
     const { configurable, toolCall } = config
     this.origin = origin
-    this.config = config
+    this.#config = config
     this.owner = toThreadId(configurable?.['thread_id']) ?? ''
     this.toolCallId = toolCall?.id
+  }
+
+  /** No field: handlers and listeners get this object, and may log it. */
+  get config(): ToolRunnableConfig {
+    return this.#config
   }
 
   /** Namespace of the graph's task. Agents that work at the same time may use one id for their calls. */

@@ -141,7 +141,8 @@ export class ToolBinding {
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
     // Models call tools without parameters with no arguments at all. An `undefined` argument is left out.
     const value = input ?? {}
-    const given: unknown = isJson(value) ? value : JSON.parse(JSON.stringify(value) ?? '{}')
+    const isShared = this.interceptors.length === 0 && isJson(value) // an interceptor may write into its arguments
+    const given: unknown = isShared ? value : JSON.parse(JSON.stringify(value) ?? '{}')
     const calls = this.options.elicitation || answeredByClient
     // A call that was sent continues, whatever its definition is now.
     const isCompared = this.#refreshBeforeCall || (this.#isStored && this.#isOutdated(config))

@@ -95,15 +95,15 @@ export async function negotiate(
         return failed(evidence)
       }
       if (era === 'modern') return only(offered ?? ['revisions with sessions'])
-      if (refused !== undefined) return failed(refused)
-      keeper.checkedEra('legacy')
-      const opened = await openLegacy(legacy, opening)
+      if (refused === undefined) keeper.checkedEra('legacy')
+      const opened = refused === undefined ? await openLegacy(legacy, opening) : failed(refused)
       if (opened.kind !== 'failed') return opened
       // The server did not answer the probe in time, and its refusal shows that it may be a modern one.
       if (evidence?.code === 'TIMEOUT' && modernEvidence(opened.error) !== undefined) {
         const modern = await negotiate(parts, legacy, { ...opening, era: 'modern' })
         if (modern.kind !== 'failed') return modern
       }
+      if (refused !== undefined) return opened
       // Signs of a modern server: its first error explains more than the second.
       const isAnswered = status >= 500 && isByServer(opened.error)
       if (evidence !== undefined && !isAnswered) return failed(evidence)

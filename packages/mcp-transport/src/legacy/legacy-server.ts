@@ -316,7 +316,8 @@ export class LegacyServer {
   async isProven(signal: AbortSignal): Promise<boolean> {
     const session = this.#session
     if (session?.isLive !== true) return false
-    return provesSession({ ...this.parts, signal, limitMs: undefined }, session)
+    const isProven = await provesSession({ ...this.parts, signal, limitMs: undefined }, session)
+    return isProven || (session.state.kind === 'ended' && session.state.why === 'terminated')
   }
 
   /** Another session, or a server without sessions, has taken the place of this one. `isFresh`: because it fails. */

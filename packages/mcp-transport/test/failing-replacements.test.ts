@@ -1,0 +1,136 @@
+// What goes wrong while the connection replaces a session by itself (`onSessionLost: 'reinitialize'`).
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { deferred, startScriptedServer } from '@x/mcp-testing'
+import type { ScriptedAnswer } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import type { StreamableHttpTransportOptions } from '../src/index.ts'
+
+const broken = { error: { code: -32603, message: 'broken' } }
+const notFound: ScriptedAnswer = {
+  status: 404,
+  headers: { 'content-type': 'application/json' },
+  body: '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}',
+}
+
+function session(id: string): ScriptedAnswer {
+  return {
+    headers: { 'mcp-session-id': id },
+    result: {
+      resultType: undefined,
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {}, logging: {} },
+      serverInfo: { name: 'test', version: '1.0.0' },
+    },
+  }
+}
+
+async function connected(
+  url: string,
+  options: StreamableHttpTransportOptions = {},
+): Promise<{ client: Client; transport: StreamableHttpTransport }> {
+  const transport = new StreamableHttpTransport(url, {
+    onSessionLost: 'reinitialize',
+    timeouts: { probeMs: 300 },
+    ...options,
+  })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(transport)
+  return { client, transport }
+}
+
+const outcome = (call: Promise<unknown>): Promise<string> =>
+  call.then(
+    () => 'answered',
+    (error: unknown) => String(error),
+  )
+
+test('calls are answered while the handshake that tests a failing server hangs', async () => {
+  let handshakes = 0
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: () => (++handshakes === 1 ? session('first') : { end: 'hang' }),
+    'tools/call': broken,
+    ping: broken,
+  })
+  const { client } = await connected(server.url)
+  for (let call = 0; call < 5; call++) {
+    expect(await outcome(client.callTool({ name: 'echo' }))).toContain('broken')
+  }
+  await client.close()
+})
+
+test('the end of a session that is being tested opens no other one', async () => {
+  const pinged = deferred()
+  const released = deferred()
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: session('first'),
+    'tools/call': broken,
+    ping: async () => {
+      pinged.resolve()
+      await released.promise
+      return broken
+    },
+  })
+  const { client, transport } = await connected(server.url)
+  for (let call = 0; call < 2; call++) await outcome(client.callTool({ name: 'echo' }))
+  const third = outcome(client.callTool({ name: 'echo' }))
+  await pinged.promise
+  await transport.terminateSession()
+  released.resolve()
+  await third
+  const other = await connected(server.url) // takes longer than the handshake that must not happen
+  expect(server.count('initialize')).toBe(2)
+  await Promise.all([client.close(), other.client.close()])
+})
+
+test('calls that are sent again come after the settings of the new session', async () => {
+  const seen: string[] = []
+  let handshakes = 0
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: () => session(++handshakes === 1 ? 'first' : 'second'),
+    'logging/setLevel': () => {
+      seen.push('level')
+      return { result: { resultType: undefined } }
+    },
+    'tools/call': ({ headers }) => {
+      if (headers['mcp-session-id'] === 'first') return notFound
+      seen.push('call')
+      return { result: { resultType: undefined, content: [] } }
+    },
+  })
+  const { client } = await connected(server.url)
+  await client.setLoggingLevel('info')
+  await Promise.all(Array.from({ length: 20 }, () => client.callTool({ name: 'echo' })))
+  await client.close()
+  expect(seen.slice(0, 3)).toEqual(['level', 'level', 'call'])
+  expect(seen).toHaveLength(22)
+})
+
+test.each(['auto', 'legacy-first'] as const)(
+  'a stateless server that answers no probe in time is probed again: %s',
+  async (era) => {
+    let probes = 0
+    await using server = await startScriptedServer({
+      'server/discover': () => {
+        if (++probes === 1) return { end: 'hang' }
+        const serverInfo = { name: 'test', version: '1.0.0' }
+        const meta = { 'io.modelcontextprotocol/serverInfo': serverInfo }
+        const lists = { ttlMs: 0, cacheScope: 'private', capabilities: { tools: {} } }
+        return { result: { ...lists, supportedVersions: ['2026-07-28'], _meta: meta } }
+      },
+      initialize: {
+        error: {
+          code: -32022,
+          message: 'Unsupported protocol version',
+          data: { supported: ['2026-07-28'], requested: '2025-11-25' },
+        },
+      },
+    })
+    const { client, transport } = await connected(server.url, { era })
+    expect(transport.era).toBe('modern')
+    await client.close()
+  },
+)
