@@ -1,5 +1,14 @@
 // A sign-in by code in a graph: the graph stops with the code, and goes on when the user has entered it.
-import { Command, INTERRUPT, isInterrupted, MemorySaver } from '@langchain/langgraph'
+import { AIMessage } from '@langchain/core/messages'
+import {
+  Command,
+  INTERRUPT,
+  isInterrupted,
+  MemorySaver,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+} from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { deviceOAuth, memoryTokenStore, type TokenStore } from '@x/mcp-transport/auth'
 import { startModernServer } from '@x/mcp-testing'
@@ -255,4 +264,35 @@ test('asks for the sign-ins of two lists one after the other', async () => {
   const { text } = await agent(new Command({ resume: next.resume }))
   expect(text).toBe('3')
   expect([first.codes, second.codes]).toEqual([1, 1])
+})
+
+test.each([
+  [1, 1],
+  [2, 0],
+])('a node that makes %i calls and lists the tools asks %i times', async (calls, questions) => {
+  await using server = await startGuardedServer(await startModernServer())
+  const provider = deviceOAuth({ clientId: 'agent', store: memoryTokenStore(), onCode() {} })
+  const authorization = authorizationToInterrupt(provider, server.url)
+  const { authProvider } = authorization
+  await using mcp = createMcpTools({
+    servers: { shop: { url: server.url, authProvider } },
+    elicitation: elicitationToInterrupt({ authorization }),
+    log: () => {},
+  })
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('tools', async () => {
+      await mcp.listTools()
+      return { messages: [] }
+    })
+    .addEdge(START, 'tools')
+    .compile({ checkpointer: new MemorySaver() })
+  const toolCalls = Array.from({ length: calls }, (_, index) => ({
+    type: 'tool_call' as const,
+    id: `call-${index}`,
+    name: 'add',
+    args: {},
+  }))
+  const messages = [new AIMessage({ content: '', tool_calls: toolCalls })]
+  const state: unknown = await graph.invoke({ messages }, { configurable: { thread_id: 't1' } })
+  expect(isInterrupted(state) ? state[INTERRUPT] : []).toHaveLength(questions)
 })

@@ -1,7 +1,12 @@
 import { MemorySaver } from '@langchain/langgraph'
 import { createAgent, tool as langChainTool } from 'langchain'
 import { describe, expect, test } from 'vitest'
-import { createMcpTools, type McpTools, type ToolLogEntry } from '../src/index.ts'
+import {
+  createMcpTools,
+  runInSessionScope,
+  type McpTools,
+  type ToolLogEntry,
+} from '../src/index.ts'
 import { interruptOnFrom, mcpToolsMiddleware } from '../src/middleware.ts'
 import { AnsweringSource, toolOver } from './answering-source.ts'
 import { startChangingServer } from './changing-server.ts'
@@ -88,6 +93,23 @@ describe('the middleware', () => {
     expect(messages.at(-1)?.text).toBe('look done')
     expect(entries.map(({ code }) => code)).toEqual(['SERVER_DOWN'])
   })
+
+  test.each(['thread', 'run'] as const)(
+    'opens one session for the lists of all threads that call nothing (session: %s)',
+    async (session) => {
+      const { server, mcp } = await startShop({ session, tools: { search: true } })
+      const agent = agentOf(mcp)
+      for (const id of ['t1', 't2', 't3']) {
+        await runInSessionScope(() =>
+          agent.invoke(say('call search_tools {"query":"counter"}'), {
+            configurable: { thread_id: id },
+          }),
+        )
+      }
+      const opened = server.received.filter(({ rpcMethod }) => rpcMethod === 'initialize')
+      expect([opened.length, server.sessions]).toEqual([1, []])
+    },
+  )
 
   test('gives each user their own tools', async () => {
     const { mcp } = await startShop({
