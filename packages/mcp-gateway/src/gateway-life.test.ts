@@ -3,12 +3,14 @@ import type { AddressInfo } from 'node:net'
 import { PassThrough } from 'node:stream'
 
 import { deferred } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
-import { ManualClock } from '../test/manual-clock.ts'
+import { ManualClock, settled } from '../test/manual-clock.ts'
 import { connect } from '../test/mcp-clients.ts'
 import {
+  eventsOf,
+  get,
   initialize,
   inSession,
   openSession,
@@ -16,8 +18,12 @@ import {
   post,
   toolCall,
 } from '../test/rpc-requests.ts'
+import { twoReplicas, withLogs } from '../test/two-replicas.ts'
+import { whenSchemasChecked } from './agents/schemas.ts'
 import { bearerAuth } from './http/auth/bearer.ts'
 import { createGateway } from './gateway.ts'
+
+beforeAll(whenSchemasChecked)
 
 test('fails to listen on a port in use or out of range, with the cause', async () => {
   const other = createServer()
@@ -139,6 +145,39 @@ test('aborts and answers a call that does not end in time', async () => {
   await closing
   expect(agents.calls[0]?.signal.aborted).toBe(true)
   expect(clock.pending).toBe(0)
+})
+
+test('keeps the answer of a run that ends while its gateway closes, for a client that is away', async () => {
+  const go = deferred()
+  await using world = twoReplicas({}, (store) =>
+    withLogs(store, {
+      append: async (log, event, options) => {
+        await settled() // as long as Redis takes
+        return store.logs.append(log, event, options)
+      },
+    }),
+  )
+  world.agents.join('slow', async function* () {
+    yield { type: 'status', text: 'begun' }
+    await go.promise
+    yield { type: 'text', text: 'The end' }
+    yield { type: 'done' }
+  })
+  const session = await openSession(world.a)
+  let last = ''
+  for await (const event of eventsOf(
+    await world.a(post(toolCall(1, 'slow', 'x'), inSession(session))),
+  )) {
+    last = event.id ?? last
+    if (event.data.includes('begun')) break
+  }
+  const closing = world.assemblies[0].close()
+  go.resolve()
+  let isClosed = false
+  void closing.then(() => (isClosed = true))
+  while (!isClosed) await world.clock.advance(100)
+  const response = await world.b(get(inSession(session, { 'last-event-id': last })))
+  expect(await response.text()).toContain('"result"')
 })
 
 test('serves one client of either era over a pipe', async () => {

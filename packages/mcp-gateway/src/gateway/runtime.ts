@@ -57,7 +57,7 @@ import type { GatewayStore } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 
-/** Time that responses have to reach their clients when the gateway closes. */
+/** Time that responses have to reach their clients, or the store, when the gateway closes. */
 const LAST_RESPONSES_MS = 1000
 /** Most clients on a pipe read the list of tools once, so it waits until all sources have looked for agents. */
 const STDIO_WAIT_MS = 5000
@@ -364,7 +364,8 @@ export class Runtime implements AsyncDisposable {
     this.#listeners.stop()
     await this.#runs.close(shutdownGraceMs)
     await handedOver
-    await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
+    const answered = [this.#router.whenIdle(), this.#legacy.sessions.whenIdle()]
+    await this.#within(LAST_RESPONSES_MS, Promise.all(answered))
     await Promise.all([
       this.#modern.close(),
       this.#legacy.close(),
@@ -562,8 +563,8 @@ export class Runtime implements AsyncDisposable {
     return inTime(counted, { clock: this.#clock, ms: COUNT_MS, late: () => NaN })
   }
 
-  #within(ms: number, waiting: Promise<void>): Promise<void> {
-    return inTime(waiting, { clock: this.#clock, ms, late: () => {} })
+  #within(ms: number, waiting: Promise<unknown>): Promise<unknown> {
+    return inTime(waiting, { clock: this.#clock, ms, late: () => undefined })
   }
 
   readonly #onError = (error: Error): void => {

@@ -13,6 +13,7 @@ import {
 import { sessionWorld, turnsPass, type Fetch, type Tool } from '../../test/session-world.ts'
 import { withLogs } from '../../test/two-replicas.ts'
 import { GatewayError } from '../errors.ts'
+import type { RequestContext } from './request-context.ts'
 import type { SessionStore } from './sessions.ts'
 
 const call = (id: number, name: string, meta?: object): object => ({
@@ -293,7 +294,7 @@ describe('a store that is away', () => {
     return isAway ? Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away')) : undefined
   })
 
-  test('does not stop a call: its client gets events without ids, and cannot resume', async () => {
+  test('does not stop a call: its client gets events without ids at once, and the answer once more if it lost it', async () => {
     const finish = deferred<string>()
     await using w = sessionWorld({
       tools: { slow: () => finish.promise },
@@ -308,20 +309,38 @@ describe('a store that is away', () => {
     expect(answer).toMatchObject({ id: undefined, data: expect.stringContaining('finished') })
     expect(w.warnings).toHaveLength(1)
     isAway = false
-    const again = await w.a(
-      get(inSession(headers['mcp-session-id'] ?? '', { 'last-event-id': event?.id ?? '' })),
-    )
-    expect(again.status).toBe(400)
+    await w.clock.advance(1000)
+    const again = await w.a(get({ ...headers, 'last-event-id': event?.id ?? '' }))
+    expect(messagesOf(await rest(eventsOf(again)))).toMatchObject([{ id: 1, result: {} }])
+  })
+
+  test('for too long takes the answer of a client that is away, which is told so', async () => {
+    const finish = deferred<string>()
+    await using w = sessionWorld({ tools: { slow: () => finish.promise }, wrap: away })
+    const headers = inSession(await openSession(w.a))
+    const { event, events } = await first(await w.a(post(call(1, 'slow'), headers)))
+    await events.return(undefined)
+    const again = await w.b(get({ ...headers, 'last-event-id': event?.id ?? '' }))
+    isAway = true
+    finish.resolve('finished')
+    await w.clock.advance(60_000)
+    expect(messagesOf(await rest(eventsOf(again)))).toEqual([])
+    isAway = false
+    const third = await w.a(get({ ...headers, 'last-event-id': event?.id ?? '' }))
+    expect(third.status).toBe(400)
   })
 
   test.each(['a', 'b'] as const)(
-    'ends the stream of a client that came back to process %s, where events would be missing',
+    'takes only progress from a client that came back to process %s',
     async (at) => {
-      const speak = deferred()
-      const { tool, signals } = endless()
-      const talking: Tool = async (context, text) => {
-        void speak.promise.then(() => context.progress?.({ progress: 1, message: 'hello' }))
-        return tool(context, text)
+      const [speak, finish] = [deferred(), deferred<string>()]
+      const talking: Tool = async (context) => {
+        await speak.promise
+        await context.progress?.({ progress: 1, message: 'lost' })
+        isAway = false
+        await context.progress?.({ progress: 2, message: 'found' })
+        isAway = true
+        return finish.promise
       }
       await using w = sessionWorld({ tools: { talking }, wrap: away })
       const headers = inSession(await openSession(w.a))
@@ -329,15 +348,32 @@ describe('a store that is away', () => {
       const { event, events } = await first(await w.a(talk))
       await events.return(undefined)
       const again = await w[at](get({ ...headers, 'last-event-id': event?.id ?? '' }))
-      const text = again.text()
       isAway = true
       speak.resolve()
       await turnsPass()
+      finish.resolve('finished')
+      await w.clock.advance(10_000)
+      isAway = false
       await w.clock.advance(1000)
-      expect(await text).toBe('')
-      expect(signals[0]?.aborted).toBe(false)
+      expect(messagesOf(await rest(eventsOf(again)))).toMatchObject([
+        { params: { message: 'found' } },
+        { id: 1, result: { content: [{ text: 'finished' }] } },
+      ])
     },
   )
+
+  test('cancels a call that began meanwhile when its client leaves: it cannot come back', async () => {
+    const { tool, signals } = endless()
+    await using w = sessionWorld({ tools: { endless: tool }, wrap: away })
+    const headers = inSession(await openSession(w.a))
+    isAway = true
+    const response = await w.a(post(call(1, 'endless'), headers))
+    await turnsPass()
+    expect(signals[0]?.aborted).toBe(false)
+    await response.body?.cancel()
+    await turnsPass()
+    expect(signals[0]?.aborted).toBe(true)
+  })
 
   test('that is slow does not hold back the head of the response', async () => {
     const [finish, opened] = [deferred<string>(), deferred()]
@@ -378,7 +414,8 @@ describe('a question', () => {
     method: 'elicitation/create',
     params: { message: 'Sure?', mode: 'form', requestedSchema: { type: 'object', properties: {} } },
   } as const
-  const asking: Tool = async (context) => JSON.stringify(await context.ask({ q: elicit }))
+  const asking = async (context: RequestContext): Promise<string> =>
+    JSON.stringify(await context.ask({ q: elicit }))
 
   /** @returns the id of the question, and the rest of the stream */
   async function asked(response: Response) {
@@ -427,6 +464,41 @@ describe('a question', () => {
     expect(messagesOf(await rest(events))).toMatchObject([{ id: 1, result: {} }])
   })
 
+  test('waits for a store that is away, and fails if its client is away as well', async () => {
+    const ask = [deferred(), deferred()]
+    let isAway = false
+    const wrap = withAppend((event) => {
+      const isLost = isAway && !JSON.stringify(event).includes('"result"')
+      return isLost ? Promise.reject(new GatewayError('UNAVAILABLE', 'Away')) : undefined
+    })
+    const twice: Tool = async (context) => {
+      await ask[0]?.promise
+      const one = await asking(context)
+      await ask[1]?.promise
+      const two = await asking(context).catch((error: unknown) => String(error))
+      return `${one} ${two}`
+    }
+    await using w = sessionWorld({ tools: { twice }, wrap })
+    const headers = inSession(await openSession(w.a))
+    const { event, events } = await first(await w.a(post(call(1, 'twice'), headers)))
+    await events.return(undefined)
+    isAway = true
+    ask[0]?.resolve()
+    await w.clock.advance(10_000)
+    isAway = false
+    await w.clock.advance(1000)
+    const again = await w.a(get({ ...headers, 'last-event-id': event?.id ?? '' }))
+    const { id, events: later, lastEventId } = await asked(again)
+    await later.return(undefined)
+    await w.a(post(accepted(id), headers))
+    isAway = true
+    ask[1]?.resolve()
+    await w.clock.advance(120_000)
+    const third = await w.a(get({ ...headers, 'last-event-id': lastEventId }))
+    const text = JSON.stringify(messagesOf(await rest(eventsOf(third))))
+    expect(text).toMatch(/accept.*UNAVAILABLE|accept.*Away/)
+  })
+
   test('is answered once, however often the client answers', async () => {
     await using w = sessionWorld({ tools: { asking } })
     const headers = inSession(await openSession(w.a))
@@ -472,9 +544,9 @@ describe('a question', () => {
     ['refused by the client', { error: { code: -1, message: 'No' } }, 'No'],
     ['answered with nonsense', { result: { action: 'maybe' } }, 'malformed'],
   ])('fails if it is %s', async (_, answer, text) => {
-    const catching: Tool = async (context, message) => {
+    const catching: Tool = async (context) => {
       try {
-        return await asking(context, message)
+        return await asking(context)
       } catch (error) {
         return String(error)
       }

@@ -1,6 +1,7 @@
 import type { RequestId } from '@modelcontextprotocol/server'
 
 import { randomHex } from '../internal/random-hex.ts'
+import { whenBack } from '../store/gateway-store.ts'
 import { EventStream, toEvent, toPrimingEvent } from './event-stream.ts'
 import {
   toErrorResponse,
@@ -18,6 +19,13 @@ export const PRIMED_SINCE = '2025-11-25'
 
 /** In logs: an event that is not sent to clients. As the last event, it ends a stream without an answer. */
 const SILENCE: Params = {}
+
+/** Time for which the answer, and a question, wait for a store that is away. */
+const STORE_MS = 30_000
+/** Parts of a log that progress may fill. The rest is for questions, the answer and silence. */
+const PROGRESS_PART = { all: 0.5, slow: 0.7 }
+/** Time between two stored pieces of slow progress: many clients give up after 60 s without any. */
+const SLOW_MS = 15_000
 
 /** How the response of a request begins. A request that is answered in its turn gets JSON, and never has a stream. */
 interface CallResponse {
@@ -45,8 +53,12 @@ export class CallStream implements SessionUse {
   readonly #leave: () => void
   #response: CallResponse | undefined
   #hasEnded = false
-  /** All events of the call are in the log. */
-  #isResumable: boolean
+  /** The log was opened: a client can come back. */
+  #hasLog = false
+  /** Number of pieces of progress in the log. */
+  #progressCount = 0
+  /** Time of the last one. */
+  #progressAt = 0
   #undoEndOfTurn: (() => void) | undefined
   #undoKeepLog: (() => void) | undefined
   #releaseLease: (() => void) | undefined
@@ -64,7 +76,6 @@ export class CallStream implements SessionUse {
     this.requestId = request.id
     this.#http = http
     this.#sessions = sessions
-    this.#isResumable = sessions.parts.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
     this.#leave = session.use(this)
     // An answer to `resources/read` may be larger than an event that clients accept.
@@ -84,11 +95,34 @@ export class CallStream implements SessionUse {
     return this.#response?.stream.writable()
   }
 
-  /** Sends a message before the answer. @throws TypeError for a message that JSON cannot express */
+  /**
+   * Sends a message before the answer. A client that is away gets it when it comes back.
+   *
+   * @throws TypeError for a message that JSON cannot express; GatewayError `UNAVAILABLE` if the client is away, and the
+   *   message cannot be stored
+   */
   async send(message: RpcMessage): Promise<void> {
     const text = JSON.stringify(message)
     const response = this.#begin()
     if (response) await this.#write(response, message, { text })
+  }
+
+  /**
+   * Sends progress, or a log message, before the answer. A client that was away misses some of it: if all were stored,
+   * a long text in pieces would push the place of the client and the answer out of the log.
+   *
+   * @throws TypeError for a message that JSON cannot express
+   */
+  async sendProgress(message: RpcMessage): Promise<void> {
+    const text = JSON.stringify(message)
+    const response = this.#begin()
+    if (!response) return
+    const { log, stream } = response
+    await this.#enqueue(async () => {
+      const store = (): Promise<string | undefined> => this.#store(log, message, false)
+      const id = this.#takesProgress() ? await store().catch(() => undefined) : undefined
+      stream.write(toEvent(text, id))
+    })
   }
 
   /** Answers the request, unless it was cancelled. */
@@ -103,14 +137,14 @@ export class CallStream implements SessionUse {
       text = JSON.stringify(answer)
     }
     this.isOpen = false
-    if (this.#response) void this.#write(this.#response, answer, { text, isLast: true })
+    if (this.#response) this.#writeLast(this.#response, answer, text)
     else this.#end({ status: 200, body: text })
   }
 
   cancel(): void {
     if (!this.isOpen) return
     this.#abort(new Error('Cancelled by the client'))
-    if (this.#response) void this.#write(this.#response, SILENCE, { isLast: true })
+    if (this.#response) this.#writeLast(this.#response, SILENCE)
     else this.#end(silence())
   }
 
@@ -160,7 +194,7 @@ export class CallStream implements SessionUse {
     this.#response = response
     this.#settle({ status: 200, body: stream })
     const held = this.#holdLease()
-    if (this.#isResumable) void this.#enqueue(() => this.#openLog(response, held))
+    void this.#enqueue(() => this.#openLog(response, held))
     return response
   }
 
@@ -189,12 +223,19 @@ export class CallStream implements SessionUse {
       const [id, isHeld] = await Promise.all([store.logs.open(log, header, events), held])
       if (!isHeld) throw new Error('Other processes cannot see that this one is alive')
       sessions.noteStored()
+      this.#hasLog = true
       // The session may have ended, and deleted its logs, while this one was made.
       if (this.#hasEnded) return sessions.deleteLog(log)
       if (this.#isPrimed) stream.write(toPrimingEvent(id, retryMs))
-      this.#keepLogLater(log, events.ttlMs / 2)
+      // If the store is away once, the next time is soon enough.
+      this.#keepLogLater(log, events.ttlMs / 3)
     } catch (error) {
-      this.#break(error)
+      sessions.noteStored(error)
+      sessions.deleteLog(log)
+      // A client that leaves cannot come back: the call would run for nobody.
+      stream.onClose((end) => {
+        if (end === 'lost') this.cancel()
+      })
     }
   }
 
@@ -203,53 +244,87 @@ export class CallStream implements SessionUse {
     const { clock } = this.#sessions.parts
     this.#undoKeepLog = clock.after(ms, () => {
       this.#keepLogLater(log, ms)
-      void this.#enqueue(async () => void (await this.#store(log, SILENCE, false)))
+      void this.#enqueue(() => this.#store(log, SILENCE, false)).catch(() => undefined)
     })
   }
 
+  /** Whether progress is stored: at first all of it, then as much as shows that the call goes on. */
+  #takesProgress(): boolean {
+    const { clock, settings } = this.#sessions.parts
+    const { maxEvents = 0 } = settings.events ?? {}
+    const now = clock.now()
+    const takesAll = this.#progressCount < maxEvents * PROGRESS_PART.all
+    const takesSlow = this.#progressCount < maxEvents * PROGRESS_PART.slow
+    if (!takesAll && !(takesSlow && now - this.#progressAt >= SLOW_MS)) return false
+    this.#progressCount++
+    this.#progressAt = now
+    return true
+  }
+
   /** @param text of the message; `undefined` for a message that is stored only */
+  #writeLast(response: CallResponse, message: unknown, text?: string): void {
+    void this.#write(response, message, { text, isLast: true })
+      .catch(() => this.#sessions.deleteLog(response.log)) // readers wait no longer
+      .finally(() => this.#end())
+  }
+
+  /** Stores a message, and writes it. A connected client does not wait for a store that is away. */
   #write(
     { log, stream }: CallResponse,
     message: unknown,
-    { text, isLast = false }: { readonly text?: string; readonly isLast?: boolean },
+    { text, isLast = false }: { readonly text: string | undefined; readonly isLast?: boolean },
   ): Promise<void> {
-    return this.#enqueue(async () => {
-      if (this.#hasEnded) return
-      const id = await this.#store(log, message, isLast)
+    let isWritten = false
+    const write = (id?: string): void => {
+      if (isWritten) return
+      isWritten = !stream.isClosed
       if (text !== undefined) stream.write(toEvent(text, id, isLast))
-      if (!isLast || this.#hasEnded) return
-      if (this.#isResumable && !stream.isClosed) this.#sessions.noteRead(this.session, log)
-      stream.end()
-      this.#end()
+      if (isLast) stream.end()
+    }
+    const attempt = async (): Promise<void> => {
+      try {
+        const id = await this.#store(log, message, isLast)
+        const isRead = isLast && id !== undefined && !stream.isClosed && !this.#hasEnded
+        if (isRead) this.#sessions.noteRead(this.session, log)
+        write(id)
+      } catch (error) {
+        write()
+        throw error
+      }
+    }
+    const { clock } = this.#sessions.parts
+    return this.#enqueue(async () => {
+      try {
+        await whenBack(attempt, { clock, ms: STORE_MS })
+      } catch (error) {
+        if (isLast || !isWritten) throw error
+      }
     })
   }
 
   /** Stores an event. @returns its id; `undefined` if the call cannot be resumed */
   async #store(log: string, message: unknown, isLast: boolean): Promise<string | undefined> {
-    const { settings, store } = this.#sessions.parts
-    const { events } = settings
-    if (!this.#isResumable || !events || this.#hasEnded) return undefined
+    const sessions = this.#sessions
+    const { settings, store } = sessions.parts
+    const { events: limits } = settings
+    if (!this.#hasLog || !limits || this.#hasEnded) return undefined
     try {
-      const id = await store.logs.append(log, message, { limits: events, isLast })
-      this.#sessions.noteStored()
+      const id = await store.logs.append(log, message, { limits, isLast })
+      sessions.noteStored()
       return id
     } catch (error) {
-      this.#break(error)
-      return undefined
+      sessions.noteStored(error)
+      throw error
     }
   }
 
-  #enqueue(work: () => Promise<void>): Promise<void> {
-    this.#queue = this.#queue.then(work)
-    return this.#queue
-  }
-
-  /** An event could not be stored: the stream cannot be resumed. A connected client still gets its answers. */
-  #break(error: unknown): void {
-    this.#sessions.noteStored(error)
-    this.#isResumable = false
-    this.#undoKeepLog?.()
-    if (this.log !== undefined) this.#sessions.deleteLog(this.log)
+  #enqueue<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#queue.then(work)
+    this.#queue = done.then(
+      () => undefined,
+      () => undefined,
+    )
+    return done
   }
 }
 

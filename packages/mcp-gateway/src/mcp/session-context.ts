@@ -85,7 +85,8 @@ export class OpenQuestions {
         const known = reason instanceof Error ? reason.message : 'The request has ended'
         const text = GatewayError.is(reason) ? textForCaller(reason) : known
         const cancelled = { requestId: id, reason: text }
-        void call.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled })
+        const method = 'notifications/cancelled'
+        void call.send({ jsonrpc: '2.0', method, params: cancelled }).catch(() => undefined)
         reject(reason)
       }
       const onAbort = (): void => withdraw(signal.reason)
@@ -205,7 +206,7 @@ export class SessionContext extends RequestContext {
   async #send(method: string, params: Params): Promise<void> {
     const { call } = this.#parts
     if (!call.isOpen) return
-    await call.send({ jsonrpc: '2.0', method, params })
+    await call.sendProgress({ jsonrpc: '2.0', method, params })
     await call.writable()
   }
 }

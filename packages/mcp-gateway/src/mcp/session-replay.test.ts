@@ -177,11 +177,30 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
   })
 
   test('gets 400 if events were dropped', async () => {
-    await using s = await leftCall({ settings: { events: { maxEvents: 3, ttlMs: 300_000 } } })
+    await using s = await leftCall()
     const { w, session, last } = s
-    for (let n = 0; n < 5; n++) await s.say(`${n}`)
+    const { log = '' } = (await w.store.logs.find(last)) ?? {}
+    await w.store.logs.delete(log)
     expect((await at(w)(back(session, last))).status).toBe(400)
     s.finish()
+  })
+
+  test('gets the answer of a call that sent more progress than a log holds, and sees that it goes on', async () => {
+    await using s = await leftCall({ settings: { events: { maxEvents: 100, ttlMs: 300_000 } } })
+    const { w, session, last } = s
+    for (let n = 0; n < 200; n++) await s.say(`early ${n}`)
+    const text = (await at(w)(back(session, last))).text()
+    for (let n = 0; n < 200; n++) {
+      await w.clock.advance(15_000)
+      await s.say(`late ${n}`)
+    }
+    const again = (await at(w)(back(session, last))).text()
+    s.finish()
+    const read = dataOf(await again)
+    expect([dataOf(await text).length, read.length]).toEqual([69, 70])
+    expect(read.at(0)).toMatchObject({ params: { message: 'early 0' } })
+    expect(read.at(-2)).toMatchObject({ params: { message: 'late 19' } })
+    expect(read.at(-1)).toMatchObject({ id: 1, result: { content: [{ text: 'finished' }] } })
   })
 
   test('is not given events of another session, or of another principal', async () => {
@@ -226,6 +245,26 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
     const text = (await at(w)(back(session, last))).text()
     s.finish()
     expect(dataOf(await text)).toMatchObject([{ id: 1, result: {} }])
+  })
+
+  test('reads an answer once that was stored twice, because the store did not say that it has it', async () => {
+    let failures = 0
+    const wrap = (store: SessionStore): SessionStore =>
+      withLogs(store, {
+        append: async (log, event, options) => {
+          const id = await store.logs.append(log, event, options)
+          if (options.isLast && failures++ === 0) {
+            throw new GatewayError('UNAVAILABLE', 'No reply in time')
+          }
+          return id
+        },
+      })
+    await using s = await leftCall({ wrap })
+    const { w, session, last } = s
+    s.finish()
+    await w.clock.advance(1000)
+    expect(failures).toBe(2)
+    expect(dataOf(await (await at(w)(back(session, last))).text())).toHaveLength(1)
   })
 
   test('sees its stream end with the session', async () => {

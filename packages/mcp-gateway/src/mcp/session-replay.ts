@@ -38,8 +38,10 @@ export async function resumeStream(parts: SessionParts, resumption: Resumption):
   const call = session.uses.find((use) => use instanceof CallStream && use.log === log)
   const events = await parts.store.logs.read(log, lastEventId)
   const stream = new EventStream()
-  if (events?.at(-1)?.isLast) {
-    const rest = events.filter(({ event }) => !isSilent(event))
+  // An answer may have been stored twice: a store that fails does not say whether it has an event.
+  const end = events?.findIndex(({ isLast: isEnd }) => isEnd) ?? -1
+  if (events && end >= 0) {
+    const rest = events.slice(0, end + 1).filter(({ event }) => !isSilent(event))
     for (const { id, event, isLast } of rest) {
       stream.write(toEvent(JSON.stringify(event), id, isLast))
     }

@@ -94,6 +94,7 @@ export class LiveSession {
   /** The session ends here, but its client may read its logs at another process, or later. */
   keepsLogs = false
   readonly #clock: Clock
+  #onIdle: (() => void) | undefined
 
   constructor(names: SessionNames, record: SessionRecord, clock: Clock) {
     this.id = names.id
@@ -117,7 +118,16 @@ export class LiveSession {
     return () => {
       removeFrom(this.uses, use)
       this.seenAt = this.#clock.now()
+      if (!this.hasCalls) this.#onIdle?.()
     }
+  }
+
+  /** Resolves when no call is in flight here: the answers are stored. */
+  whenIdle(): Promise<void> {
+    if (!this.hasCalls) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#onIdle = resolve
+    })
   }
 
   end(reason: Error): void {
@@ -278,6 +288,11 @@ export class Sessions {
       onError(new Error(text, { cause }))
       return false
     }
+  }
+
+  /** Resolves when no call is in flight here: clients that are away find their answers in the store. */
+  async whenIdle(): Promise<void> {
+    await Promise.all([...this.#live.values()].map((session) => session.whenIdle()))
   }
 
   /** Ends what is in flight here. Records stay if other processes, or a later one, can use them. */
