@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { startRedisServer } from '@x/internal/testing'
 import { seededRandom } from '@x/mcp-testing'
 import { createClient } from 'redis'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
@@ -152,6 +152,20 @@ describe.runIf(redis)('tails in Redis', () => {
     await transaction.exec()
     await reader.until(4)
     expect(reader.seen).toEqual(['first', 'gap', 2, 'gap', 3, 'gap', 4])
+  })
+
+  test('tell of a gap if the log began again while the process was frozen', async () => {
+    await using store = redisStore({ url, prefix: 'frozen', timeoutMs })
+    const reader = newReader()
+    const options = { limits: LIMITS, isLast: false }
+    await store.logs.tail('one', 'now', reader)
+    await store.logs.append('one', 1, options)
+    await reader.until(1)
+    using _ = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 61_000)
+    await store.logs.delete('one')
+    await store.logs.append('one', 2, options)
+    await reader.until(2)
+    expect(reader.seen).toEqual([1, 'gap', 2])
   })
 
   test('tell of a gap when Redis was restarted and forgot all', async () => {

@@ -10,6 +10,8 @@ import { WAKE } from './scripts.ts'
 
 /** Time after which Redis answers a read without events. Longer silence means a dead connection. Milliseconds. */
 const BLOCK_MS = 2000
+/** After a longer time without an answer, events may have expired unread: logs of changes and signals live 60 s. */
+const STALE_MS = 10 * BLOCK_MS
 const READ_ENTRIES = 200
 const RETRY_MIN_MS = 100
 const RETRY_MAX_MS = 5000
@@ -102,10 +104,15 @@ export class RedisTails {
       await this.#bounded(client.connect())
       onConnected()
       let woken = BEGINNING
+      // By the clock of the machine, which goes on while the machine sleeps.
+      let answeredAt = Date.now()
       while (this.#tails.size > 0 && !this.#closing.signal.aborted) {
         await this.#settleAll(client)
         const read = this.#nextRead(woken)
         const reply = await this.#bounded(client.sendCommand(read, { typeMapping: BYTES }))
+        const before = answeredAt
+        answeredAt = Date.now()
+        if (answeredAt - before > STALE_MS) this.#missed()
         for (const [key, entries] of parseStreams(reply)) {
           if (key === this.#wakeKey) woken = placeOf(parseList(entries.at(-1))[0])
           else this.#deliver(key, entries)
@@ -166,6 +173,13 @@ export class RedisTails {
       }
     }
     if (tail.state === 'unknown') tail.state = 'settled'
+  }
+
+  /** The process was frozen: the entry before the next one does not tell whether others came before it. */
+  #missed(): void {
+    for (const tails of this.#tails.values()) {
+      for (const { listener, state } of tails) if (state === 'reading') this.#call(listener.onGap)
+    }
   }
 
   #deliver(key: string, entries: readonly unknown[]): void {

@@ -173,9 +173,7 @@ test('keeps the answer of a run that ends while its gateway closes, for a client
   }
   const closing = world.assemblies[0].close()
   go.resolve()
-  let isClosed = false
-  void closing.then(() => (isClosed = true))
-  while (!isClosed) await world.clock.advance(100)
+  while (!(await Promise.race([closing.then(() => true), world.clock.advance(100)])));
   const response = await world.b(get(inSession(session, { 'last-event-id': last })))
   expect(await response.text()).toContain('"result"')
 })

@@ -186,6 +186,20 @@ test('ends a connection that sends requests without end', async () => {
   expect(world.agents.calls.map(({ agentId }) => agentId)).toEqual(['endless'])
 })
 
+test('counts the streams on which a caller listens with its other replies', async () => {
+  await using world = await start({}, LITTLE_ROOM)
+  await world.unread(await large(world))
+  await expect.poll(() => statusOfList(world)).toBe(503)
+  const listen = (who: string): Promise<Response> => {
+    const authorization = `Bearer ${tokenOf(who)}`
+    return fetch(`${world.base}/mcp`, { headers: { authorization, accept: 'text/event-stream' } })
+  }
+  expect((await listen('ada')).status).toBe(503)
+  // Without a session, but with room: an answer of the caller that holds the most is dropped for it.
+  expect((await listen('ben')).status).toBe(400)
+  expect((await listen('ada')).status).toBe(400)
+})
+
 test('holds a bounded number of bytes for clients that do not read, and serves the others', async () => {
   const unreadBytes = 24 * MIB
   await using world = await start({ http: { metricsPath: '/metrics' } }, { unreadBytes })

@@ -167,6 +167,9 @@ export class Router {
     const who = await admission.admit(exchange)
     if (!isPrincipal(who)) return who
     const caller: Caller = { principal: who, address, hasRoom }
+    if (method === 'GET' && caller.hasRoom?.(accountOf(caller)) === false) {
+      return tryLater(503, NO_ROOM, 5000)
+    }
     if (method !== 'POST') return legacy.serve(exchange, undefined, caller)
     if (!isJsonContentType(headers.get('content-type'))) {
       const text = 'Unsupported Media Type: Content-Type must be application/json'

@@ -85,8 +85,8 @@ export class OpenQuestions {
         const known = reason instanceof Error ? reason.message : 'The request has ended'
         const text = GatewayError.is(reason) ? textForCaller(reason) : known
         const cancelled = { requestId: id, reason: text }
-        const method = 'notifications/cancelled'
-        void call.send({ jsonrpc: '2.0', method, params: cancelled }).catch(() => undefined)
+        const withdrawal = { method: 'notifications/cancelled', params: cancelled }
+        void call.send({ jsonrpc: '2.0', ...withdrawal }).catch(() => undefined)
         reject(reason)
       }
       const onAbort = (): void => withdraw(signal.reason)

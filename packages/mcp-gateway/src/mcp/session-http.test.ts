@@ -260,6 +260,7 @@ describe('the end of a session', () => {
     const text = (await w.a(post(call(1, 'slow'), headers))).text()
     await w.clock.advance(50_000)
     for (const fetch of [w.a, w.b]) expect((await fetch(post(list, headers))).status).toBe(404)
+    await w.clock.advance(300_000)
     finish.resolve('finished')
     expect(await text).toContain('finished')
   })

@@ -255,7 +255,7 @@ export class Sessions {
       const found = await records.get(key)
       const record = parseSessionRecord(found?.value)
       if (!found || !record) {
-        this.#close(session, 'client')
+        this.#noRecord(session)
         return false
       }
       const changed = change(record)
@@ -370,8 +370,13 @@ export class Sessions {
       this.parts.onError(new Error('The record of a session cannot be extended', { cause }))
       return true
     }
-    this.#close(session, 'client')
+    this.#noRecord(session)
     return false
+  }
+
+  /** A client has ended the session elsewhere. A session that ended by its age goes on until its calls have ended. */
+  #noRecord(session: LiveSession): void {
+    if (this.#endOf(session, this.parts.clock.now()) === undefined) this.#close(session, 'client')
   }
 
   #sweepLater(): () => void {
@@ -388,9 +393,11 @@ export class Sessions {
     const now = this.parts.clock.now()
     for (const session of this.#live.values()) {
       const reason = this.#endOf(session, now)
-      if (reason !== undefined && !session.hasCalls) void this.#expire(session, reason)
-      else if (session.uses.length > 0 && now - session.touchedAt >= this.#touchMs()) {
-        void this.#touch(session)
+      const isDue = session.uses.length > 0 && now - session.touchedAt >= this.#touchMs()
+      if (reason === undefined) {
+        if (isDue) void this.#touch(session)
+      } else if (!session.hasCalls) {
+        void this.#expire(session, reason)
       }
     }
   }
@@ -450,7 +457,7 @@ export class Sessions {
     try {
       const found = await this.parts.store.records.get(PREFIX + session.name)
       const record = parseSessionRecord(found?.value)
-      if (!record) return this.#close(session, 'client')
+      if (!record) return this.#noRecord(session)
       session.record = record
       this.onSignal?.(session, { type: 'changed' })
     } catch (error) {
