@@ -33,7 +33,8 @@ async function serving(agent: object, tools?: GatewayOptions['tools']) {
     call: async (args: Record<string, unknown>) => {
       const result = await client.callTool({ name: 'plan', arguments: args })
       const [first] = result['content'] as readonly { readonly text: string }[]
-      return { isError: result['isError'] === true, text: first?.text }
+      const { isError = false, structuredContent: structured } = result
+      return { isError, text: first?.text, ...(structured !== undefined && { structured }) }
     },
     async [Symbol.asyncDispose]() {
       await client.close()
@@ -121,6 +122,63 @@ test('takes an output without defaults and with more keys, and refuses one of an
   await using wrong = await serving({ graph: graphOf({ place: 7 }) })
   const answer = await wrong.call({ city: 'Rome' })
   expect(answer).toMatchObject({ isError: true, text: expect.stringContaining('own schema') })
+})
+
+test('an output schema says nothing that a client checks more strictly than the gateway', async () => {
+  const Folder = z.object({
+    name: z.string(),
+    get folders() {
+      return z.union([z.string(), z.array(Folder)]).optional()
+    },
+  })
+  const shapes = {
+    page: z.url().describe('The page'),
+    code: z.string().regex(/^[A-Z]+$/),
+    place: z.tuple([z.string()], z.number()),
+    kind: z.discriminatedUnion('type', [
+      z.object({ type: z.string().regex(/^a/) as never, size: z.number() }),
+      z.object({ type: z.literal('b'), size: z.number() }),
+    ]),
+    price: z.number().multipleOf(0.1),
+    words: z.record(z.string().regex(/^[a-z]+$/), z.number()),
+    folder: Folder,
+  }
+  const output = {
+    page: 'no address',
+    code: 'x',
+    place: ['Rome', 41.9],
+    kind: { type: 'b', size: 1 },
+    price: 0.3,
+    words: { A1: 1 },
+    folder: { name: 'a', folders: [{ name: 'b', folders: 'c' }] },
+  }
+  for (const [name, shape] of Object.entries(shapes)) {
+    const graph = new StateGraph({
+      state: z.object({ city: z.string(), [name]: z.any() }),
+      output: z.object({ [name]: shape }),
+    })
+      .addNode('n', () => ({ [name]: output[name as keyof typeof output] }) as never)
+      .addEdge(START, 'n')
+      .compile()
+    await using world = await serving({ graph })
+    expect(world.outputSchema).toHaveProperty(`properties.${name}`)
+    const { structured } = await world.call({ city: 'Rome' })
+    expect(structured).toEqual({ [name]: output[name as keyof typeof output] })
+  }
+})
+
+test('returns an empty object for a graph that sets no key of its declared output', async () => {
+  const graph = new StateGraph({
+    state: z.object({ city: z.string(), score: z.number().optional() }),
+    output: z.object({ score: z.number() }),
+    input: z.object({ city: z.string() }),
+  })
+    .addNode('n', () => ({}))
+    .addEdge(START, 'n')
+    .compile()
+  await using world = await serving({ graph })
+  const answer = await world.call({ city: 'Rome' })
+  expect(answer).toEqual({ isError: false, text: '{}', structured: {} })
 })
 
 test('offers no output schema where JSON cannot express the output', async () => {

@@ -304,3 +304,8 @@ function patternDefectOf(root: JsonSchema): string | undefined {
 export function shownSchema(schema: JsonSchema): JsonSchema {
   return legibleSchema(mapSchemas(schema, ({ 'x-mcp-header': _hint, ...rest }) => rest))
 }
+
+/** Returns the schema of an output as clients see it: without formats, which they check and the gateway does not. */
+export function shownOutput(schema: JsonSchema): JsonSchema {
+  return shownSchema(mapSchemas(schema, ({ format: _unchecked, ...rest }) => rest))
+}

@@ -179,6 +179,15 @@ test('checks a result with the output schema', () => {
   expect(tool?.checkOutput({ celsius: 'warm' })).toBe('/celsius must be number')
 })
 
+test('shows no formats of an output, which clients check and the gateway does not', () => {
+  const properties = { format: { type: 'string', format: 'uri' } }
+  const tool = planOf([agentOf('a', [{ outputSchema: { properties } }])]).tools[0]
+  expect(tool?.definition.outputSchema).toEqual({
+    type: 'object',
+    properties: { format: { type: 'string' } },
+  })
+})
+
 test('makes prompts of the examples of skills', () => {
   const agents = [agentOf('weather', [{ id: 'get', examples: ['In Paris?', ' ', 'Tomorrow?'] }])]
   const plan = planOf(agents)

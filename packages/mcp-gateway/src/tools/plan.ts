@@ -3,7 +3,7 @@ import type { Prompt } from '@modelcontextprotocol/server'
 import { canonicalJson, legible } from '@x/internal'
 import { compareText, skillsOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, RunTool, Skill, SkillAnnotations } from '../agents/agent.ts'
-import { schemaDefectOf, validatorFor, shownSchema } from '../agents/schemas.ts'
+import { schemaDefectOf, shownOutput, validatorFor } from '../agents/schemas.ts'
 import { GatewayError } from '../errors.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import { shortened } from '../internal/text.ts'
@@ -267,7 +267,7 @@ export class ToolPlanner {
     const defect = skill.outputSchema && schemaDefectOf(skill.outputSchema)
     if (defect !== undefined) warnings.push(`The output schema of ${name} is not used: ${defect}`)
     const declared = defect === undefined ? skill.outputSchema : undefined
-    const outputSchema = declared && { ...shownSchema(declared), type: 'object' as const }
+    const outputSchema = declared && { ...shownOutput(declared), type: 'object' as const }
     const fits = declared && validatorFor(declared)
     const annotations = hintsFrom({ ...skill.annotations, ...settings.annotations })
     return {

@@ -169,9 +169,30 @@ async function outputSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefi
   return mapSchemas({ type: 'object', properties }, asOutput)
 }
 
-function asOutput(schema: JsonSchema): JsonSchema {
-  const { additionalProperties: more, ...own } = asInput(schema)
-  return more === false || more === undefined ? own : { ...own, additionalProperties: more }
+/**
+ * Keywords that every client checks as the gateway does. A client that refuses a value ends a call whose work is done.
+ * Others are left out: clients check formats, long texts against patterns, and lists of an older dialect more strictly, and
+ * a reference would lead into the schema of the whole output.
+ */
+const OUTPUT_KEYWORDS: ReadonlySet<string> = new Set([
+  ...'type title description default enum const properties required items anyOf allOf'.split(' '),
+  ...'minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems'.split(' '),
+  ...'minLength maxLength'.split(' '),
+])
+
+function asOutput(whole: JsonSchema): JsonSchema {
+  const { additionalProperties: more, oneOf, ...schema } = asInput(whole)
+  const own = Object.entries(schema).filter(([keyword]) => OUTPUT_KEYWORDS.has(keyword))
+  const { items, ...rest } = Object.fromEntries(own)
+  const isTuple = 'prefixItems' in schema
+  const isClosed = more === undefined || more === false || 'patternProperties' in schema
+  return {
+    ...rest,
+    ...(items !== undefined && !isTuple && { items }),
+    ...(!isClosed && { additionalProperties: more }),
+    // Without the keywords that are left out, a value may fit several of the alternatives.
+    ...(oneOf !== undefined && { anyOf: oneOf }),
+  }
 }
 
 async function wholeSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefined> {

@@ -329,11 +329,18 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
     return
   }
   call.signal.throwIfAborted()
+  // LangGraph sends no state if no node has set a key of the declared output.
+  if (end.state === undefined && hasOutputSchema(run)) end.state = {}
   const reader = {
     state: () => threadStateOf(graph, thread),
     checkpoint: call.attempt === undefined ? undefined : checkpointReaderOf(graph),
   }
   yield* endingOf({ ...kept, end, reader, output: definition.output })
+}
+
+function hasOutputSchema({ call, loaded }: RunOfGraph): boolean {
+  const skill = skillsOf(loaded.agent).find(({ id }) => id === call.skillId)
+  return skill?.outputSchema !== undefined
 }
 
 /**
