@@ -218,11 +218,14 @@ interface Kind {
   readonly asks?: boolean
   /** Calls are queued. @default false */
   readonly tasks?: boolean
+  /** The tools and the agent have no options of their own: what fails is left to the defaults. @default false */
+  readonly hasDefaults?: boolean
 }
 
 export async function startUserWorld({
   asks = false,
   tasks = false,
+  hasDefaults = false,
 }: Kind = {}): Promise<UserWorld> {
   await using stack = new AsyncDisposableStack()
   const targets = new Set<string>()
@@ -236,8 +239,7 @@ export async function startUserWorld({
       servers: { orders: { url: orders.url, era: 'legacy' } },
       authProvider: userTokens(),
       principal: ({ configurable }) => configurable?.['principal'].id,
-      onServerError: 'throw',
-      onToolError: 'throw',
+      ...(!hasDefaults && { onServerError: 'throw', onToolError: 'throw' }),
     }),
   )
   const saver = new MemorySaver()

@@ -21,6 +21,7 @@ import {
   type OnServerError,
   type ServerClientsOptions,
 } from './definitions/server-clients.ts'
+import { isErrorOfUser } from './definitions/user-tokens.ts'
 import type { NeedsAccess } from './graph/list-sign-in.ts'
 import {
   ambientConfig,
@@ -50,7 +51,10 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
    * for `{ url }`.
    */
   readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
-  /** Handling of a server that gives no list of its tools. @default 'skip' */
+  /**
+   * Handling of a server that gives no list of its tools. A list without a token of its user (`userTokens()`) fails
+   * whatever this says, because other servers need that user, too. @default 'skip'
+   */
   readonly onServerError?: OnServerError | undefined
   /** Which tools a model sees, if there are many. @default a search above 40 tools */
   readonly tools?: ToolSearchOptions | undefined
@@ -88,7 +92,8 @@ export interface McpTools extends AsyncDisposable {
    * again, and the first list may be that of an earlier process, at most a day old, which is read again after the first
    * call; a skipped server is asked again.
    *
-   * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`
+   * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`; the error of the
+   * credentials of `userTokens()`
    * @throws {McpClientError} `CLOSED` after `close()`; `CONFIG` if `tools.alwaysShow` names a tool that no server has. With
    * `principal`, and while a server gives no list, that is a warning
    */
@@ -292,7 +297,7 @@ class LiveTools implements McpTools {
           timeoutMs,
         }
       } catch (error) {
-        if (this.#closing !== undefined) throw error
+        if (this.#closing !== undefined || isErrorOfUser(error)) throw error
         if (needsAccess?.(error, label) === true) return undefined
         const { onServerError } = this.#options
         await skipServer(error, label, { onServerError, log, next: 'The next list asks it again.' })

@@ -1,9 +1,16 @@
 import { createServer, request as requestOf, type Server } from 'node:http'
 import { once } from 'node:events'
+import { inspect } from 'node:util'
 import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
-import { expect, onTestFinished, test } from 'vitest'
-import { createMcpTools, userTokens, type McpTools, type UserCredentials } from '../src/index.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import {
+  createMcpTools,
+  userTokens,
+  type CreateMcpToolsOptions,
+  type McpTools,
+  type UserCredentials,
+} from '../src/index.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
@@ -25,6 +32,8 @@ const configOf = (user: string, credentials: unknown = credentialsOf(user)) => (
   context: { credentials },
 })
 
+const EXPIRED = new Error('Sign in again')
+
 interface World {
   readonly mcp: McpTools
   /** Users in the tokens of all requests that have a body. */
@@ -34,7 +43,9 @@ interface World {
 }
 
 /** A server that may refuse tokens, behind tools that act for users. */
-async function startWorld(): Promise<World> {
+async function startWorld({
+  onServerError = 'throw',
+}: Pick<CreateMcpToolsOptions, 'onServerError'> = {}): Promise<World> {
   const inner = await startLegacyServer()
   const seen: World['seen'] = []
   const world: Pick<World, 'refuses'> = { refuses: () => false }
@@ -56,7 +67,7 @@ async function startWorld(): Promise<World> {
     servers: { orders: { url: `http://127.0.0.1:${port}/mcp`, era: 'legacy' } },
     authProvider: userTokens(),
     principal: ({ configurable }) => configurable?.['user'],
-    onServerError: 'throw',
+    onServerError,
     listen: false,
     log: () => {},
   })
@@ -127,6 +138,35 @@ test('sends nothing for a run without credentials, such as a resume that forgot 
     cause: expect.objectContaining({ message: expect.stringContaining('orders') }),
   })
   expect(seen.slice(from)).toEqual([])
+})
+
+describe.each([
+  ['expired credentials', { ...credentialsOf('ada'), token: () => Promise.reject(EXPIRED) }],
+  ['no credentials', undefined],
+])('a list for a user with %s', (_what, credentials) => {
+  const config = { configurable: { user: 'ada' }, context: { credentials } }
+  const messages = [{ role: 'user' as const, content: 'call counter_add {"by":2}' }]
+  const reason = credentials === undefined ? 'has no credentials of a user' : EXPIRED.message
+
+  test.each(['skip', () => {}] as const)(
+    'fails, whatever onServerError says',
+    async (onServerError) => {
+      const { mcp } = await startWorld({ onServerError })
+      const agent = createAgent({
+        model: new ScriptedModel(),
+        middleware: [mcpToolsMiddleware(mcp)],
+      })
+      const failed: unknown = await agent.invoke({ messages }, config).catch((error) => error)
+      expect(failed).toBeInstanceOf(Error)
+      expect(inspect(failed, { depth: 9 })).toContain(reason)
+      expect(mcp.status()).toMatchObject([{ state: 'untried' }])
+      // A new sign-in, and another user, are not held back by it.
+      for (const user of ['ada', 'bob']) {
+        const answer = await agent.invoke({ messages }, configOf(user))
+        expect(answer.messages.at(-1)?.text).toContain('2')
+      }
+    },
+  )
 })
 
 test('refuses to share a session between users', async () => {

@@ -34,6 +34,7 @@ import {
   type CallContexts,
 } from '../graph/call-context.ts'
 import type { McpToolsServerConfig } from './server-clients.ts'
+import { isErrorOfUser } from './user-tokens.ts'
 
 /** A changed tool list. Tools that were made before stay valid while their server has them. */
 export interface ToolsChanged extends ToolListChange {
@@ -238,11 +239,11 @@ export class LiveServer implements McpToolSource, McpServerHandle {
         }
         return this.#use(lists, stored, principal)
       } catch (error) {
-        lists.failure = { error, at: performance.now() }
+        if (!isErrorOfUser(error)) lists.failure = { error, at: performance.now() }
         throw error
       }
     } catch (error) {
-      if (!this.#isClosed) {
+      if (!this.#isClosed && !isErrorOfUser(error)) {
         this.#status = { name, state: 'down', error: lastErrorFrom(error) }
       }
       throw error

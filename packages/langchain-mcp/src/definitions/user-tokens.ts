@@ -2,6 +2,7 @@ import type { RunnableConfig } from '@langchain/core/runnables'
 import { isRecord } from '@x/internal'
 import { McpClientError, type AuthProviderOf } from '@x/mcp-client'
 import { configError } from '../options.ts'
+import { causesOf } from '../graph/authorization-to-interrupt.ts'
 import { currentCall } from '../graph/call-context.ts'
 
 /** The server that a token is for. */
@@ -52,6 +53,14 @@ export function userTokens(
   }
 }
 
+/** Errors of the credentials of users, such as an expired sign-in. */
+const errorsOfUsers = new WeakSet<Error>()
+
+/** Returns true if there was no token of the user of a call: nothing is known about the server then. */
+export function isErrorOfUser(error: unknown): boolean {
+  return causesOf(error).some((cause) => errorsOfUsers.has(cause))
+}
+
 /** Asks the credentials of the current call, because a session outlives the call that opened it. */
 class UserTokens {
   readonly #target: TokenTarget
@@ -74,7 +83,16 @@ class UserTokens {
     const call = currentCall()
     // Outside a call there is no user, such as for the end of a session when the process stops.
     if (call === undefined || call.scope.principal !== this.#principal) return undefined
-    const credentials = this.#credentialsOf(call.config)
+    try {
+      return await this.#tokenFor(call.config, refused)
+    } catch (error) {
+      if (error instanceof Error) errorsOfUsers.add(error)
+      throw error
+    }
+  }
+
+  async #tokenFor(config: ConfigOfCall, refused: string | undefined): Promise<string> {
+    const credentials = this.#credentialsOf(config)
     if (credentials === undefined) {
       const message = `The call has no credentials of a user for "${this.#target.server}". Put them in the context of the run, and again of each resume`
       throw new McpClientError('UNAUTHORIZED', message, {

@@ -99,14 +99,21 @@ function interruptFor(page: AccessPage): never {
 }
 
 function pageIn(error: unknown): AccessPage | undefined {
+  return causesOf(error)
+    .map((cause) => PAGES.get(cause))
+    .find((page) => page !== undefined)
+}
+
+/** Returns an error and its causes. */
+export function causesOf(error: unknown): Error[] {
+  const causes: Error[] = []
   let cause = error
-  for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
-    const page = PAGES.get(cause)
-    if (page !== undefined) return page
+  while (causes.length < MAX_CAUSES && cause instanceof Error) {
+    causes.push(cause)
     // Our transport passes its failures to the SDK's client in the `data` of an error response.
     cause = cause.cause ?? ('data' in cause ? cause.data : undefined)
   }
-  return undefined
+  return causes
 }
 
 /** Exchanges the callback for tokens. Returns why there are none. */
