@@ -58,6 +58,14 @@ describe('readConfig', () => {
       'g.yaml:2: there is no setting "tasks.zzzzzz". The settings of "tasks" are ttlMs, maxPerPrincipal',
     ],
     [
+      'streaming: { enabled: false }',
+      `g.yaml:1: there is no setting "streaming.enabled". To send no progress, set "streaming.channel" to 'none'`,
+    ],
+    [
+      'tools: { overrides: { support/ask: { hidden: true } } }',
+      'g.yaml:1: there is no setting "tools.overrides["support/ask"].hidden". To hide a tool, add it to "tools.exclude"',
+    ],
+    [
       'tools:\n  overrides:\n    support/ask:\n      timeout: 4',
       'g.yaml:4: there is no setting "tools.overrides["support/ask"].timeout". Did you mean "tools.overrides["support/ask"].timeoutMs"?',
     ],

@@ -15,6 +15,11 @@ function guardFor(server: TestServer, options: GuardedFetchOptions = {}): Guarde
   return createGuardedFetch({ trustedOrigins: [server.url], ...options })
 }
 
+/** A POST whose body is a stream. */
+function streamed(body: ReadableStream): RequestInit {
+  return { method: 'POST', body, duplex: 'half' }
+}
+
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
@@ -80,6 +85,22 @@ test.each(['10.0.0.1', '::1', '::ffff:10.0.0.1', 'fe80::1%lo'])(
     })
   },
 )
+
+test('cancels the body of a request that is refused', async () => {
+  const cancelled = deferred()
+  const body = new ReadableStream({ cancel: () => cancelled.resolve() })
+  const refused = createGuardedFetch()('http://example.org/', streamed(body))
+  await expect(refused).rejects.toMatchObject({ code: 'REFUSED' })
+  await cancelled.promise
+})
+
+test('survives a body that breaks before its request is refused', async () => {
+  const body = new ReadableStream({
+    start: (controller) => controller.error(new Error('The source broke')),
+  })
+  const refused = createGuardedFetch()('http://example.org/', streamed(body))
+  await expect(refused).rejects.toMatchObject({ code: 'REFUSED' })
+})
 
 test('looks up a name once, and connects to the address that it checked', async () => {
   await using server = await startTestServer((request, response) => {

@@ -82,6 +82,7 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFe
     const request = new Request(input, { ...init, ...(body !== undefined && { duplex: 'half' }) })
     const isWhole = typeof body === 'string' || body instanceof Uint8Array
     const stream = request.body && Readable.fromWeb(request.body)
+    stream?.on('error', () => undefined) // the request fails with it, or has failed before
     return exchange(rules, request, isWhole ? body : stream)
   }
 }
@@ -143,6 +144,7 @@ async function exchange(
     return toResponse(answer, { maxBytes, end, explain })
   } catch (error) {
     end()
+    if (body instanceof Readable) body.destroy()
     throw toFetchError(error, request.signal, rules)
   } finally {
     clearTimeout(head)
