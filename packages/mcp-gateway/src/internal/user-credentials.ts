@@ -1,4 +1,3 @@
-import { BoundedMap } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { Principal } from './principal.ts'
 
@@ -45,19 +44,11 @@ export interface CredentialsProvider {
 /** Credentials are no part of a principal, because a principal is stored with its task, and given to agents. */
 const ofPrincipals = new WeakMap<Principal, UserCredentials>()
 
-/** Credentials of queued tasks, by run: a task is read from the store, without the object of its principal. */
-const ofRuns = new BoundedMap<string, UserCredentials>(10_000)
-
 /** Returns the principal of one request, which has these credentials. */
 export function withCredentials(principal: Principal, credentials: UserCredentials): Principal {
   const ofRequest = { ...principal }
-  ofPrincipals.set(ofRequest, credentials)
+  giveCredentials(ofRequest, credentials)
   return ofRequest
-}
-
-interface RunOfUser {
-  readonly runId: string
-  readonly principal: Principal
 }
 
 /** Returns the credentials of the caller of a run. `undefined`: it has none, or gave them to another process. */
@@ -65,17 +56,9 @@ export function credentialsOf(principal: Principal): UserCredentials | undefined
   return ofPrincipals.get(principal)
 }
 
-/** Keeps the credentials of a run that is queued, in this process only. */
-export function keepCredentials({ principal, runId }: RunOfUser): void {
-  const credentials = ofPrincipals.get(principal)
-  if (credentials) ofRuns.set(runId, credentials)
-}
-
-/** Gives the credentials of a queued run to the principal that was read with it. */
-export function takeCredentials({ principal, runId }: RunOfUser): void {
-  const credentials = ofRuns.get(runId)
-  if (credentials) ofPrincipals.set(principal, credentials)
-  ofRuns.delete(runId)
+/** Gives credentials to a principal that was read from the store. */
+export function giveCredentials(principal: Principal, credentials: UserCredentials): void {
+  ofPrincipals.set(principal, credentials)
 }
 
 type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>

@@ -1,4 +1,3 @@
-import { takeCredentials } from '../internal/user-credentials.ts'
 import { GatewayError } from '../errors.ts'
 import { MAX_TIMER_MS, sleep } from '../internal/clock.ts'
 import { pause } from '../internal/timers.ts'
@@ -8,6 +7,7 @@ import type { RunEngine } from './engine.ts'
 import { reasonOf, type Executions, type ExecutionsOptions } from './executions.ts'
 import { LiveCall } from './live-call.ts'
 import type { RunSink, ToolOutcome } from './order.ts'
+import { QueuedCredentials } from './queued-credentials.ts'
 
 export interface CallQueueOptions extends ExecutionsOptions {
   readonly engine: RunEngine
@@ -43,6 +43,7 @@ const BEGIN_MS = 5000
 
 /** Queues stored calls for the engine, and executes queued calls in this process. */
 export class CallQueue {
+  readonly credentials: QueuedCredentials
   readonly #options: CallQueueOptions
   readonly #store: CallStore
   readonly #executions: Executions
@@ -55,6 +56,7 @@ export class CallQueue {
     this.#store = store
     this.#executions = executions
     this.#options = options
+    this.credentials = new QueuedCredentials(store, options)
   }
 
   /** Queues a call. One that cannot be queued now, or was lost, is queued again by `takeOver()`. */
@@ -241,7 +243,7 @@ export class CallQueue {
     const { asked, attempt, isDurable, runId, state } = call
     const { claims = 1, remote } = state.status === 'running' ? state : {}
     const expiresAt = this.#executions.expiryOf('ended', true)
-    if (call.order) takeCredentials(call.order)
+    if (call.order) this.credentials.take(call.order)
     let prepared: PreparedCall
     try {
       prepared = this.#options.prepare(call, isDurable ? claims : undefined)

@@ -9,7 +9,6 @@ import { CallStore, type KeyEntry, type StoredCall } from './call-store.ts'
 import { Executions, newCallOf, type ExecutionsOptions } from './executions.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
 import { LiveCall } from './live-call.ts'
-import { keepCredentials } from '../internal/user-credentials.ts'
 import { hashOf } from '../internal/text.ts'
 import {
   busy,
@@ -75,6 +74,7 @@ export class Calls {
   /** Resolves when the ends of all executions of this process are stored. */
   async close(): Promise<void> {
     await this.queue.stopWorking()
+    this.queue.credentials.close()
     await this.executions.ended()
     await this.store.stop()
   }
@@ -223,7 +223,6 @@ export class Calls {
     const reading = readAnswers(asked, responses, isPlain)
     const { clock, lease } = this.#options
     const isTask = task !== undefined
-    if (isTask) keepCredentials(order)
     const next = nextCall(
       call,
       {
@@ -238,6 +237,7 @@ export class Calls {
       },
       clock.now(),
     )
+    if (isTask) this.queue.credentials.keep(order, next.expiresAt)
     const stored = await this.store.replace(found, next)
     if (stored && next.state.status === 'ended') this.executions.forget(call, asked.state)
     return stored && { stored, reading }
@@ -259,11 +259,12 @@ export class Calls {
   #newCall({ order, queuedFor, tool }: CallRequest, key: string | undefined): CallRecord {
     const { clock, lease } = this.#options
     const isTask = queuedFor !== undefined
-    if (isTask) keepCredentials(order)
+    const expiresAt = this.executions.expiryOf('running', isTask, tool)
+    if (isTask) this.queue.credentials.keep(order, expiresAt)
     const facts = {
       ...newCallOf(tool, order),
       key,
-      expiresAt: this.executions.expiryOf('running', isTask, tool),
+      expiresAt,
       ...(isTask && {
         order,
         task: { owner: queuedFor, account: taskAccountOf(order), began: 0 },
