@@ -269,7 +269,7 @@ test('asks for the sign-ins of two lists one after the other', async () => {
 test.each([
   [1, 1],
   [2, 0],
-])('a node that makes %i calls and lists the tools asks %i times', async (calls, questions) => {
+])('a node that makes %i calls and lists the tools twice asks %i times', async (calls, times) => {
   await using server = await startGuardedServer(await startModernServer())
   const provider = deviceOAuth({ clientId: 'agent', store: memoryTokenStore(), onCode() {} })
   const authorization = authorizationToInterrupt(provider, server.url)
@@ -279,9 +279,12 @@ test.each([
     elicitation: elicitationToInterrupt({ authorization }),
     log: () => {},
   })
+  const counts: number[] = []
   const graph = new StateGraph(MessagesAnnotation)
     .addNode('tools', async () => {
-      await mcp.listTools()
+      for (const forceRefresh of [false, true]) {
+        counts.push((await mcp.listTools({ forceRefresh })).length)
+      }
       return { messages: [] }
     })
     .addEdge(START, 'tools')
@@ -293,6 +296,15 @@ test.each([
     args: {},
   }))
   const messages = [new AIMessage({ content: '', tool_calls: toolCalls })]
-  const state: unknown = await graph.invoke({ messages }, { configurable: { thread_id: 't1' } })
-  expect(isInterrupted(state) ? state[INTERRUPT] : []).toHaveLength(questions)
+  const config = { configurable: { thread_id: 't1' } }
+  const state: unknown = await graph.invoke({ messages }, config)
+  const interrupts = isInterrupted(state) ? state[INTERRUPT] : []
+  expect(interrupts).toHaveLength(times)
+  if (times === 0) return
+  passTime()
+  server.enterCode('grant')
+  const { resume } = askedIn({ interrupts })
+  expect(isInterrupted(await graph.invoke(new Command({ resume }), config))).toBe(false)
+  expect(counts).toEqual([expect.any(Number), counts[0]])
+  expect(counts[0]).toBeGreaterThan(0)
 })
