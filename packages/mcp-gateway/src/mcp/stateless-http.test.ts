@@ -1,10 +1,18 @@
-import { expect, test, vi } from 'vitest'
+import {
+  classifyInboundRequest,
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  LOG_LEVEL_META_KEY,
+  PROTOCOL_VERSION_META_KEY,
+} from '@modelcontextprotocol/server'
+import { describe, expect, test, vi } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { modern } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
+import { classifyRequest } from './stateless-http.ts'
 import { acceptFilter } from './subscriptions.ts'
 import { anonymousPrincipal } from '../internal/principal.ts'
 
@@ -226,5 +234,89 @@ test.each([
 ])('refuses a malformed filter: %j', async (asked) => {
   await expect(acceptFilter(asked, caller, { capabilities, resources })).rejects.toMatchObject({
     code: -32_602,
+  })
+})
+
+describe('classifyRequest()', () => {
+  const info = { name: 'client', version: '1' }
+  const envelope = {
+    [PROTOCOL_VERSION_META_KEY]: '2026-07-28',
+    [CLIENT_INFO_META_KEY]: info,
+    [CLIENT_CAPABILITIES_META_KEY]: { elicitation: {} },
+  }
+  const anonymous = { ...envelope, [CLIENT_INFO_META_KEY]: undefined }
+  const callWith = (meta: object | undefined, more: object = {}) => {
+    const params = { name: 'echo', ...(meta && { _meta: meta }) }
+    return { jsonrpc: '2.0', id: 1, method: 'tools/call', params, ...more }
+  }
+  const handshake = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info }
+
+  test.each<[string, unknown, string | undefined, string | undefined]>([
+    ['a valid request', callWith(envelope), '2026-07-28', 'tools/call'],
+    ['a progress token', callWith({ ...envelope, progressToken: 1 }), '2026-07-28', 'tools/call'],
+    ['a wrong token', callWith({ ...envelope, progressToken: {} }), '2026-07-28', 'tools/call'],
+    ['no client', callWith(anonymous), '2026-07-28', 'tools/call'],
+    [
+      'null as the client',
+      callWith({ ...envelope, [CLIENT_INFO_META_KEY]: null }),
+      '2026-07-28',
+      'tools/call',
+    ],
+    [
+      'wrong capabilities',
+      callWith({ ...envelope, [CLIENT_CAPABILITIES_META_KEY]: 1 }),
+      '2026-07-28',
+      'tools/call',
+    ],
+    [
+      'a wrong level',
+      callWith({ ...envelope, [LOG_LEVEL_META_KEY]: 'loud' }),
+      '2026-07-28',
+      'tools/call',
+    ],
+    [
+      'another version',
+      callWith({ ...envelope, [PROTOCOL_VERSION_META_KEY]: '2026-08-01' }),
+      '2026-07-28',
+      'tools/call',
+    ],
+    ['another version in the header', callWith(envelope), '2025-11-25', 'tools/call'],
+    ['another method in the header', callWith(envelope), '2026-07-28', 'tools/list'],
+    ['no headers', callWith(envelope), undefined, undefined],
+    ['a result too', callWith(envelope, { result: {} }), '2026-07-28', 'tools/call'],
+    ['a wrong id', callWith(envelope, { id: null }), '2026-07-28', 'tools/call'],
+    ['no envelope', callWith(undefined), '2026-07-28', 'tools/call'],
+    ['a session', callWith(undefined), '2025-11-25', undefined],
+    ['a session without a version', callWith(undefined), undefined, undefined],
+    ['a session and a wrong id', callWith(undefined, { id: {} }), '2025-11-25', undefined],
+    [
+      'a handshake',
+      { jsonrpc: '2.0', id: 1, method: 'initialize', params: handshake },
+      '2025-11-25',
+      undefined,
+    ],
+    ['a notification', { jsonrpc: '2.0', method: 'a' }, '2025-11-25', undefined],
+    ['a response', { jsonrpc: '2.0', id: 1, result: {} }, '2025-11-25', undefined],
+  ])('decides as the SDK does, also the second time: %s', (_, body, version, method) => {
+    const valid = new Headers({ 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call' })
+    for (const meta of [envelope, anonymous]) {
+      classifyRequest(
+        { method: 'POST', headers: valid },
+        JSON.parse(JSON.stringify(callWith(meta))),
+      )
+    }
+    const parsed: unknown = JSON.parse(JSON.stringify(body))
+    const headers = new Headers({
+      ...(version !== undefined && { 'mcp-protocol-version': version }),
+      ...(method !== undefined && { 'mcp-method': method }),
+    })
+    const expected = classifyInboundRequest({
+      httpMethod: 'POST',
+      protocolVersionHeader: version,
+      mcpMethodHeader: method,
+      body: parsed,
+    })
+    expect(classifyRequest({ method: 'POST', headers }, parsed)).toEqual(expected)
+    expect(classifyRequest({ method: 'POST', headers }, parsed)).toEqual(expected)
   })
 })

@@ -1,19 +1,22 @@
 import {
   classifyInboundRequest,
   CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
   createMcpHandler,
   LOG_LEVEL_META_KEY,
+  PROTOCOL_VERSION_META_KEY,
   ProtocolError,
   ProtocolErrorCode,
   Server,
   SERVER_INFO_META_KEY,
   type InboundClassificationOutcome,
+  type InboundModernRoute,
   type LoggingLevel,
   type McpHttpHandler,
   type RequestId,
 } from '@modelcontextprotocol/server'
 
-import { isRecord, untilAborted } from '@x/internal'
+import { BoundedMap, isRecord, untilAborted } from '@x/internal'
 import { ownerOf, type Caller } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
@@ -21,11 +24,19 @@ import type { RunResume } from '../runs/order.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { LIST_TTL_MS, type HandlerParts, type McpHandlers, type McpResult } from './handlers.ts'
-import { invalidParams, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
+import {
+  invalidParams,
+  isMessage,
+  isRequest,
+  paramsOf,
+  RPC_ERROR,
+  toErrorResponse,
+  type Params,
+} from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import { RequestContext, type ClientInfo } from './request-context.ts'
-import { MODERN_REVISION } from './revisions.ts'
+import { isModern, MODERN_REVISION } from './revisions.ts'
 import { isAtLeast } from './session-context.ts'
 import { acceptFilter, Subscription } from './subscriptions.ts'
 import { hasKey } from './tool-call.ts'
@@ -70,14 +81,58 @@ export function classifyRequest(
 ): InboundClassificationOutcome {
   const version = headers.get('mcp-protocol-version')
   const mcpMethod = headers.get('mcp-method')
+  const known = method === 'POST' ? knownRoute(body, version, mcpMethod) : undefined
+  if (known) return known
   const name = headers.get('mcp-name')
-  return classifyInboundRequest({
+  const route = classifyInboundRequest({
     httpMethod: method,
     ...(version !== null && { protocolVersionHeader: version }),
     ...(mcpMethod !== null && { mcpMethodHeader: mcpMethod }),
     ...(name !== null && { mcpNameHeader: name }),
     body,
   })
+  if (route.kind === 'modern' && route.messageKind === 'request') {
+    const envelope = envelopeOf(route.message.params?._meta ?? {})
+    if (envelope.length <= MAX_ENVELOPE_CHARS) envelopes.set(envelope, route.classification)
+  }
+  return route
+}
+
+const MAX_ENVELOPES = 1000
+const MAX_ENVELOPE_CHARS = 2048
+
+/** Valid envelopes. A client sends the same one with each request, and the check of the SDK costs much. */
+const envelopes = new BoundedMap<string, InboundModernRoute['classification']>(MAX_ENVELOPES)
+
+/** Returns the part of an envelope that does not change from request to request. */
+function envelopeOf({
+  [PROTOCOL_VERSION_META_KEY]: version,
+  [CLIENT_INFO_META_KEY]: info,
+  [CLIENT_CAPABILITIES_META_KEY]: capabilities,
+  [LOG_LEVEL_META_KEY]: level,
+}: Params): string {
+  return JSON.stringify({ version, info, capabilities, level })
+}
+
+/**
+ * Classifies a request that has nothing unusual, as the classifier of the SDK does: that one first checks by schemas that
+ * the body is no response. `undefined`: the SDK has to decide.
+ */
+function knownRoute(
+  body: unknown,
+  version: string | null,
+  mcpMethod: string | null,
+): InboundClassificationOutcome | undefined {
+  if (!isMessage(body) || !isRequest(body) || body.method === 'initialize') return undefined
+  const meta = paramsOf(body)['_meta']
+  if (isRecord(meta) && PROTOCOL_VERSION_META_KEY in meta) {
+    const classification = envelopes.get(envelopeOf(meta))
+    if (!classification || version !== meta[PROTOCOL_VERSION_META_KEY]) return undefined
+    if (mcpMethod !== body.method) return undefined
+    return { kind: 'modern', messageKind: 'request', message: body, classification }
+  }
+  if (version === null || isModern(version)) return undefined
+  return { kind: 'legacy', reason: 'no-claim', requestedVersion: version }
 }
 
 /**

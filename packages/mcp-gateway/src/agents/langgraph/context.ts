@@ -81,6 +81,7 @@ export async function contextOf(
   call: AgentCall,
   { callerContext = [], context }: ContextOptions,
 ): Promise<Values | undefined> {
+  if (context === undefined && callerContext.length === 0) return undefined
   const { agentId, credentials, principal, runId, skillId } = call
   const own: unknown =
     typeof context === 'function'
