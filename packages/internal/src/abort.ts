@@ -11,7 +11,13 @@ export function untilAborted<Result>(
     const onAbort = (): void => reject(abortReason(signal))
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort, { once: true })
-    void promise.finally(() => signal.removeEventListener('abort', onAbort)).then(resolve, reject)
+    const settle =
+      <Value>(end: (value: Value) => void) =>
+      (value: Value): void => {
+        signal.removeEventListener('abort', onAbort)
+        end(value)
+      }
+    promise.then(settle(resolve), settle(reject))
   })
 }
 

@@ -77,8 +77,12 @@ function endOfText(json: string, start: number): number {
   return end
 }
 
+/** Returns the SHA-256 of a text. It is made by way of text, because a buffer of `hash()` itself takes three times as long. */
+export function sha256Of(text: string): Buffer {
+  return Buffer.from(hash('sha256', text, 'binary'), 'binary')
+}
+
 /** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */
 export function hashOf(value: unknown): string {
-  const digest = hash('sha256', canonicalJson(value), 'buffer')
-  return digest.toString('base64url', 0, 16)
+  return sha256Of(canonicalJson(value)).toString('base64url', 0, 16)
 }

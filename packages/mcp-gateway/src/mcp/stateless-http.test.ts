@@ -251,53 +251,72 @@ describe('classifyRequest()', () => {
   }
   const handshake = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info }
 
-  test.each<[string, unknown, string | undefined, string | undefined]>([
-    ['a valid request', callWith(envelope), '2026-07-28', 'tools/call'],
-    ['a progress token', callWith({ ...envelope, progressToken: 1 }), '2026-07-28', 'tools/call'],
-    ['a wrong token', callWith({ ...envelope, progressToken: {} }), '2026-07-28', 'tools/call'],
-    ['no client', callWith(anonymous), '2026-07-28', 'tools/call'],
+  test.each<[string, unknown, Readonly<Record<string, string>>]>([
+    ['a valid request', callWith(envelope), { version: '2026-07-28', method: 'tools/call' }],
+    [
+      'a progress token',
+      callWith({ ...envelope, progressToken: 1 }),
+      { version: '2026-07-28', method: 'tools/call' },
+    ],
+    [
+      'a wrong token',
+      callWith({ ...envelope, progressToken: {} }),
+      { version: '2026-07-28', method: 'tools/call' },
+    ],
+    ['no client', callWith(anonymous), { version: '2026-07-28', method: 'tools/call' }],
     [
       'null as the client',
       callWith({ ...envelope, [CLIENT_INFO_META_KEY]: null }),
-      '2026-07-28',
-      'tools/call',
+      { version: '2026-07-28', method: 'tools/call' },
     ],
     [
       'wrong capabilities',
       callWith({ ...envelope, [CLIENT_CAPABILITIES_META_KEY]: 1 }),
-      '2026-07-28',
-      'tools/call',
+      { version: '2026-07-28', method: 'tools/call' },
     ],
     [
       'a wrong level',
       callWith({ ...envelope, [LOG_LEVEL_META_KEY]: 'loud' }),
-      '2026-07-28',
-      'tools/call',
+      { version: '2026-07-28', method: 'tools/call' },
     ],
     [
       'another version',
       callWith({ ...envelope, [PROTOCOL_VERSION_META_KEY]: '2026-08-01' }),
-      '2026-07-28',
-      'tools/call',
+      { version: '2026-07-28', method: 'tools/call' },
     ],
-    ['another version in the header', callWith(envelope), '2025-11-25', 'tools/call'],
-    ['another method in the header', callWith(envelope), '2026-07-28', 'tools/list'],
-    ['no headers', callWith(envelope), undefined, undefined],
-    ['a result too', callWith(envelope, { result: {} }), '2026-07-28', 'tools/call'],
-    ['a wrong id', callWith(envelope, { id: null }), '2026-07-28', 'tools/call'],
-    ['no envelope', callWith(undefined), '2026-07-28', 'tools/call'],
-    ['a session', callWith(undefined), '2025-11-25', undefined],
-    ['a session without a version', callWith(undefined), undefined, undefined],
-    ['a session and a wrong id', callWith(undefined, { id: {} }), '2025-11-25', undefined],
+    [
+      'another version in the header',
+      callWith(envelope),
+      { version: '2025-11-25', method: 'tools/call' },
+    ],
+    [
+      'another method in the header',
+      callWith(envelope),
+      { version: '2026-07-28', method: 'tools/list' },
+    ],
+    ['no headers', callWith(envelope), {}],
+    [
+      'a result too',
+      callWith(envelope, { result: {} }),
+      { version: '2026-07-28', method: 'tools/call' },
+    ],
+    [
+      'a wrong id',
+      callWith(envelope, { id: null }),
+      { version: '2026-07-28', method: 'tools/call' },
+    ],
+    ['no envelope', callWith(undefined), { version: '2026-07-28', method: 'tools/call' }],
+    ['a session', callWith(undefined), { version: '2025-11-25' }],
+    ['a session without a version', callWith(undefined), {}],
+    ['a session and a wrong id', callWith(undefined, { id: {} }), { version: '2025-11-25' }],
     [
       'a handshake',
       { jsonrpc: '2.0', id: 1, method: 'initialize', params: handshake },
-      '2025-11-25',
-      undefined,
+      { version: '2025-11-25' },
     ],
-    ['a notification', { jsonrpc: '2.0', method: 'a' }, '2025-11-25', undefined],
-    ['a response', { jsonrpc: '2.0', id: 1, result: {} }, '2025-11-25', undefined],
-  ])('decides as the SDK does, also the second time: %s', (_, body, version, method) => {
+    ['a notification', { jsonrpc: '2.0', method: 'a' }, { version: '2025-11-25' }],
+    ['a response', { jsonrpc: '2.0', id: 1, result: {} }, { version: '2025-11-25' }],
+  ])('decides as the SDK does, also the second time: %s', (_, body, { version, method }) => {
     const valid = new Headers({ 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call' })
     for (const meta of [envelope, anonymous]) {
       classifyRequest(
@@ -312,8 +331,8 @@ describe('classifyRequest()', () => {
     })
     const expected = classifyInboundRequest({
       httpMethod: 'POST',
-      protocolVersionHeader: version,
-      mcpMethodHeader: method,
+      ...(version !== undefined && { protocolVersionHeader: version }),
+      ...(method !== undefined && { mcpMethodHeader: method }),
       body: parsed,
     })
     expect(classifyRequest({ method: 'POST', headers }, parsed)).toEqual(expected)

@@ -81,7 +81,7 @@ export function classifyRequest(
 ): InboundClassificationOutcome {
   const version = headers.get('mcp-protocol-version')
   const mcpMethod = headers.get('mcp-method')
-  const known = method === 'POST' ? knownRoute(body, version, mcpMethod) : undefined
+  const known = method === 'POST' ? knownRoute(body, { version, mcpMethod }) : undefined
   if (known) return known
   const name = headers.get('mcp-name')
   const route = classifyInboundRequest({
@@ -92,7 +92,8 @@ export function classifyRequest(
     body,
   })
   if (route.kind === 'modern' && route.messageKind === 'request') {
-    const envelope = envelopeOf(route.message.params?._meta ?? {})
+    const { _meta: meta = {} } = route.message.params ?? {}
+    const envelope = envelopeOf(meta)
     if (envelope.length <= MAX_ENVELOPE_CHARS) envelopes.set(envelope, route.classification)
   }
   return route
@@ -120,8 +121,7 @@ function envelopeOf({
  */
 function knownRoute(
   body: unknown,
-  version: string | null,
-  mcpMethod: string | null,
+  { version, mcpMethod }: { readonly version: string | null; readonly mcpMethod: string | null },
 ): InboundClassificationOutcome | undefined {
   if (!isMessage(body) || !isRequest(body) || body.method === 'initialize') return undefined
   const meta = paramsOf(body)['_meta']

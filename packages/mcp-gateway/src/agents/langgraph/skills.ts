@@ -54,6 +54,7 @@ function contextSchemasOf({ builder, options }: RunnableGraph): readonly unknown
   const own = isRecord(builder) ? builder['_configRuntimeSchema'] : undefined
   const middleware = isRecord(options) ? options['middleware'] : undefined
   const added: readonly unknown[] = Array.isArray(middleware) ? middleware : []
+  if (own === undefined && added.length === 0) return []
   const schemas = [
     own,
     ...added.map((each) => (isRecord(each) ? each['contextSchema'] : undefined)),

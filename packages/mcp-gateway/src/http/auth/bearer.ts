@@ -1,7 +1,8 @@
-import { hash, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import { check, type Checks } from '@x/internal'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
 import type { Principal } from '../../internal/principal.ts'
+import { sha256Of } from '../../internal/text.ts'
 import { authenticateToken, challengeResponse, TOKEN } from './authenticator.ts'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 
@@ -67,7 +68,7 @@ export function bearerAuth(
   return {
     authenticate: (request: AuthenticationRequest): Promise<Principal | Response> =>
       authenticateToken(request, (token) => {
-        const given = hash('sha256', token, 'buffer')
+        const given = sha256Of(token)
         const at = now()
         let found: Principal | undefined
         // All tokens are compared, so that the time reveals nothing.
@@ -129,8 +130,7 @@ export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
   }
   return {
     principal: { id: name, scopes: [...scopes], isAnonymous: false, claims: {} },
-    sha256:
-      token === undefined ? Buffer.from(sha256 ?? '', 'hex') : hash('sha256', token, 'buffer'),
+    sha256: token === undefined ? Buffer.from(sha256 ?? '', 'hex') : sha256Of(token),
     expiresAt: endsAt,
   }
 }
