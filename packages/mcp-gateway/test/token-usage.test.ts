@@ -1,3 +1,4 @@
+import { InMemoryCache } from '@langchain/core/caches'
 import { AIMessage, type BaseMessage } from '@langchain/core/messages'
 import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { expect, test } from 'vitest'
@@ -76,4 +77,44 @@ test('a failed run tells what its models have used', async () => {
   const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
   const usage = [{ model: 'large', inputTokens: 10, outputTokens: 2 }]
   expect(meta).toMatchObject({ reason: 'agent_failed', usage })
+})
+
+test('counts each call of a model once, whatever nodes do with its message', async () => {
+  const hidden = new CountedModel('hidden').withConfig({ tags: ['nostream'] })
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', async (state, config) => {
+      await hidden.invoke(state.messages, config)
+      return asking('large')(state)
+    })
+    .addNode('copy', ({ messages }) => {
+      const { usage_metadata: usage } = messages.at(-1) as AIMessage
+      const copy = Object.assign(new AIMessage('Copied'), { usage_metadata: usage })
+      return { messages: [copy] }
+    })
+    .addEdge(START, 'first')
+    .addEdge('first', 'copy')
+    .compile()
+  await using gateway = createGateway({ agents: { team: { graph, description: 'Talks' } } })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
+  const usage = ['hidden', 'large'].map((model) => ({ model, inputTokens: 10, outputTokens: 2 }))
+  expect(meta).toMatchObject({ usage })
+})
+
+test('does not count the answers of a cache', async () => {
+  const model = new CountedModel('large')
+  model.cache = new InMemoryCache()
+  const ask = async () => ({ messages: [await model.invoke('Hi')] })
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', ask)
+    .addNode('last', ask)
+    .addEdge(START, 'first')
+    .addEdge('first', 'last')
+    .compile()
+  await using gateway = createGateway({ agents: { team: { graph, description: 'Talks' } } })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
+  expect(meta).toMatchObject({ usage: [{ model: 'large', inputTokens: 10, outputTokens: 2 }] })
 })

@@ -174,7 +174,7 @@ function hasStatus(error: unknown, status: number): error is Error {
 export function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
   if (event === 'error') throw new RunError(data)
   const [mode, ...path] = event.split('|')
-  return readChunk([path, mode, data], end)
+  return readChunk([path, mode, data], end, true)
 }
 
 /** A run that failed at the server. Its cause, for the log, has the class and the message that the server sent. */

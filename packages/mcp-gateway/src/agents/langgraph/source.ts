@@ -298,6 +298,7 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
     const context = withCredentialsOf(graph, call, await contextOf(call, definition))
     const defect = contextDefectOf(graph, context)
     if (defect) throw contextFailure(defect.path, definition, defect.why)
+    const isRemote = isRemoteGraph(graph)
     const arrivals = new Arrivals()
     const chunks = await graph.stream(input, {
       ...(context && { context }),
@@ -307,7 +308,7 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
       // The declared output of the graph instead of its whole state.
       ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
       signal: call.signal,
-      streamMode: isRemoteGraph(graph) ? REMOTE_STREAM_MODES : STREAM_MODES,
+      streamMode: isRemote ? REMOTE_STREAM_MODES : STREAM_MODES,
       ...(guard && { durability: 'sync' as const }),
       callbacks: [...(guard?.callbacks ?? []), ...arrivals.callbacks],
       subgraphs: true,
@@ -315,7 +316,7 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
     })
     for await (const each of arrivals.among(chunks)) {
       isStarted = true
-      const update = 'chunk' in each ? readChunk(each.chunk, end) : each
+      const update = 'chunk' in each ? readChunk(each.chunk, end, isRemote) : each
       if (update !== undefined) yield update
     }
   } catch (error) {

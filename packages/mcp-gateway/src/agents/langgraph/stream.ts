@@ -1,7 +1,8 @@
 import { isRecord, legible } from '@x/internal'
 import { shortened } from '../../internal/text.ts'
 import type { AgentUpdate } from '../agent.ts'
-import { contentOf, messageFrom, textOf, textOfMessage } from './content.ts'
+import type { ModelUsage } from '../../internal/run-event.ts'
+import { contentOf, messageFrom, textOf, textOfMessage, type Message } from './content.ts'
 import { interruptsFrom, type GraphInterrupt } from './interrupts.ts'
 
 /** The modes of `RemoteGraph`. */
@@ -31,14 +32,22 @@ export function newEnd(): GraphEnd {
   return { start: undefined, state: undefined, interrupts: [], isStopped: false, isBegun: false }
 }
 
-/** Reads one chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end. */
-export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefined {
+/**
+ * Reads one chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end.
+ *
+ * @param isRemote the graph runs at a server: its messages are all that tells of the tokens of its models
+ */
+export function readChunk(
+  chunk: unknown,
+  end: GraphEnd,
+  isRemote: boolean,
+): AgentUpdate | undefined {
   if (!Array.isArray(chunk)) return undefined
   const [path, mode, payload]: readonly unknown[] = chunk
   const isRoot = Array.isArray(path) && path.length === 0
   switch (mode) {
     case 'messages':
-      return textUpdate(payload, end)
+      return textUpdate(payload, end, isRemote)
     case 'custom':
       return customUpdate(payload)
     case 'tools':
@@ -59,12 +68,12 @@ export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefine
 }
 
 /** Reads a piece of a message. Each message starts on a line of its own. */
-function textUpdate(payload: unknown, end: GraphEnd): AgentUpdate | undefined {
+function textUpdate(payload: unknown, end: GraphEnd, isRemote: boolean): AgentUpdate | undefined {
   const [piece, metadata]: readonly unknown[] = Array.isArray(payload) ? payload : []
   const message = messageFrom(piece)
   if (message?.kind !== 'ai') return undefined
   const text = textOfMessage(message)
-  const usage = message.usage && { ...modelIn(metadata), ...message.usage }
+  const usage = isRemote ? usageOf(message, modelIn(metadata)) : undefined
   if (text === '') return usage && { type: 'text', text, usage }
   const { id } = message
   const isNext = end.messageId !== undefined && id !== undefined && id !== end.messageId
@@ -72,10 +81,14 @@ function textUpdate(payload: unknown, end: GraphEnd): AgentUpdate | undefined {
   return { type: 'text', text: isNext ? `\n${text}` : text, ...(usage && { usage }) }
 }
 
-/** Reads what LangChain tells of the model beside each piece of a message. */
-function modelIn(metadata: unknown): { readonly model?: string } {
+/** Returns what LangChain tells of the model of a message: its name. */
+function modelIn(metadata: unknown): string | undefined {
   const model = isRecord(metadata) ? textOf(metadata['ls_model_name']) : undefined
-  return model === undefined ? {} : { model: legible(shortened(model, MAX_MODEL_CHARS)) }
+  return model === undefined ? undefined : legible(shortened(model, MAX_MODEL_CHARS))
+}
+
+function usageOf({ usage }: Message, model: string | undefined): ModelUsage | undefined {
+  return usage && { ...(model !== undefined && { model }), ...usage }
 }
 
 function stepUpdate(payload: unknown): AgentUpdate | undefined {
@@ -142,18 +155,55 @@ function progressUpdate({
   return { type: 'status', text: numbers === undefined ? said : `${said} (${numbers})` }
 }
 
+/** Arguments of `handleChatModelStart()` of LangChain. */
+type ModelStart = [
+  model: unknown,
+  messages: unknown,
+  runId: string,
+  parent: unknown,
+  extra: unknown,
+  tags: unknown,
+  metadata: unknown,
+]
+
+/** Reads the result of one run of a model. Each of several answers has the tokens of all. */
+function usageOfAnswers(output: unknown, model: string | undefined): ModelUsage | undefined {
+  const generations = isRecord(output) ? output['generations'] : undefined
+  const answers: readonly unknown[] = Array.isArray(generations) ? generations.flat() : []
+  const messages = answers.map((one) => messageFrom(isRecord(one) ? one['message'] : undefined))
+  const told = messages.find((message) => message?.usage !== undefined)
+  return told && usageOf(told, model)
+}
+
 /** Updates that arrive beside the stream of a graph. */
 export class Arrivals {
   readonly #updates: AgentUpdate[] = []
   #wake: () => void = () => undefined
 
-  /** For LangChain: takes what a node or a tool sends with `dispatchCustomEvent()`. */
+  /** Names of the models that are running, by the ids of their runs. A handler may be told twice of the same end. */
+  readonly #models = new Map<string, string | undefined>()
+
+  /**
+   * For LangChain: takes what a node or a tool sends with `dispatchCustomEvent()`, and the tokens of models. The stream has
+   * no messages of models that are tagged `nostream`, and has messages of nodes that are copies.
+   */
   readonly callbacks: readonly object[] = [
     {
       name: 'mcp-gateway',
       // Otherwise LangChain calls all handlers later, and the stream loses the last pieces of a text.
       awaitHandlers: true,
       handleCustomEvent: (_name: string, data: unknown): void => this.#add(customUpdate(data)),
+      handleChatModelStart: (...[, , runId, , , , metadata]: ModelStart): void => {
+        this.#models.set(runId, modelIn(metadata))
+      },
+      handleLLMEnd: (output: unknown, runId: string): void => {
+        const model = this.#models.get(runId)
+        const usage = this.#models.delete(runId) ? usageOfAnswers(output, model) : undefined
+        this.#add(usage && { type: 'text', text: '', usage })
+      },
+      handleLLMError: (_error: unknown, runId: string): void => {
+        this.#models.delete(runId)
+      },
     },
   ]
 
@@ -168,10 +218,16 @@ export class Arrivals {
           this.#wake = resolve
           if (this.#updates.length > 0) resolve()
         })
-        await Promise.race([arrived, next.then((each) => (result = each))])
+        let failure: { readonly error: unknown } | undefined
+        const taken = next.then((each) => (result = each))
+        await Promise.race([arrived, taken]).catch((error: unknown) => (failure = { error }))
         yield* this.#updates.splice(0)
+        if (failure) throw failure.error
         if (result === undefined) continue
-        if (result.done === true) return
+        if (result.done === true) {
+          yield* this.#updates.splice(0) // what arrived while the others were taken
+          return
+        }
         yield { chunk: result.value }
         result = undefined
         next = iterator.next()
