@@ -205,7 +205,7 @@ class A2aSource implements AgentSource {
       const readsFirst = joined !== undefined || isSignIn
       for await (const update of run.updates(message, readsFirst)) {
         if (update.type !== 'file') yield update
-        else yield { type: 'file', file: agent.withOwnBytes(update.file, call.signal) }
+        else yield { type: 'file', file: agent.withOwnBytes(update.file, call) }
       }
     } finally {
       const ending = run.settled()
@@ -374,12 +374,17 @@ class RemoteAgent {
   }
 
   /** Returns the client of one run. Its requests carry a token of the user if the agent has a `resource`. */
-  clientFor(card: AgentCard, { credentials }: Pick<AgentCall, 'credentials'>): Promise<Client> {
+  clientFor(card: AgentCard, call: Pick<AgentCall, 'credentials'>): Promise<Client> {
+    if (this.#config.resource === undefined) return this.client(card)
+    return connect(card, jsonOrError(this.#fetchFor(call)))
+  }
+
+  /** With `resource`, requests of a call carry a token of its user. */
+  #fetchFor({ credentials }: Pick<AgentCall, 'credentials'>): GuardedFetch {
     const { resource } = this.#config
-    if (resource === undefined) return this.client(card)
+    if (resource === undefined) return this.#fetch
     const target = { server: this.id, resource }
-    const forUser = fetchForUser(this.#send, { credentials, target })
-    return connect(card, jsonOrError(this.#withCredentials(this.#send, forUser)))
+    return this.#withCredentials(this.#send, fetchForUser(this.#send, { credentials, target }))
   }
 
   warn(message: string, cause?: unknown): void {
@@ -398,17 +403,18 @@ class RemoteAgent {
   }
 
   /**
-   * Reads a file from the origin of the agent or a trusted origin, with the credentials of the agent. The gateway reads
+   * Reads a file from the origin of the agent or a trusted origin, with the credentials of the call. The gateway reads
    * files of other origins, without credentials, or not at all.
    */
-  withOwnBytes(file: OutputFile, signal: AbortSignal): OutputFile {
+  withOwnBytes(file: OutputFile, call: Pick<AgentCall, 'credentials' | 'signal'>): OutputFile {
     const { data } = file
     if (!('url' in data) || !URL.canParse(data.url)) return file
     const { origin } = new URL(data.url)
     const isOwn =
       origin === this.origin ||
       this.#settings.trustedOrigins.some((each) => new URL(each).origin === origin)
-    return isOwn ? { ...file, data: bytesAt(data.url, this.#fetch, signal) } : file
+    if (!isOwn) return file
+    return { ...file, data: bytesAt(data.url, this.#fetchFor(call), call.signal) }
   }
 
   /** Adds the credentials of the agent to requests to the origin of its card only: a card may name any address. */

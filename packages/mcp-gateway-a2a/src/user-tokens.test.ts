@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { UserCredentials } from '@x/mcp-gateway'
-import { startA2aAgent } from '../test/a2a-agent.ts'
+import { startA2aAgent, urlPart } from '../test/a2a-agent.ts'
 import { all, callOf, rain, started, textIn } from '../test/a2a-world.ts'
 
 const resource = 'https://weather.example'
@@ -25,6 +25,24 @@ test('calls an agent with a token of the user, and reads its card without', asyn
     new Set([`Bearer ada-at-${resource}`, `Bearer bob-at-${resource}`]),
   )
   expect(calls).toHaveLength(2)
+})
+
+test('reads the files of an agent with a token of the user', async () => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.artifact('a', [urlPart('report.txt', `${agent.url}/report.txt`, 'text/plain')])
+    turn.status(3)
+  })
+  await using world = await started(agent, {
+    card: { resource, headers: { authorization: 'own' } },
+  })
+  const updates = await all(world.source.run(callOf({ ...world, credentials: of('ada') })))
+  for (const update of updates) {
+    if (update.type !== 'file' || 'url' in update.file.data) continue
+    expect(Buffer.concat(await Array.fromAsync(update.file.data)).toString()).toBe('A report')
+  }
+  const read = agent.requests.find(({ line }) => line.includes('/report.txt'))
+  expect(read?.headers.authorization).toBe(`Bearer ada-at-${resource}`)
 })
 
 test('calls no agent without the user', async () => {
