@@ -24,6 +24,7 @@ test.each([
   [{ agents: { a: { graph: {}, description: 'A' } } }, '"agents.a.graph" must be a compiled graph'],
   [{ agents: { a: { graph: () => {} } } }, '"agents.a.description" is missing'],
   [{ auth: {} }, '"auth" must be an authenticator'],
+  [{ credentials: { credentialsFor: () => ({}) } }, 'option "auth" is missing: "credentials"'],
   [{ server: { title: 'A' } }, 'The options of "server" are name, description'],
   [{ http: 8000 }, '"http" must be a section with keys of its own, not a number'],
   [{ http: { prot: 8000 } }, 'Did you mean "http.port"?'],

@@ -46,7 +46,7 @@ export interface GatewayObjects {
   readonly auth?: Authenticator | undefined
   /**
    * Gets tokens for other servers in the name of the caller: `tokenExchange()`. Graphs find it in their context, as
-   * `credentials`. @default agents cannot act for users
+   * `credentials`. Needs `auth`. @default agents cannot act for users
    */
   readonly credentials?: CredentialsProvider | undefined
   /** Keeps sessions, files and paused runs. It stays open when the gateway closes. @default a new `MemoryGatewayStore` */

@@ -64,6 +64,10 @@ const settingChecks: Readonly<Record<string, Check>> = Object.fromEntries(
 /** Returns options with a value for every setting. @throws GatewayError `CONFIG` with the path of a wrong option */
 export function checkedOptions(owner: string, options: GatewayOptions): CheckedOptions {
   assertGatewayOptions(owner, options, { ...objectChecks, ...settingChecks })
+  if (options.credentials !== undefined && options.auth === undefined) {
+    const why = `${owner}: option "auth" is missing: "credentials" are made from the tokens of callers`
+    throw new GatewayError('CONFIG', why, { path: 'auth' })
+  }
   const entries = Object.entries(options)
   const objects = entries.filter(([name]) => Object.hasOwn(objectChecks, name))
   const settings = entries.filter(([name]) => Object.hasOwn(settingChecks, name))

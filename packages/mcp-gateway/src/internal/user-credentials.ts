@@ -7,7 +7,7 @@ export interface CredentialTarget {
   readonly server: string
   /** Identifier of the server (RFC 8707), such as the URL of its MCP endpoint. */
   readonly resource: string
-  /** Scopes that the token should have. @default those of the target in `tokenExchange()` */
+  /** Scopes that the token should have, of those of the target in `tokenExchange()`. @default all of them */
   readonly scopes?: readonly string[] | undefined
   /** Ends the wait, and not the exchange, for which others may wait too. */
   readonly signal?: AbortSignal | undefined

@@ -138,7 +138,7 @@ test('caches a token until shortly before its end, and asks once for all that wa
 })
 
 test('shares no token between users, sign-ins of a user, or sets of scopes', async () => {
-  const world = endpoint()
+  const world = endpoint({ targets: { [ORDERS]: { scopes: ['orders.read', 'orders.write'] } } })
   const tokens = [
     await world.for('ada').token(target),
     await world.for('bob', 'subject-of-ada').token(target),
@@ -236,6 +236,39 @@ test('requests no token for a server that is no target', async () => {
     failure('WRONG_AUDIENCE', other.resource),
   )
   expect(world.forms).toEqual([])
+})
+
+test.each([['orders.read'], []])(
+  'requests no scopes that the target does not have (it has: %s)',
+  async (...scopes) => {
+    const world = endpoint({ targets: { [ORDERS]: { scopes } } })
+    const asked = world.for('ada').token({ ...target, scopes: ['orders.read', 'admin'] })
+    await expect(asked).rejects.toEqual(failure('EXCHANGE_REFUSED'))
+    await expect(asked).rejects.toThrow('admin')
+    expect(world.forms).toEqual([])
+  },
+)
+
+test('leaves the scopes to the agent if the target has none', async () => {
+  const world = endpoint({ targets: { [ORDERS]: {} } })
+  await world.for('ada').token({ ...target, scopes: ['orders.write'] })
+  expect(world.forms).toMatchObject([{ scope: 'orders.write' }])
+})
+
+test.each([
+  [ORDERS, `${ORDERS}/`],
+  [`${ORDERS}/`, ORDERS],
+  [ORDERS, 'HTTPS://Orders.example:443/mcp'],
+  ['HTTPS://Orders.example:443/mcp', ORDERS],
+  ['api://orders', 'api://orders/'],
+  ['5e1c', '5e1c'],
+])('asks for %s by that name, for an agent that writes %s', async (configured, resource) => {
+  const world = endpoint({ targets: { [configured]: {} } })
+  world.answer = () => given(1, { access_token: jwt({ aud: resource }) })
+  const ada = world.for('ada')
+  await ada.token({ ...target, resource })
+  await ada.token({ ...target, resource: configured })
+  expect(world.forms).toMatchObject([{ resource: configured }])
 })
 
 test('shows no token in JSON or on a console', async () => {

@@ -33,7 +33,7 @@ export interface ExchangeClient {
 export interface ExchangeTarget {
   /** Its name at the token endpoint: for Keycloak a client id, for ID-JAG the issuer of its authorization server. @default its resource */
   readonly audience?: string | undefined
-  /** Scopes of its tokens. @default none; for Entra `<resource>/.default` */
+  /** Scopes of its tokens. An agent may ask for fewer, and for no others. @default what the agent asks for, or none; for Entra `<resource>/.default` */
   readonly scopes?: readonly string[] | undefined
   /** Only for the profile `id-jag`: the authorization server of the target, which gives a token for the ID-JAG. */
   readonly authorizationServer?: ExchangeClient | undefined
@@ -142,7 +142,8 @@ interface Wanted {
 class TokenExchange implements CredentialsProvider {
   readonly #options: TokenExchangeOptions
   readonly #profile: ExchangeProfile
-  readonly #targets: ReadonlyMap<string, ExchangeTarget>
+  /** By resource in its usual spelling, with the spelling of the options. */
+  readonly #targets: ReadonlyMap<string, ExchangeTarget & { readonly resource: string }>
   readonly #now: () => number
   /** By hash of principal, caller's token, resource and scopes. */
   readonly #exchanges = new BoundedMap<string, Exchange>(MAX_TOKENS)
@@ -154,7 +155,10 @@ class TokenExchange implements CredentialsProvider {
     this.#profile = typeof profile === 'string' ? EXCHANGE_PROFILES[profile] : profile
     this.#now = now
     this.#targets = new Map(
-      Object.entries(targets).map(([resource, target]) => [withoutSlash(resource), target]),
+      Object.entries(targets).map(([resource, target]) => [
+        usualSpelling(resource),
+        { ...target, resource },
+      ]),
     )
     const isIdJag = this.#profile.requestedTokenType === ID_JAG
     for (const [resource, { authorizationServer: server }] of Object.entries(targets)) {
@@ -223,21 +227,30 @@ class TokenExchange implements CredentialsProvider {
     if (exchange?.accessToken === target.accessToken) exchange.until = 0
   }
 
-  /** @throws GatewayError `WRONG_AUDIENCE` for a server that is no target */
-  #wanted({ resource, scopes, server }: CredentialTarget): Wanted {
-    const target = this.#targets.get(withoutSlash(resource))
+  /**
+   * @throws GatewayError `WRONG_AUDIENCE` for a server that is no target; `EXCHANGE_REFUSED` for scopes that its target does
+   *   not have
+   */
+  #wanted({ resource: asked, scopes, server }: CredentialTarget): Wanted {
+    const target = this.#targets.get(usualSpelling(asked))
     if (target === undefined) {
-      const why = `Tokens for ${resource} (server "${server}") are not requested: add it to the targets of tokenExchange()`
-      throw new GatewayError('WRONG_AUDIENCE', why, { audience: resource })
+      const why = `Tokens for ${asked} (server "${server}") are not requested: add it to the targets of tokenExchange()`
+      throw new GatewayError('WRONG_AUDIENCE', why, { audience: asked })
+    }
+    const { audience, authorizationServer, resource, scopes: allowed } = target
+    const others = scopes?.filter((scope) => allowed?.includes(scope) === false) ?? []
+    if (others.length > 0) {
+      const why = `Tokens for ${resource} (server "${server}") are not requested with the scopes ${others.join(' ')}: add them to its target of tokenExchange()`
+      throw new GatewayError('EXCHANGE_REFUSED', why, { audience: resource })
     }
     const { scopeSuffix } = this.#profile
-    const given = scopes ?? target.scopes ?? (scopeSuffix ? [`${resource}${scopeSuffix}`] : [])
+    const given = scopes ?? allowed ?? (scopeSuffix ? [`${resource}${scopeSuffix}`] : [])
     return {
-      audience: target.audience ?? resource,
-      hasOwnAudience: target.audience !== undefined,
+      audience: audience ?? resource,
+      hasOwnAudience: audience !== undefined,
       resource,
       scopes: given.toSorted(),
-      authorizationServer: target.authorizationServer,
+      authorizationServer,
     }
   }
 
@@ -379,7 +392,7 @@ function accessTokenOf(answer: Readonly<Record<string, unknown>>, audience: stri
 
 /** By hashes, so that the map of all users holds no token as a key. */
 function keyOf(user: string, subject: string, { resource, scopes }: Wanted): string {
-  return hashOf([user, subject, withoutSlash(resource), ...scopes])
+  return hashOf([user, subject, resource, ...scopes])
 }
 
 function endOfJwt(token: string): number | undefined {
@@ -410,10 +423,11 @@ function jsonOf(text: string): unknown {
 }
 
 function isIn(expected: readonly string[], audience: unknown): boolean {
-  return expected.some((each) => withoutSlash(each) === withoutSlash(String(audience)))
+  return expected.some((each) => usualSpelling(each) === usualSpelling(String(audience)))
 }
 
-/** A resource is the same with and without a final slash. */
-function withoutSlash(resource: string): string {
-  return resource.replace(/\/$/, '')
+/** A resource is the same with and without a final slash, a default port, and capitals in its scheme and host. */
+function usualSpelling(resource: string): string {
+  const { href } = URL.parse(resource) ?? { href: resource }
+  return href.replace(/\/$/, '')
 }
