@@ -37,10 +37,12 @@ test('reads the files of an agent with a token of the user', async () => {
     card: { resource, headers: { authorization: 'own' } },
   })
   const updates = await all(world.source.run(callOf({ ...world, credentials: of('ada') })))
+  const pieces: Uint8Array[] = []
   for (const update of updates) {
-    if (update.type !== 'file' || 'url' in update.file.data) continue
-    expect(Buffer.concat(await Array.fromAsync(update.file.data)).toString()).toBe('A report')
+    if (update.type !== 'file' || !(Symbol.asyncIterator in update.file.data)) continue
+    for await (const piece of update.file.data) pieces.push(piece)
   }
+  expect(Buffer.concat(pieces).toString()).toBe('A report')
   const read = agent.requests.find(({ line }) => line.includes('/report.txt'))
   expect(read?.headers.authorization).toBe(`Bearer ada-at-${resource}`)
 })
