@@ -1,7 +1,7 @@
 import { createServer, request as requestOf, type Server } from 'node:http'
 import { once } from 'node:events'
 import { inspect } from 'node:util'
-import { startLegacyServer } from '@x/mcp-testing'
+import { startLegacyServer, startSkillServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import {
@@ -12,6 +12,7 @@ import {
   type UserCredentials,
 } from '../src/index.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
+import { mcpSkillsMiddleware } from '../src/skills.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 /** Credentials of a user. The tokens have numbers, and the next one comes after a refusal. */
@@ -167,6 +168,31 @@ describe.each([
       }
     },
   )
+})
+
+test('skills for a user with expired credentials fail, and are there after a new sign-in', async () => {
+  await using server = await startSkillServer({
+    refund: { 'SKILL.md': '---\nname: refund\ndescription: Does refund\n---\nAsk.\n' },
+  })
+  await using mcp = createMcpTools({
+    servers: { orders: server.url },
+    authProvider: userTokens(),
+    principal: ({ configurable }) => configurable?.['user'],
+  })
+  let prompt = ''
+  const model = new ScriptedModel((messages) => {
+    prompt = messages.map(({ text }) => text).join()
+  })
+  const agent = createAgent({ model, middleware: [mcpSkillsMiddleware(mcp)] })
+  const messages = [{ role: 'user' as const, content: 'Hello' }]
+  const expired = { ...credentialsOf('ada'), token: () => Promise.reject(EXPIRED) }
+  const failed: unknown = await agent
+    .invoke({ messages }, configOf('ada', expired))
+    .catch((error) => error)
+  expect(failed).toBeInstanceOf(Error)
+  expect(inspect(failed, { depth: 9 })).toContain(EXPIRED.message)
+  await agent.invoke({ messages }, configOf('ada'))
+  expect(prompt).toContain('Does refund')
 })
 
 test('refuses to share a session between users', async () => {

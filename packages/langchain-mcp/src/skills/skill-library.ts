@@ -3,6 +3,7 @@ import { currentRun, McpClientError, runInSessionScope } from '@x/mcp-client'
 import { McpSkills, type Skill, type SkillFile, type SkillList } from '@x/mcp-client/skills'
 import type { McpTools } from '../create-mcp-tools.ts'
 import type { StatelessRequestOptions } from '../definitions/live-server.ts'
+import { isErrorOfUser } from '../definitions/user-tokens.ts'
 import { ambientConfig } from '../graph/call-context.ts'
 import { logOnce, processWarnings, type ToolLog } from '../log.ts'
 
@@ -87,7 +88,11 @@ export class SkillLibrary {
     return this.#mcp.status().map(({ name }) => name)
   }
 
-  /** Lists the skills of all servers, in their order. A server that gives no list is left out, with a warning. */
+  /**
+   * Lists the skills of all servers, in their order. A server that gives no list is left out, with a warning.
+   *
+   * @throws the error of the credentials of `userTokens()`
+   */
   async list(): Promise<readonly ServedSkill[]> {
     const lists = await Promise.all(this.servers.map((server) => this.listOf(server)))
     return lists.flat()
@@ -99,7 +104,7 @@ export class SkillLibrary {
     try {
       return await this.#servedUnlessDown(server, signal)
     } catch (error) {
-      if (signal?.aborted === true) throw error
+      if (signal?.aborted === true || isErrorOfUser(error)) throw error
       this.#leftOut(server, 'all of them', messageOf(error))
       return []
     }
@@ -117,7 +122,8 @@ export class SkillLibrary {
       return await this.#served(server, signal)
     } catch (error) {
       // A person may have signed in before the next list.
-      const isSignIn = McpClientError.is(error) && error.code === 'UNAUTHORIZED'
+      const isSignIn =
+        isErrorOfUser(error) || (McpClientError.is(error) && error.code === 'UNAUTHORIZED')
       if (!isSignIn && signal?.aborted !== true) this.#failures.set(owner, performance.now())
       throw error
     }
