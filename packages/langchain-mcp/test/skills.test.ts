@@ -234,11 +234,10 @@ test.each(['skills/list', 'skills/get', 'resources/read'])(
     const closed = Promise.withResolvers<void>()
     shop.answers = {
       ...(shop.answers as Script),
-      [method]: async ({ signal }: { readonly signal: AbortSignal }) => {
+      [method]: ({ signal }: { readonly signal: AbortSignal }) => {
         signal.addEventListener('abort', () => closed.resolve())
         reached.resolve()
-        await closed.promise
-        return {}
+        return { events: [], end: 'hang' as const }
       },
     }
     await using mcp = toolsOf({ shop })
