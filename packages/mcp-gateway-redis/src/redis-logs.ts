@@ -34,7 +34,7 @@ export class RedisLogs implements EventLogs {
   }
 
   async open(log: string, header: LogHeader, limits: LogLimits): Promise<string> {
-    return this.#append(log, { text: 'null', isLast: false, limits, header })
+    return this.#append(log, { text: 'null', isLast: false, limits, header, isNew: true })
   }
 
   async append(log: string, event: unknown, options: AppendOptions): Promise<string> {
@@ -88,21 +88,18 @@ export class RedisLogs implements EventLogs {
   }
 
   #scriptInput(log: string, event: NewEvent): [keys: string[], args: string[]] {
-    const { header, text, isLast, limits } = event
+    const { header, text, isLast, limits, isNew = false } = event
     const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
     const head = JSON.stringify({ log, header })
     const keys = this.#keysOf(toLogTag(log))
-    return [
-      keys,
-      [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(header !== undefined)],
-    ]
+    return [keys, [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]]
   }
 }
 
 interface NewEvent extends AppendOptions {
   readonly text: string
-  /** Of a new log. */
-  readonly header?: LogHeader
+  /** Replaces a log of the same name. */
+  readonly isNew?: boolean
 }
 
 function flag(value: boolean): string {

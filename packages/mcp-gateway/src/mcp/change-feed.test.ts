@@ -135,6 +135,17 @@ describe('a client that listens', () => {
     await again.leave()
   })
 
+  test('is notified of all that may have changed since its session began when it listens for the first time', async () => {
+    await using w = sessionWorld()
+    const headers = inSession(await openSession(w.a))
+    await w.clock.advance(1)
+    await w.processes[0].changes.publish({ type: 'tools' })
+    const events = eventsOf(await w.b(get(headers)))
+    const seen = [await events.next(), await events.next()]
+    expect(JSON.stringify(seen)).toContain('tools/list_changed')
+    await events.return(undefined)
+  })
+
   test('has one stream: a later stream at another process ends it', async () => {
     await using w = sessionWorld()
     const id = await openSession(w.a)

@@ -54,6 +54,8 @@ export class ChangeFeed {
   #stopRetry: (() => void) | undefined
   /** Changes of other processes could not be followed: some may have been missed. */
   #isBehind = false
+  /** Time since which nothing has changed. Infinity: not known yet. */
+  #quietSince = Infinity
   #isClosed = false
 
   constructor(options: ChangeFeedOptions) {
@@ -72,6 +74,7 @@ export class ChangeFeed {
     if (this.#isClosed || this.#isBehind) return
     try {
       await this.#log.start()
+      this.#quietSince = Math.min(this.#quietSince, this.#options.clock.now())
     } catch (cause) {
       if (this.#isBehind) return
       const { onError } = this.#options
@@ -101,6 +104,11 @@ export class ChangeFeed {
   listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
+  }
+
+  /** Whether something may have changed after a time. */
+  mayHaveChangedSince(time: number): boolean {
+    return this.#quietSince > time
   }
 
   async close(): Promise<void> {
@@ -138,6 +146,7 @@ export class ChangeFeed {
 
   /** Notifies the clients of this process of everything that may have changed. */
   #missed(): void {
+    this.#quietSince = this.#options.clock.now()
     for (const listener of this.#listeners) notifyOfAll(listener)
   }
 
@@ -145,6 +154,7 @@ export class ChangeFeed {
   #received(change: Change): void {
     const { type } = change
     if (this.#isClosed) return
+    this.#quietSince = this.#options.clock.now()
     if (type === 'tools' || type === 'prompts') {
       const recent = this.#recent.get(type)
       if (recent) {

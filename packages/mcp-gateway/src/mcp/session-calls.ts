@@ -1,7 +1,7 @@
 import type { RequestId } from '@modelcontextprotocol/server'
 
 import { randomHex } from '../internal/random-hex.ts'
-import { whenBack } from '../store/gateway-store.ts'
+import { whenBack, type LogHeader } from '../store/gateway-store.ts'
 import { EventStream, toEvent, toPrimingEvent } from './event-stream.ts'
 import {
   toErrorResponse,
@@ -53,8 +53,8 @@ export class CallStream implements SessionUse {
   readonly #leave: () => void
   #response: CallResponse | undefined
   #hasEnded = false
-  /** The log was opened: a client can come back. */
-  #hasLog = false
+  /** Header of the log. `undefined`: the log was not opened, and a client cannot come back. */
+  #header: LogHeader | undefined
   /** Number of pieces of progress in the log. */
   #progressCount = 0
   /** Time of the last one. */
@@ -223,7 +223,7 @@ export class CallStream implements SessionUse {
       const [id, isHeld] = await Promise.all([store.logs.open(log, header, events), held])
       if (!isHeld) throw new Error('Other processes cannot see that this one is alive')
       sessions.noteStored()
-      this.#hasLog = true
+      this.#header = header
       // The session may have ended, and deleted its logs, while this one was made.
       if (this.#hasEnded) return sessions.deleteLog(log)
       if (this.#isPrimed) stream.write(toPrimingEvent(id, retryMs))
@@ -307,9 +307,10 @@ export class CallStream implements SessionUse {
     const sessions = this.#sessions
     const { settings, store } = sessions.parts
     const { events: limits } = settings
-    if (!this.#hasLog || !limits || this.#hasEnded) return undefined
+    const header = this.#header
+    if (!header || !limits || this.#hasEnded) return undefined
     try {
-      const id = await store.logs.append(log, message, { limits, isLast })
+      const id = await store.logs.append(log, message, { limits, isLast, header })
       sessions.noteStored()
       return id
     } catch (error) {

@@ -36,14 +36,14 @@ export class SessionListener implements SessionUse, ChangeListener {
   }
 
   /**
-   * Ends other listening streams of the session. A client that has listened before is notified of all that may have
-   * changed in between.
+   * Ends other listening streams of the session. The client is notified of all that may have changed since it listened
+   * before, or since its session began.
    *
    * @returns whether the session still exists
    * @throws GatewayError `UNAVAILABLE`
    */
   async begin(): Promise<boolean> {
-    const { session, sessions } = this.#options
+    const { session, sessions, feed } = this.#options
     let before: string | undefined
     const exists = await sessions.update(session, (record) => {
       before = record.listener
@@ -51,7 +51,8 @@ export class SessionListener implements SessionUse, ChangeListener {
     })
     if (!exists) return false
     this.#isRecorded = true
-    if (before !== undefined) notifyOfAll(this)
+    const { createdAt } = session.record
+    if (before !== undefined || feed.mayHaveChangedSince(createdAt)) notifyOfAll(this)
     return true
   }
 

@@ -185,6 +185,23 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
     s.finish()
   })
 
+  test('can come back after an event that its connected client got after that', async () => {
+    await using s = await slowWorld()
+    const { w, session } = s
+    const events = eventsOf(await w.a(post(call(1, 'slow'), inSession(session))))
+    const { value } = await events.next()
+    const { log = '' } = (await w.store.logs.find((value as ReadEvent).id ?? '')) ?? {}
+    await w.store.logs.delete(log)
+    await s.say('more')
+    let last = ''
+    for await (const { id, data } of events) {
+      last = id ?? last
+      if (data.includes('more')) break
+    }
+    s.finish()
+    expect(dataOf(await (await at(w)(back(session, last))).text())).toMatchObject([{ id: 1 }])
+  })
+
   test('gets the answer of a call that sent more progress than a log holds, and sees that it goes on', async () => {
     await using s = await leftCall({ settings: { events: { maxEvents: 100, ttlMs: 300_000 } } })
     const { w, session, last } = s

@@ -357,6 +357,11 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const late = await store.logs.append('one', 1, { limits: LIMITS, isLast: true })
     expect(await other.logs.read('one', beginning)).toBeUndefined()
     expect(await other.logs.find(late)).toEqual({ log: 'one', header: undefined })
+    await store.logs.delete('one')
+    const again = await store.logs.append('one', 2, { limits: LIMITS, isLast: false, header })
+    const end = await store.logs.append('one', 3, { limits: LIMITS, isLast: true, header })
+    expect(await other.logs.find(again)).toEqual({ log: 'one', header })
+    expect(await other.logs.read('one', again)).toMatchObject([{ id: end, event: 3 }])
   })
 
   test('keeps the events of a log for as long as it lives', async () => {

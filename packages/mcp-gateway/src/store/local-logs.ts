@@ -51,11 +51,15 @@ export class LocalLogs implements EventLogs {
     return formatEventId(tag, toPlace(number))
   }
 
-  async append(log: string, event: unknown, { limits, isLast }: AppendOptions): Promise<string> {
+  async append(
+    log: string,
+    event: unknown,
+    { limits, isLast, header }: AppendOptions,
+  ): Promise<string> {
     const text = toJsonText(event)
     const tag = toLogTag(log)
     const row = { number: this.#nextNumber(), text, isLast }
-    this.#rows.append({ log, header: undefined }, row, limits)
+    this.#rows.append({ log, header }, row, limits)
     const tails = [...(this.#tails.get(tag) ?? [])]
     // All tails get the event before a listener can append the next one.
     for (const tail of tails) tail.waiting.push(row)
