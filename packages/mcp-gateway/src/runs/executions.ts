@@ -135,17 +135,22 @@ export class Executions {
     const { answers, state } = asked ?? {}
     const resume = answers && !asked?.beginsAnew ? { state, answers } : undefined
     const earlier = asked && { resume, files, progress }
+    // Most calls begin as they were given, and a copy of all fields costs more than the rest of this function.
+    const isAsGiven = call === undefined && live.runId === execution.order.runId
     // Answers may come without the arguments of the call.
     const conversation = call?.conversation ?? execution.order.conversation
-    const order = { ...execution.order, runId: live.runId, conversation }
+    const order = isAsGiven
+      ? execution.order
+      : { ...execution.order, runId: live.runId, conversation }
+    const running = isAsGiven ? execution : { ...execution, order, earlier }
     let ending: RunEnding
     try {
-      ending = await this.#options.execute({ ...execution, order, earlier })
+      ending = await this.#options.execute(running)
     } catch (error) {
       await this.#end(live, toErrorEnd(error))
       throw error
     }
-    if (ending.type === 'asked') return this.#ask({ ...execution, order }, live, ending)
+    if (ending.type === 'asked') return this.#ask(running, live, ending)
     const { isStarted } = ending
     const result = withEarlierFiles(ending.result, files?.blocks ?? [])
     // An engine tries again before the call ends.

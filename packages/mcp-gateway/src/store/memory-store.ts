@@ -4,6 +4,7 @@ import { MemoryBlobs } from './blobs.ts'
 import type { FoundLog, GatewayStore, LogLimits } from './gateway-store.ts'
 import { LocalLogs, toLogTag, type LogRow, type LogRows } from './local-logs.ts'
 import { LocalRecords, type RecordRow, type RecordRows } from './local-records.ts'
+import { SortedKeys } from './sorted-keys.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
 export interface MemoryGatewayStoreOptions {
@@ -95,8 +96,8 @@ export function warnAboutListener(cause: unknown): void {
 /** Records in memory. */
 class MemoryRecordRows implements RecordRows {
   readonly #rows = new Map<string, RecordRow>()
-  /** Keys of `#rows`, in the order of their bytes. */
-  readonly #keys: string[] = []
+  /** Keys of `#rows`. */
+  readonly #keys = new SortedKeys()
   /** No record ends before this time. */
   #firstEnd = Infinity
 
@@ -105,57 +106,42 @@ class MemoryRecordRows implements RecordRows {
   }
 
   set(key: string, row: RecordRow): void {
-    if (!this.#rows.has(key)) this.#keys.splice(this.#firstFrom(key), 0, key)
+    if (!this.#rows.has(key)) this.#keys.add(key)
     this.#rows.set(key, row)
     this.#firstEnd = Math.min(this.#firstEnd, row.endsAt)
   }
 
   delete(key: string): void {
-    if (this.#rows.delete(key)) this.#keys.splice(this.#firstFrom(key), 1)
+    if (this.#rows.delete(key)) this.#keys.delete(key)
   }
 
   *list(prefix: string, after: string): Iterable<readonly [string, RecordRow]> {
-    let at = this.#firstFrom(compareBytes(after, prefix) >= 0 ? after : prefix)
-    if (this.#keys[at] === after) at++
+    const isBehind = compareBytes(after, prefix) >= 0
+    let key = isBehind ? this.#keys.firstAfter(after) : this.#keys.firstFrom(prefix)
     for (;;) {
-      const key = this.#keys[at++]
       const row = key?.startsWith(prefix) ? this.#rows.get(key) : undefined
       if (key === undefined || !row) return
       yield [key, row]
+      key = this.#keys.firstAfter(key)
     }
   }
 
   count(prefix: string, now: number): number {
     this.sweep(now)
-    return this.#firstFrom(`${prefix}\u{10ffff}`) - this.#firstFrom(prefix)
+    return this.#keys.countBefore(`${prefix}\u{10ffff}`) - this.#keys.countBefore(prefix)
   }
 
   /** Drops expired records. */
   sweep(now: number): void {
     if (now < this.#firstEnd) return
     this.#firstEnd = Infinity
-    let kept = 0
-    for (const key of this.#keys) {
+    this.#keys.keep((key) => {
       const { endsAt = 0 } = this.#rows.get(key) ?? {}
-      if (endsAt <= now) {
-        this.#rows.delete(key)
-        continue
-      }
-      this.#keys[kept++] = key
-      this.#firstEnd = Math.min(this.#firstEnd, endsAt)
-    }
-    this.#keys.length = kept
-  }
-
-  /** Returns the index of the first key that is not before `key`. */
-  #firstFrom(key: string): number {
-    let [low, high] = [0, this.#keys.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (compareBytes(this.#keys[middle] ?? '', key) < 0) low = middle + 1
-      else high = middle
-    }
-    return low
+      const isKept = endsAt > now
+      if (isKept) this.#firstEnd = Math.min(this.#firstEnd, endsAt)
+      else this.#rows.delete(key)
+      return isKept
+    })
   }
 }
 
