@@ -29,8 +29,11 @@ export function boundedLabels(): (labels: Labels) => Labels {
   const known = new Set<string>()
   return (labels) => {
     const key = Object.values(labels).join('\0')
-    if (known.size < MAX_LABEL_SETS) known.add(key)
     if (known.has(key)) return labels
+    if (known.size < MAX_LABEL_SETS) {
+      known.add(key)
+      return labels
+    }
     return Object.fromEntries(Object.keys(labels).map((name) => [name, 'other']))
   }
 }
