@@ -87,6 +87,7 @@ export type {
   AgentUpdate,
   Answer,
   AnswerUi,
+  ToolUi,
   CheckedInput,
   FinalUpdate,
   JsonSchema,

@@ -21,6 +21,8 @@ export interface Agent {
   readonly canAsk?: boolean | undefined
   /** `true` if another process can continue the runs of a process that died: a graph whose checkpointer all processes share. @default false */
   readonly canContinue?: boolean | undefined
+  /** User interface of its tools. @default none */
+  readonly ui?: ToolUi | undefined
 }
 
 /** `degraded`: the agent had an error lately. It is still listed and called. */
@@ -57,6 +59,8 @@ export interface Skill {
   readonly outputSchema?: JsonSchema | undefined
   /** Hints for clients, as the agent declares them. */
   readonly annotations?: SkillAnnotations | undefined
+  /** User interface of its tool. @default that of the agent */
+  readonly ui?: ToolUi | undefined
 }
 
 /** Specification 2026-07-28, "ToolAnnotations". */
@@ -200,6 +204,12 @@ export interface AnswerUi {
   readonly page: string
   /** `_meta.ui` of the page, such as `csp` and `permissions`. @default none */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** A user interface for all answers of a tool. Hosts find it in the list of tools, and read the page as a resource. */
+export interface ToolUi extends AnswerUi {
+  /** Who may call the tool. @default both */
+  readonly visibility?: readonly ('model' | 'app')[] | undefined
 }
 
 /** The end of a run. */

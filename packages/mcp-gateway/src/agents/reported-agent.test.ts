@@ -26,6 +26,12 @@ test.each([
     'its skill 1 cannot be used: its description',
   ],
   [{ ...agent, skills: [{ ...skill, examples: [1] }] }, 'its examples are not a list of texts'],
+  [{ ...agent, ui: { resourceUri: 'https://a.example', page: '' } }, 'its ui has no `resourceUri`'],
+  [{ ...agent, ui: { resourceUri: 'ui://a' } }, 'its ui has no text `page`'],
+  [
+    { ...agent, skills: [{ ...skill, ui: 'ui://a' }] },
+    'its skill 1 cannot be used: its ui is not a user interface',
+  ],
   [{ ...agent, skills: [skill, skill] }, 'its skills have the same id twice'],
 ])('refuses %j as an agent', (value, defect) => {
   expect(agentDefectOf(value)).toContain(defect)

@@ -23,8 +23,23 @@ const texts = z
 
 const NOT_AN_OBJECT = { error: 'it is not an object' }
 
+const notPage = 'has no text `page`, of up to 4 MiB'
+const notUi = 'has no `resourceUri` of the form ui://…'
+const ui = z
+  .object(
+    {
+      resourceUri: text(2048).startsWith('ui://', { error: notUi }),
+      page: z.string({ error: notPage }).max(4_194_304, { error: notPage }),
+      visibility: z
+        .array(z.enum(['model', 'app']), { error: 'has a `visibility` that is no list' })
+        .optional(),
+    },
+    { error: 'is not a user interface' },
+  )
+  .optional()
+
 const skillShape = z.object(
-  { ...described, tags: texts, examples: texts, inputModes: texts, outputModes: texts },
+  { ...described, ui, tags: texts, examples: texts, inputModes: texts, outputModes: texts },
   NOT_AN_OBJECT,
 )
 
@@ -33,6 +48,7 @@ const manySkills = { error: `are not a list of up to ${MAX_SKILLS}` }
 const agentShape = z.object(
   {
     ...described,
+    ui,
     health: z.enum(['healthy', 'degraded'], { error: 'is neither "healthy" nor "degraded"' }),
     skills: z
       .array(skillShape, manySkills)

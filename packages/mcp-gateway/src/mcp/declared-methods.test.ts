@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
-import { inSession, openSession, post } from '../../test/rpc-requests.ts'
+import { inSession, modern, openSession, post } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 
 const URI = 'artifact://aaaaaaaaaaaaaaaaaaaaaaaaaa/a.txt'
@@ -29,4 +29,42 @@ test.each([
   const answer = await (await gateway.fetch(request)).text()
   expect(answer).toMatch(/"(?:result|error)":/)
   expect(answer).not.toContain('-32601')
+})
+
+test('offers the page of a tool to the callers that may use it', async () => {
+  const ui = {
+    resourceUri: 'ui://shop/cart',
+    page: '<p>Cart</p>',
+    meta: { csp: { connectDomains: [] } },
+    visibility: ['model', 'app'] as const,
+  }
+  const agents = new AgentsAtHand()
+  agents.join('shop', echo, { ui })
+  agents.join('echo', echo)
+  const principal = { id: 'ada', isAnonymous: false, claims: {} }
+  for (const artifacts of [{ enabled: true }, { enabled: false }]) {
+    for (const agent of ['shop', 'echo']) {
+      const scopes = [`agent:${agent}:call`]
+      const auth = { authenticate: async () => ({ ...principal, scopes }) }
+      await using gateway = createGateway({ sources: [agents], auth, artifacts, log: false })
+      const ask = async (method: string, params: object): Promise<unknown> => {
+        const message = modern(method, { ...params })
+        return (await gateway.fetch(message)).json()
+      }
+      const mayUse = agent === 'shop'
+      const shown = mayUse ? { ui: { resourceUri: ui.resourceUri, visibility: ui.visibility } } : {}
+      expect(await ask('tools/list', {})).toMatchObject({
+        result: { tools: [{ name: agent, _meta: { agent, ...shown } }] },
+      })
+      const page = { uri: ui.resourceUri, mimeType: 'text/html;profile=mcp-app', text: ui.page }
+      const content = { ...page, _meta: { ui: ui.meta } }
+      expect(await ask('resources/read', { uri: ui.resourceUri })).toMatchObject(
+        mayUse ? { result: { contents: [content] } } : { error: { data: { uri: ui.resourceUri } } },
+      )
+      expect(await ask('resources/list', {})).toMatchObject({ result: { resources: [] } })
+      expect(await ask('server/discover', {})).toMatchObject({
+        result: { capabilities: { resources: {} } },
+      })
+    }
+  }
 })

@@ -18,6 +18,7 @@ import type { SignedCursors } from '../internal/signing.ts'
 import { wholeCharacters } from '../internal/text.ts'
 import type { StreamingSettings } from '../options.ts'
 import { IDEMPOTENCY } from '../runs/order.ts'
+import { pageResourceOf, UI_SCHEME } from '../runs/result.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
 import { TASKS_EXTENSION } from '../tasks/task-view.ts'
@@ -98,7 +99,8 @@ export class GatewayHandlers implements McpHandlers {
     this.serverInfo = parts.serverInfo
     this.instructions = parts.instructions
     this.#parts = parts
-    const methods: Methods = {
+    const methods: Record<string, Method> = {
+      ...NO_RESOURCES,
       ...TOOL_METHODS,
       ...taskMethods(parts),
       ...PROMPT_METHODS,
@@ -106,20 +108,22 @@ export class GatewayHandlers implements McpHandlers {
       ...COMPLETION_METHODS,
     }
     const { skills } = parts
+    methods['resources/read'] = withPages(methods['resources/read'])
     this.#methods = new Map(
       Object.entries({ ...methods, ...(skills && skillMethods(skills, methods)) }),
     )
   }
 
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, resources, retentionMs, skills } = this.#parts
+    const { channel, registry, resources, retentionMs, skills } = this.#parts
     const extensions = skills && { [SKILLS_EXTENSION]: { directoryRead: true } }
     const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
     const changes = { listChanged: true }
+    const hasPages = registry.plan().tools.some(({ ui }) => ui)
     return {
       tools: changes,
       prompts: changes,
-      ...(skills && { resources: {} }),
+      ...((skills || hasPages) && { resources: {} }),
       ...(resources && { resources: { ...changes, subscribe: true } }),
       completions: {},
       ...(kind === 'modern'
@@ -155,6 +159,27 @@ const PROMPT_METHODS: Methods = {
     if (typeof content === 'string') throw invalidParams(content)
     return { ...content }
   },
+}
+
+/** Lists of a gateway whose only resources are the pages of tools. */
+const NO_RESOURCES: Methods = {
+  'resources/list': () => ({ resources: [] }),
+  'resources/templates/list': () => ({ resourceTemplates: [] }),
+}
+
+/** Adds the pages of the tools that a caller may use. */
+function withPages(read: Method | undefined): Method {
+  return (params, context, parts) => {
+    const uri = textOf(params, 'uri')
+    const ui = uri.startsWith(UI_SCHEME)
+      ? parts.registry
+          .plan()
+          .tools.find((tool) => tool.ui?.resourceUri === uri && mayUse(context.principal, tool))?.ui
+      : undefined
+    if (ui) return { contents: [pageResourceOf(ui)] }
+    if (read) return read(params, context, parts)
+    throw new ResourceNotFoundError(uri)
+  }
 }
 
 function resourceMethods(resources: ArtifactResources): Methods {

@@ -1,5 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
-import { ProtocolError, type CallToolResult, type ContentBlock } from '@modelcontextprotocol/server'
+import {
+  ProtocolError,
+  type CallToolResult,
+  type ContentBlock,
+  type TextResourceContents,
+} from '@modelcontextprotocol/server'
 
 import {
   RunFailure,
@@ -183,12 +188,24 @@ function assertOutput(
 }
 
 /** @throws RunFailure `invalid_output` for an address that a host would not take for a user interface */
-function pageOf({ resourceUri: uri, page: text, meta }: AnswerUi): ContentBlock {
-  if (!uri.startsWith('ui://')) {
+function pageOf(ui: AnswerUi): ContentBlock {
+  if (!ui.resourceUri.startsWith(UI_SCHEME)) {
     throw new RunFailure('invalid_output', 'The address of its user interface is not ui://….')
   }
+  return { type: 'resource', resource: pageResourceOf(ui) }
+}
+
+/** Scheme of the addresses of user interfaces. */
+export const UI_SCHEME = 'ui://'
+
+/** Returns the page of a user interface as the content of a resource. */
+export function pageResourceOf({
+  meta,
+  page: text,
+  resourceUri: uri,
+}: AnswerUi): TextResourceContents {
   const resource = { uri, mimeType: 'text/html;profile=mcp-app', text }
-  return { type: 'resource', resource: { ...resource, ...(meta && { _meta: { ui: meta } }) } }
+  return { ...resource, ...(meta && { _meta: { ui: meta } }) }
 }
 
 /** Makes the parts of a result within its room. Keeps a part that is too large as a file. */

@@ -165,6 +165,19 @@ describe('a bad schema', () => {
   })
 })
 
+test('names the user interface of a skill, else that of its agent', () => {
+  const ui = { resourceUri: 'ui://a', page: 'A' }
+  const own = { resourceUri: 'ui://b', page: 'B', visibility: ['app'] as const }
+  const agents = [agentOf('a', [{ id: 'x' }, { id: 'y', ui: own }], { ui })]
+  const plan = planOf(agents)
+  expect(plan.tools.map(({ definition }) => definition)).toMatchObject([
+    { _meta: { ui: { resourceUri: 'ui://a' } } },
+    { _meta: { ui: { resourceUri: 'ui://b', visibility: ['app'] } } },
+  ])
+  const without = planOf([agentOf('a', [{ id: 'x' }, { id: 'y', ui: own }])])
+  expect(without.toolsVersion).not.toBe(plan.toolsVersion)
+})
+
 test('drops hints that are not booleans', () => {
   const annotations = { readOnlyHint: 'yes' as unknown as boolean, openWorldHint: false }
   const tool = planOf([agentOf('a', [{ annotations }])]).tools[0]

@@ -2,7 +2,14 @@ import { createHash } from 'node:crypto'
 import type { Prompt } from '@modelcontextprotocol/server'
 import { canonicalJson, legible } from '@x/internal'
 import { compareText, skillsOf } from '../agents/agent.ts'
-import type { Agent, CheckedInput, RunTool, Skill, SkillAnnotations } from '../agents/agent.ts'
+import type {
+  Agent,
+  CheckedInput,
+  RunTool,
+  Skill,
+  SkillAnnotations,
+  ToolUi,
+} from '../agents/agent.ts'
 import { schemaDefectOf, shownOutput, validatorFor } from '../agents/schemas.ts'
 import { GatewayError } from '../errors.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
@@ -52,6 +59,8 @@ export interface PlannedTool extends RunTool {
   readonly cache: CachePolicy | undefined
   /** Which calls become tasks. */
   readonly tasks: TaskPolicy
+  /** Its user interface. */
+  readonly ui: ToolUi | undefined
   /** The tool whose calls this one begins without a wait. */
   readonly starts?: PlannedTool | undefined
   /** Entry in `tools/list`. */
@@ -166,7 +175,7 @@ export class ToolPlanner {
     const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
-    const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
+    const shown = tools.map(({ definition: { _meta, ...rest }, scopes, ui }) => [rest, scopes, ui])
     return {
       tools,
       ownTools: this.#ownTools,
@@ -269,6 +278,7 @@ export class ToolPlanner {
     const declared = defect === undefined ? skill.outputSchema : undefined
     const outputSchema = declared && { ...shownOutput(declared), type: 'object' as const }
     const fits = declared && validatorFor(declared)
+    const ui = skill.ui ?? agent.ui
     const annotations = hintsFrom({ ...skill.annotations, ...settings.annotations })
     return {
       name,
@@ -280,6 +290,7 @@ export class ToolPlanner {
       scopes: settings.scopes ?? [scopeOf(agent)],
       cache: settings.cache,
       tasks: this.#tasksOf(candidate),
+      ui,
       definition: {
         name,
         title,
@@ -292,6 +303,7 @@ export class ToolPlanner {
           skill: legible(skill.id),
           status: agent.health,
           ...(isInferred && { schemaFrom: 'examples' }),
+          ...(ui && { ui: { resourceUri: ui.resourceUri, visibility: ui.visibility } }),
         },
       },
       check,

@@ -1,6 +1,6 @@
 import { check, type Checks } from '@x/internal'
 import type { OutputFile } from '../../files/result-files.ts'
-import type { AgentInput, AnswerUi, Skill } from '../agent.ts'
+import type { AgentInput, AnswerUi, Skill, ToolUi } from '../agent.ts'
 import { contextChecks, type ContextOptions } from './context.ts'
 
 /** A graph as an agent. */
@@ -13,6 +13,8 @@ export interface GraphDefinition extends ContextOptions {
   readonly name?: string | undefined
   /** @default one skill, with the schema of the graph's input if it is declared with one and has no `messages` */
   readonly skills?: readonly Skill[] | undefined
+  /** User interface of its tools. @default none */
+  readonly ui?: ToolUi | undefined
   /**
    * Returns the input of the graph for one call. A graph without a schema and without `messages`, such as one of
    * `Annotation`, needs it.
@@ -21,7 +23,7 @@ export interface GraphDefinition extends ContextOptions {
    */
   readonly input?: ((input: AgentInput, skillId: string) => unknown) | undefined
   /**
-   * Makes the answer from the final state. Only this function can add a user interface (`ui`).
+   * Makes the answer from the final state. Only this function can add a user interface to a single answer (`ui`).
    *
    * @default `outputOf`: text, images, audio and files of the last message of the model, or what stands for an empty one; `structuredResponse`; files of deep agents; the whole state, if it has no messages
    */
@@ -38,6 +40,7 @@ export const graphChecks: Checks<GraphDefinition> = {
   description: check.required(check.string),
   name: check.text,
   skills: check.listOf(check.record),
+  ui: check.record,
   input: check.func,
   output: check.func,
   recursionLimit: check.number(1),

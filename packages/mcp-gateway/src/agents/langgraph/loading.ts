@@ -94,6 +94,7 @@ export async function loadGraph(
     description: definition.description,
     skills: withContext(skills, callerSchema, { id: name, description: definition.description }),
     health: 'healthy',
+    ...(definition.ui && { ui: definition.ui }),
     canAsk,
     canContinue: threadKeeperOf(graph) !== undefined && !keepsThreadsHere(graph),
   }

@@ -188,7 +188,9 @@ test('passes arguments to a graph with a schema, and returns its output', async 
     .addEdge(START, 'think')
     .addEdge('think', END)
     .compile()
-  const { source, agents } = await started({ support: { graph, description: 'Plans' } })
+  const ui = { resourceUri: 'ui://plans', page: '<p>Plan</p>' }
+  const { source, agents } = await started({ support: { graph, description: 'Plans', ui } })
+  expect(agents[0]?.ui).toEqual(ui)
   expect(agents[0]?.skills).toMatchObject([
     { id: 'support', inputSchema: { properties: { city: { type: 'string' } } } },
   ])
