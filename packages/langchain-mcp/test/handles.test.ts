@@ -40,6 +40,15 @@ test('reads resources in the session of the caller', async () => {
   expect(read?.headers['x-user']).toBe('ada')
 })
 
+test('ends a request with its run', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({ servers: { calc: { url: server.url } } })
+  const reason = new Error('enough')
+  const config = { signal: AbortSignal.abort(reason) }
+  await expect(mcp.server('calc').readResource('static://text', { config })).rejects.toBe(reason)
+  await expect(mcp.server('calc').callTool('echo', { text: 'x' }, { config })).rejects.toBe(reason)
+})
+
 test('calls a tool for a host as the user of the current run', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({

@@ -299,6 +299,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const asksList = repeatsHarmless && mode !== 'shared'
     const options = {
       ...limits,
+      signal: limits.signal ?? config.signal,
       ...('url' in this.config && { headers }), // a child process refuses them
       ...(asksList && { idempotent: this.#isHarmless(context, name) }),
     }
