@@ -3,6 +3,7 @@ import { beforeAll, expect, test } from 'vitest'
 
 import { whenSchemasChecked } from '../src/agents/schemas.ts'
 import type { GatewayOptions } from '../src/options.ts'
+import { listAll } from '../src/store/gateway-store.ts'
 import { settled } from './manual-clock.ts'
 import { request, send, type Fetch, type Json } from './task-requests.ts'
 import { twoReplicas } from './two-replicas.ts'
@@ -114,6 +115,27 @@ test('runs the calls of one conversation one after the other, and does not delet
   for (const result of await Promise.all([first, second])) {
     expect(result).toMatchObject({ content: [{ text: 'Done' }] })
   }
+})
+
+test('deletes a conversation whose process died', async () => {
+  const [begun, go] = [deferred(), deferred()]
+  await using world = conversing()
+  world.agents.join('slow', async function* () {
+    begun.resolve()
+    await go.promise
+    yield { type: 'done', text: 'Done' }
+  })
+  const first = clientOf(world.a).say('trip', 'slow')
+  await begun.promise
+  for await (const { key } of listAll(world.store.records, 'process:')) {
+    await world.store.records.delete(key)
+  }
+  expect(await clientOf(world.b).delete('trip')).toMatchObject({
+    structuredContent: { deleted: 1 },
+  })
+  go.resolve()
+  await first
+  expect(await clientOf(world.a).list()).toEqual([])
 })
 
 test('continues the conversation of a question with an answer that does not name it', async () => {

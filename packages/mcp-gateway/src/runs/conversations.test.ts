@@ -1,7 +1,8 @@
 import type { GivenRuns } from '../../test/settings.ts'
 import { reasonOf, replicas } from '../../test/runs-world.ts'
 import { deferred } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { isRecord } from '@x/internal'
+import { expect, test, vi } from 'vitest'
 
 import { settled } from '../../test/manual-clock.ts'
 import {
@@ -12,6 +13,8 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
+import { GatewayError } from '../errors.ts'
+import { listAll } from '../store/gateway-store.ts'
 import type { ToolOutcome } from './order.ts'
 
 /** Two processes with one store, in mode `thread`. */
@@ -74,6 +77,46 @@ test('lets a call wait for the call before it, and answers `busy` while another 
   await Promise.all([first, second])
   expect(new Set(world.threads()).size).toBe(1)
   expect(world.source.calls).toHaveLength(2)
+})
+
+test('continues the thread of a process that died as soon as its lease has ended', async () => {
+  const begun = deferred()
+  const go = deferred()
+  await using world = inThreads(async function* slow({ input }): AsyncIterable<AgentUpdate> {
+    if (input.kind === 'message' && input.text === 'first') {
+      begun.resolve()
+      await go.promise
+    }
+    yield { type: 'done', text: 'Done' }
+  })
+  const first = callRuns(world.a, tool, requestOf('first'))
+  await begun.promise
+  for await (const { key } of listAll(world.store.records, 'process:')) {
+    await world.store.records.delete(key)
+  }
+  expect(reasonOf(await callRuns(world.b, tool, requestOf('second')))).toBeUndefined()
+  go.resolve()
+  await first
+  expect(reasonOf(await callRuns(world.b, tool, requestOf('third')))).toBeUndefined()
+  const threads = world.threads()
+  expect([threads.length, new Set(threads).size]).toEqual([3, 1])
+})
+
+test('begins the next call in the same process if the store failed at the end of the last one', async () => {
+  await using world = inThreads(done)
+  const { records } = world.store
+  const put = records.put.bind(records)
+  let isAway = true
+  vi.spyOn(records, 'put').mockImplementation(async (key, value, ...rest) => {
+    const isEnd = isRecord(value) && value['phase'] === 'free'
+    if (isEnd && isAway) throw new GatewayError('UNAVAILABLE', 'The store is away')
+    return put(key, value, ...rest)
+  })
+  await callRuns(world.a, tool, requestOf('first'))
+  isAway = false
+  expect(reasonOf(await callRuns(world.a, tool, requestOf('second')))).toBeUndefined()
+  const [first, second] = world.threads()
+  expect(second).toBe(first)
 })
 
 test('ends the wait of a call when its caller leaves or after 30 s, and lets the next call begin', async () => {

@@ -24,6 +24,8 @@ const StoredRow = z.object({
   /** The run that used the conversation last. */
   runId: z.string(),
   phase: z.enum(['free', 'running', 'asking']),
+  /** `running`: id of the lease of the process that runs it. Rows of earlier versions have none. */
+  process: z.string().optional(),
   /** Milliseconds since 1970. `running`: the run has ended by then. Else: the conversation is deleted then. */
   expiresAt: z.number(),
 })
@@ -89,17 +91,21 @@ export class Conversations {
       throw new RunFailure('invalid_arguments', NOBODY)
     }
     await this.#turns.take(key, signal)
+    let release: (() => void) | undefined
     try {
+      release = await this.#storage.lease.hold()
       const { row, version } = await this.#begin(key, execution)
       const leave = async (isAsking: boolean): Promise<void> => {
         const expiresAt = this.#storage.clock.now() + this.#storage.conversationTtlMs
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
-        // If the store fails, the next call can begin when this run counts as dead.
+        // If the store fails, the row stays: this process can begin the next call, and others when this run counts as dead.
         await this.#put(key, left, version).catch(() => {})
+        release?.()
         this.#turns.release(key)
       }
       return { thread: row.thread, leave }
     } catch (error) {
+      release?.()
       this.#turns.release(key)
       throw error
     }
@@ -129,7 +135,8 @@ export class Conversations {
     const found = await records.get(key)
     const row = rowIn(found)
     if (!found || !row) return
-    if (row.phase === 'running' || !(await records.delete(key, found.version))) throw busy(BUSY)
+    if (await this.#isRunning(row)) throw busy(BUSY)
+    if (!(await records.delete(key, found.version))) throw busy(BUSY)
     await this.#forget(row)
   }
 
@@ -141,11 +148,13 @@ export class Conversations {
     key: string,
     execution: Execution,
   ): Promise<{ readonly row: Row; readonly version: string }> {
-    const { clock, records } = this.#storage
+    const { clock, lease, records } = this.#storage
     const found = await records.get(PREFIX + key)
     const before = rowIn(found)
     const isLive = before !== undefined && before.expiresAt > clock.now()
-    if (isLive && before.phase === 'running') throw busy(BUSY)
+    // A row of this process is left over from a store that failed: this call has the only turn here.
+    const isOwn = before?.process === lease.id
+    if (isLive && !isOwn && (await this.#isRunning(before))) throw busy(BUSY)
     const { order, tool, earlier } = execution
     const { conversation: name, runId } = order
     if (name !== undefined && !before) await this.#assertRoom(order)
@@ -160,11 +169,18 @@ export class Conversations {
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
     const expiresAt = clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS
     const names = { agentId: tool.agent.id, ...(name !== undefined && { name }) }
-    const row: Row = { ...names, thread, runId, phase: 'running', expiresAt }
+    const row: Row = { ...names, thread, runId, phase: 'running', process: lease.id, expiresAt }
     const version = await this.#put(key, row, found?.version ?? null)
     if (version === undefined) throw busy(BUSY)
     if (before !== undefined && !isKept) await this.#forget(before)
     return { row, version }
+  }
+
+  /** Returns whether a process runs a call of the conversation. A process that died has no lease. */
+  async #isRunning({ expiresAt, phase, process }: Row): Promise<boolean> {
+    const { clock, lease } = this.#storage
+    if (phase !== 'running' || expiresAt <= clock.now()) return false
+    return process === undefined || lease.isAlive(process)
   }
 
   /** @throws RunFailure `invalid_arguments` if a caller has too many named conversations */
