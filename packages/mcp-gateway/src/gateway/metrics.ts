@@ -72,7 +72,10 @@ export function gatewayMetrics(sources: MetricSources): GatewayMetrics {
       callEnded: (call, end) => tell((to) => to.callEnded(call, end)),
       requestRefused: (refusal) => tell((to) => to.requestRefused(refusal)),
       fileTransferred: (transfer) => tell((to) => to.fileTransferred(transfer)),
-      runEvent: (event) => tell((to) => to.runEvent(event)),
+      // No other event of a run is counted.
+      runEvent: (event) => {
+        if (event.type === 'ended') tell((to) => to.runEvent(event))
+      },
       sessionOpened: () => tell((to) => to.sessionOpened()),
       sessionClosed: (end) => tell((to) => to.sessionClosed(end)),
     },

@@ -24,15 +24,7 @@ import type { RunResume } from '../runs/order.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { LIST_TTL_MS, type HandlerParts, type McpHandlers, type McpResult } from './handlers.ts'
-import {
-  invalidParams,
-  isMessage,
-  isRequest,
-  paramsOf,
-  RPC_ERROR,
-  toErrorResponse,
-  type Params,
-} from './json-rpc.ts'
+import { invalidParams, isMessage, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import { RequestContext, type ClientInfo } from './request-context.ts'
@@ -123,8 +115,9 @@ function knownRoute(
   body: unknown,
   { version, mcpMethod }: { readonly version: string | null; readonly mcpMethod: string | null },
 ): InboundClassificationOutcome | undefined {
-  if (!isMessage(body) || !isRequest(body) || body.method === 'initialize') return undefined
-  const meta = paramsOf(body)['_meta']
+  if (!isMessage(body) || !('method' in body) || !('id' in body)) return undefined
+  if (body.method === 'initialize') return undefined
+  const meta = body.params?.['_meta']
   if (isRecord(meta) && PROTOCOL_VERSION_META_KEY in meta) {
     const classification = envelopes.get(envelopeOf(meta))
     if (!classification || version !== meta[PROTOCOL_VERSION_META_KEY]) return undefined
