@@ -117,6 +117,27 @@ test('runs the calls of one conversation one after the other, and does not delet
   }
 })
 
+test('says which conversations of a name it has not deleted', async () => {
+  const [begun, go] = [deferred(), deferred()]
+  await using world = conversing()
+  world.agents.join('slow', async function* () {
+    begun.resolve()
+    await go.promise
+    yield { type: 'done', text: 'Done' }
+  })
+  await clientOf(world.a).say('trip')
+  const first = clientOf(world.a).say('trip', 'slow')
+  await begun.promise
+  expect(await clientOf(world.b).delete('trip')).toMatchObject({
+    content: [{ text: expect.stringContaining('Deleted conversations: 1. Not those with "slow"') }],
+    isError: true,
+    _meta: { reason: 'busy' },
+  })
+  expect(await clientOf(world.b).list()).toEqual([['slow', 'trip']])
+  go.resolve()
+  await first
+})
+
 test('deletes a conversation whose process died', async () => {
   const [begun, go] = [deferred(), deferred()]
   await using world = conversing()

@@ -2,7 +2,6 @@ import type { CallToolResult } from '@modelcontextprotocol/server'
 
 import { legible } from '@x/internal'
 import { z } from 'zod'
-import { RunFailure } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import { toolError } from '../runs/result.ts'
 import { MAX_CONVERSATION_CHARS } from '../tools/conversation-tool.ts'
@@ -40,13 +39,23 @@ export async function callConversationTool(
       const text = lines.length === 0 ? 'There are no named conversations.' : lines.join('\n')
       return { content: [{ type: 'text', text }], structuredContent: { conversations: listed } }
     }
-    for (const each of found) await conversations?.delete(each)
-    const text = `Deleted conversations: ${found.length}.`
-    return { content: [{ type: 'text', text }], structuredContent: { deleted: found.length } }
+    const used: string[] = []
+    for (const each of found) {
+      const isDeleted = await conversations?.delete(each)
+      if (isDeleted !== true) used.push(each.agent)
+    }
+    const deleted = found.length - used.length
+    const text = `Deleted conversations: ${deleted}.`
+    if (used.length > 0) return toolError('busy', `${text} ${inUse(used)}`)
+    return { content: [{ type: 'text', text }], structuredContent: { deleted } }
   } catch (error) {
-    if (error instanceof RunFailure) return toolError(error.reason, error.message)
     if (!GatewayError.is(error)) throw error
     onError(new Error('Conversations could not be reached', { cause: error }))
     return toolError('unavailable', AWAY)
   }
+}
+
+function inUse(agents: readonly string[]): string {
+  const names = agents.map((agent) => legible(JSON.stringify(agent))).join(', ')
+  return `Not those with ${names}: another call of them is running. Call again in a moment.`
 }

@@ -10,7 +10,8 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import { areSchemasPending, whenSchemasChecked } from '../agents/schemas.ts'
+import type { JsonSchema } from '../agents/agent.ts'
+import { areSchemasPending, refusalsOf, whenSchemasChecked } from '../agents/schemas.ts'
 import { GatewayError, textForCaller } from '../errors.ts'
 import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
@@ -32,7 +33,7 @@ import {
 import { toolError } from '../runs/result.ts'
 import { TASKS_EXTENSION, toTaskFields } from '../tasks/task-view.ts'
 import { taskOwnerOf, type BegunTask } from '../tasks/tasks.ts'
-import { argumentsFrom } from '../tools/fitted-arguments.ts'
+import { argumentsFrom, fittedArguments, type Arguments } from '../tools/fitted-arguments.ts'
 import { CONVERSATIONS_TOOL } from '../tools/conversation-tool.ts'
 import { RESULT_TOOL } from '../tools/pair.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
@@ -87,6 +88,12 @@ const OWN_TOOLS: Readonly<Record<string, typeof callResultTool>> = {
   [CONVERSATIONS_TOOL.name]: callConversationTool,
 }
 
+/** Reads arguments of a tool of the gateway as they were meant, such as an object that a model wrote as JSON text. */
+async function meantArguments(args: Arguments, schema: JsonSchema): Promise<Arguments> {
+  await whenSchemasChecked()
+  return fittedArguments(args, schema, (value) => refusalsOf(schema, value)).value
+}
+
 /** Answers `tools/call`: runs the agent, and asks its questions, until there is a result. */
 export async function callTool(
   params: Params,
@@ -101,8 +108,9 @@ export async function callTool(
   }
   if (areSchemasPending()) await whenSchemasChecked()
   const plan = parts.registry.plan()
-  const own = plan.ownTools.some((tool) => tool.name === name) ? OWN_TOOLS[name] : undefined
-  if (own) return own(args, context, parts)
+  const definition = plan.ownTools.find((tool) => tool.name === name)
+  const own = definition && OWN_TOOLS[name]
+  if (own) return own(await meantArguments(args, definition.inputSchema), context, parts)
   const call: ToolCall = { parts, context, name, args, isReported: false }
   const started = plan.byName(name)?.starts
   if (started) return startCall({ ...call, name: started.name })

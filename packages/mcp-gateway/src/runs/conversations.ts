@@ -128,16 +128,18 @@ export class Conversations {
   /**
    * Deletes a conversation, and the thread of its agent.
    *
-   * @throws RunFailure `busy` while a call of it runs; GatewayError `UNAVAILABLE`
+   * @returns `false` while a call of it runs
+   * @throws GatewayError `UNAVAILABLE`
    */
-  async delete({ key }: NamedConversation): Promise<void> {
+  async delete({ key }: NamedConversation): Promise<boolean> {
     const { records } = this.#storage
     const found = await records.get(key)
     const row = rowIn(found)
-    if (!found || !row) return
-    if (await this.#isRunning(row)) throw busy(BUSY)
-    if (!(await records.delete(key, found.version))) throw busy(BUSY)
+    if (!found || !row) return true
+    if (await this.#isRunning(row)) return false
+    if (!(await records.delete(key, found.version))) return false
     await this.#forget(row)
+    return true
   }
 
   close(): void {
