@@ -22,8 +22,11 @@ test('accepts the Node.js that runs the tests', () => {
 
 test.each([
   ['mcp-transport', ['index', 'auth/index']],
-  ['mcp-client', ['index']],
-  ['langchain-mcp', ['index', 'fan-out-tool-calls', 'middleware', 'prompts', 'resources']],
+  ['mcp-client', ['index', 'skills']],
+  [
+    'langchain-mcp',
+    ['index', 'fan-out-tool-calls', 'middleware', 'prompts', 'resources', 'skills'],
+  ],
   ['agents-debugstate', ['index', 'server/index', 'cli/main']],
   ['mcp-gateway', ['index', 'adapter', 'cli/main']],
   ['mcp-gateway-a2a', ['index']],
