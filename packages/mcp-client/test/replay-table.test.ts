@@ -222,7 +222,8 @@ describe('the outcome of a request, and how often it was executed', () => {
       const retryTiming = { wait: async () => {}, random: () => 0 }
       await using client = new McpClient(
         { url: proxy.url },
-        { ...settings[setting], dispatcher: dispatcher.value, retryTiming },
+        // Without a listening stream, which could be misled in place of the request.
+        { ...settings[setting], dispatcher: dispatcher.value, retryTiming, listen: false },
       )
       await client.listTools() // shows what tools declare
       const { method, send } = requests[kind]
