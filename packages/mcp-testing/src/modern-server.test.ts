@@ -239,3 +239,12 @@ test('refuses a legacy client, or serves it beside modern clients', async () => 
     expect(await client.callTool(call)).toMatchObject({ structuredContent: { sum: 4 } })
   }
 })
+
+test('lists the `_meta` of its tools', async () => {
+  const meta = { ui: { resourceUri: 'ui://shop/cart', visibility: ['app'] } }
+  await using server = await startModernServer({
+    tools: [{ name: 'cart', _meta: meta, run: () => '' }],
+  })
+  await using client = await connectModernClient(server.url)
+  expect((await client.listTools()).tools).toMatchObject([{ name: 'cart', _meta: meta }])
+})

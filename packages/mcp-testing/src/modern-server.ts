@@ -143,12 +143,13 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
   }
 
   #addTool(server: McpServer, tool: TestTool, handled: HandledRequest): void {
-    const { name, description, inputSchema, outputSchema, annotations } = definitionOf(tool)
+    const { name, description, inputSchema, outputSchema, annotations, _meta } = definitionOf(tool)
     const config = {
       ...(description === undefined ? {} : { description }),
       inputSchema: this.#schemaFrom(inputSchema),
       ...(outputSchema === undefined ? {} : { outputSchema: this.#schemaFrom(outputSchema) }),
       ...(annotations === undefined ? {} : { annotations: annotations as ToolAnnotations }),
+      ...(_meta === undefined ? {} : { _meta }),
     }
     server.registerTool(name, config, async (_args, { mcpReq }) => {
       const result = await this.runTool(tool, handled, {
