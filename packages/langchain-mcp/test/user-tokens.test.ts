@@ -142,6 +142,37 @@ test('sends nothing for a run without credentials, such as a resume that forgot 
 })
 
 describe.each([
+  ['a text', 'secret-text'],
+  ['nothing', undefined],
+  ['an object with another name', { token: 'secret-text' }],
+  ['an empty token', { accessToken: '' }],
+  ['a token that is no text', { accessToken: 7 }],
+])('if token() returns %s', (_what, answer) => {
+  const wrong = configOf('ada', { ...credentialsOf('ada'), token: async () => answer })
+  const text = 'token() returns a promise of { accessToken }'
+
+  test('a list fails and sends nothing, whatever onServerError says', async () => {
+    const { mcp, seen } = await startWorld({ onServerError: 'skip' })
+    const failed: unknown = await mcp.listTools({ config: wrong }).catch((error) => error)
+    expect(failed).toBeInstanceOf(Error)
+    expect(inspect(failed, { depth: 9 })).toContain(text)
+    expect(inspect(failed, { depth: 9 })).not.toContain('secret-text')
+    expect(seen).toEqual([])
+    expect(mcp.status()).toMatchObject([{ state: 'untried' }])
+  })
+
+  test('a call fails and sends nothing', async () => {
+    const { mcp, seen } = await startWorld()
+    const [tool] = await mcp.listTools({ config: configOf('ada') })
+    const from = seen.length
+    const failed: unknown = await tool?.invoke({ text: 'hi' }, wrong).catch((error) => error)
+    expect(failed).toBeInstanceOf(Error)
+    expect(inspect(failed, { depth: 9 })).toContain(text)
+    expect(seen.slice(from)).toEqual([])
+  })
+})
+
+describe.each([
   ['expired credentials', { ...credentialsOf('ada'), token: () => Promise.reject(EXPIRED) }],
   ['no credentials', undefined],
 ])('a list for a user with %s', (_what, credentials) => {

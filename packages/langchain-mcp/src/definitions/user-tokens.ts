@@ -101,8 +101,19 @@ class UserTokens {
       })
     }
     if (refused !== undefined) credentials.rejected({ ...this.#target, accessToken: refused })
-    return (await credentials.token(this.#target)).accessToken
+    return accessTokenOf(await credentials.token(this.#target), this.#target)
   }
+}
+
+/** Without a token, the request would be sent as nobody. The error does not quote what may be a token. */
+function accessTokenOf(answer: unknown, { server }: TokenTarget): string {
+  const token = isRecord(answer) ? answer['accessToken'] : undefined
+  if (typeof token === 'string' && token !== '') return token
+  throw new McpClientError(
+    'CONFIG',
+    `userTokens(): the credentials gave no token for "${server}". token() returns a promise of { accessToken }, with a text that is not empty`,
+    { server, outcome: 'not-executed' },
+  )
 }
 
 function credentialsInContext({ context }: ConfigOfCall): UserCredentials | undefined {
