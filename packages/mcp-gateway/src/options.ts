@@ -331,7 +331,7 @@ const tools: Shape<ToolSettings> = {
 export interface RunSettings {
   /**
    * `run`: each call has its own thread. `thread`: all calls of one caller (or session) to one agent are one conversation,
-   * unless they name another one in the parameter `conversation`.
+   * unless they name another one in the parameter `conversation`. A graph needs a checkpointer for it.
    */
   readonly mode: 'run' | 'thread'
   /** Time for which a conversation is kept after its last call. */

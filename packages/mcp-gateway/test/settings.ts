@@ -54,7 +54,7 @@ export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
 })
 
 export type GivenPlan = Given<ToolSettings> &
-  Partial<Pick<PlanOptions, 'artifactTtlMs' | 'takesFiles'>>
+  Partial<Pick<PlanOptions, 'artifactTtlMs' | 'takesConversation' | 'takesFiles'>>
 
 /** Adds defaults to the options of a plan. Checks no range. */
 export const planOptions = (given: GivenPlan = {}): PlanOptions => ({

@@ -202,6 +202,43 @@ test('shows the questions of the work as text, and takes their answers', async (
   expect(last).toMatchObject({ content: [{ text }] })
 })
 
+test('says which answers are not taken, and why', async () => {
+  await using world = pairs()
+  const schema = {
+    type: 'object',
+    properties: { sure: { type: 'boolean' } },
+    required: ['sure'],
+  }
+  world.agents.join('strict', ({ resume }) => [
+    resume
+      ? { type: 'done', text: JSON.stringify(resume.answers) }
+      : { type: 'asked', questions: [{ id: 'q', message: 'Sure?', schema }], state: {} },
+  ])
+  const { result, start } = clientOf(world.a)
+  const handle = await start('strict')
+  await settled()
+  const unknown = await result(handle, { answers: { i0: { sure: true } } })
+  expect(unknown).toMatchObject({
+    content: [{ text: expect.stringMatching(/no open question has the key: "i0"\.\n/) }],
+    structuredContent: { questions: [{ key: '1.i0', message: 'Sure?' }] },
+  })
+  const refused = await result(handle, { answers: { '1.i0': { sure: 'perhaps' } } })
+  expect(refused).toMatchObject({
+    content: [
+      {
+        text: expect.stringMatching(
+          /^An answer was refused\.[^]*2\.i0: Sure\?\n\(The answer does not match the schema: .*sure/,
+        ),
+      },
+    ],
+  })
+  const later = await result(handle)
+  expect(JSON.stringify(later)).not.toMatch(/refused|not match/)
+  expect(await result(handle, { answers: { '2.i0': { sure: true } } })).toMatchObject({
+    content: [{ text: expect.stringContaining('"sure":true') }],
+  })
+})
+
 test('says that nobody answered in time', async () => {
   await using world = pairs()
   const handle = await clientOf(world.a).start('asking')

@@ -19,6 +19,8 @@ export interface Agent {
   readonly health: AgentHealth
   /** Whether a run that asks can be continued later: a graph with a checkpointer, an A2A agent. @default true */
   readonly canAsk?: boolean | undefined
+  /** `false`: its calls share nothing, such as those of a graph without a checkpointer, so callers cannot name conversations. @default true */
+  readonly keepsThreads?: boolean | undefined
   /** `true` if another process can continue the runs of a process that died: a graph whose checkpointer all processes share. @default false */
   readonly canContinue?: boolean | undefined
   /** User interface of its tools. @default none */

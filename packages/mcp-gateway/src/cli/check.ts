@@ -15,7 +15,7 @@ import { redacted } from '../internal/redacted.ts'
 import { writeProbe } from '../store/blobs.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { patternDefects } from '../tools/filter.ts'
-import { overrideDefects, unusedText } from '../tools/plan.ts'
+import { listOwnTools, overrideDefects, unusedText } from '../tools/plan.ts'
 import { tryConfigFile, type ConfigFile, type ReadConfig, type TriedConfig } from './config-file.ts'
 import { toOptions, type Attempt, type FileSettings } from './file-settings.ts'
 import { failedSources, servingMistakes, withPlace } from './serve.ts'
@@ -229,7 +229,8 @@ type Report = ReturnType<typeof reportOf>
 
 /** The tools that a configuration gives, and what is wrong with the others. */
 function reportOf({ registry }: Gateway, warnings: readonly string[], unused: readonly string[]) {
-  const { tools, collisions, dropped, warnings: ofPlan } = registry.plan()
+  const plan = registry.plan()
+  const { tools, collisions, dropped, warnings: ofPlan } = plan
   const { sources } = registry.status()
   const isMistake = (warning: string): boolean =>
     sources.some(({ name }) => warning.startsWith(`${name} could not be started`)) ||
@@ -238,6 +239,7 @@ function reportOf({ registry }: Gateway, warnings: readonly string[], unused: re
     tools: tools.map(({ name, agent, skill, definition: { title } }) => {
       return { name, agent: agent.id, skill: skill.id, title }
     }),
+    ownTools: listOwnTools(plan, tools).map(({ name, title }) => ({ name, title })),
     collisions,
     dropped: dropped.map(({ agentId: agent, skillId: skill, why, reason }) => {
       return { agent, skill, why, reason }
@@ -257,7 +259,8 @@ function failuresText({ sources }: Report): string {
 }
 
 /** For people. Sections without a line are left out, except the tools. */
-function reportText({ tools, collisions, dropped, warnings }: Report): string {
+function reportText({ tools: ofAgents, ownTools, collisions, dropped, warnings }: Report): string {
+  const tools = [...ofAgents, ...ownTools]
   const width = Math.max(0, ...tools.map(({ name }) => name.length))
   const sections = [
     section(

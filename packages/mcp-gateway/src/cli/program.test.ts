@@ -100,6 +100,18 @@ describe('check', () => {
     expect(failed.err).toMatch(/^mcp-gateway: \S+w\.yaml:3: langgraph: \S+nowhere\.json does not/)
   })
 
+  test('lists the tools of the gateway itself after those of agents', async () => {
+    const own = 'tools: { tasks: pair }\nruns: { mode: thread }\n'
+    const path = await file('g.yaml', `${YAML}${own}`)
+    const { out } = await run(['check', path])
+    expect(out).toMatch(
+      /4 tools\n {2}support +support\n {2}support_start .*\n {2}agent_conversations .*\n {2}agent_result /,
+    )
+    expect(JSON.parse((await run(['check', path, '--json'])).out)).toMatchObject({
+      ownTools: [{ name: 'agent_conversations', title: 'Conversations' }, { name: 'agent_result' }],
+    })
+  })
+
   test('warns of graphs that cannot be loaded, and of graphs that cannot be called', async () => {
     const path = await file('g.yaml', YAML)
     await file('typed.mjs', 'export const graph = { channels: { city: {} }, async stream() {} }')

@@ -1,15 +1,16 @@
 import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
 
-import { isRecord } from '@x/internal'
+import { isRecord, legible } from '@x/internal'
 import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import { mayUse } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
+import { shortened } from '../internal/text.ts'
 import type { CallRecord } from '../runs/call-record.ts'
 import type { RunClient, RunOrder } from '../runs/order.ts'
 import { toolError } from '../runs/result.ts'
 import { openTaskForms, taskIdOf, type TaskCallRecord } from '../tasks/task-view.ts'
-import { taskOwnerOf } from '../tasks/tasks.ts'
+import { NOTHING_UNTAKEN, taskOwnerOf, type UntakenAnswers } from '../tasks/tasks.ts'
 import { RESULT_TOOL, RESULT_WAIT_MS } from '../tools/pair.ts'
 import type { PlannedTool } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
@@ -29,6 +30,8 @@ const WRONG =
   'Bad arguments: "handle" must be the text that the start tool returned, "answers" an object, and "cancel" true or false.'
 const UNKNOWN =
   'No work has this handle: it does not exist, its result has expired, or it belongs to another caller. Check what the work did before you start it again.'
+const REFUSED =
+  'An answer was refused. The reason stands in brackets after its question, which has a new key.'
 const CANCELLED = 'The work was cancelled. It may have been done in part.'
 const AWAY = 'The result cannot be reached now. The work goes on. Call again in a moment.'
 
@@ -57,15 +60,16 @@ export async function callResultTool(
   const { tasks } = parts
   const reference = { owner: pairOwnerOf(context), taskId: handle }
   try {
+    let untaken = NOTHING_UNTAKEN
     if (cancel === true) await tasks.cancel(reference)
     else if (answers) {
       const caller = { principal: context.principal, client: PAIR_CLIENT }
-      await tasks.update(reference, toResponses(answers), (call) => {
+      untaken = await tasks.update(reference, toResponses(answers), (call) => {
         return continuedCall(parts, call, caller)
       })
     }
     const task = await tasks.settled(reference, { ms: RESULT_WAIT_MS, signal })
-    return resultOf(task)
+    return resultOf(task, untaken)
   } catch (error) {
     if (error instanceof ProtocolError) return failedResult(error)
     if (!GatewayError.is(error)) throw error
@@ -95,7 +99,7 @@ export function continuedCall(
   throw new ProtocolError(ProtocolErrorCode.InternalError, text, { reason: 'agent_gone' })
 }
 
-function resultOf(task: TaskCallRecord): CallToolResult {
+function resultOf(task: TaskCallRecord, untaken: UntakenAnswers): CallToolResult {
   const { runId, state } = task
   const handle = taskIdOf(task)
   switch (state.status) {
@@ -104,7 +108,7 @@ function resultOf(task: TaskCallRecord): CallToolResult {
       return workingResult(task, `The work is not done yet. ${nextStep({ handle })}${step}`)
     }
     case 'asking':
-      return questionsResult(task)
+      return questionsResult(task, untaken)
     case 'ended':
       break
   }
@@ -130,16 +134,23 @@ function workingResult({ runId, ...task }: TaskCallRecord, text: string): CallTo
 }
 
 /** Questions as text: the model asks its user, and calls again with the answers. */
-function questionsResult(task: TaskCallRecord): CallToolResult {
-  const { runId } = task
+function questionsResult(
+  task: TaskCallRecord,
+  { refused, unknown }: UntakenAnswers,
+): CallToolResult {
+  const { round, runId } = task
   const handle = taskIdOf(task)
-  const questions = openTaskForms(task).map(({ key, form }) => ({
+  // Another call may have answered in the meantime: then these are other questions.
+  const reading = refused?.round === round ? refused.reading : undefined
+  const questions = openTaskForms(task, reading).map(({ key, form }) => ({
     key,
     message: form.message,
     schema: form.requestedSchema,
   }))
   const answers = Object.fromEntries(questions.map(({ key }) => [key, {}]))
   const lines = [
+    ...(reading ? [REFUSED] : []),
+    ...(unknown.length > 0 ? [unknownText(unknown)] : []),
     'The work waits for answers. An answer that does not fit its schema is asked for again:',
     ...questions.map(({ key, message, schema }) => `${key}: ${message}\n${JSON.stringify(schema)}`),
     `Ask the user. ${nextStep({ handle, answers })} Fill in each answer by its schema, or {"action":"decline"} where the user does not want to answer.`,
@@ -149,6 +160,14 @@ function questionsResult(task: TaskCallRecord): CallToolResult {
     structuredContent: { status: 'needs_input', handle, questions },
     _meta: { reason: 'needs_input', runId },
   }
+}
+
+const MAX_KEYS = 5
+
+function unknownText(keys: readonly string[]): string {
+  const named = keys.slice(0, MAX_KEYS).map((key) => legible(JSON.stringify(shortened(key, 64))))
+  const more = keys.length > MAX_KEYS ? ` and ${keys.length - MAX_KEYS} more` : ''
+  return `Not taken, because no open question has the key: ${named.join(', ')}${more}.`
 }
 
 function nextStep(args: Params): string {

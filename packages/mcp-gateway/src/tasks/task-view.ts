@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import { toEnd, type CallRecord, type TaskFacts } from '../runs/call-record.ts'
-import { toInputRequests, type QuestionForm } from '../runs/forms.ts'
+import { toInputRequests, type AnswersReading, type QuestionForm } from '../runs/forms.ts'
 import { openForms } from '../runs/questions.ts'
 
 /** Extension of MCP with which a server may answer `tools/call` with a task (SEP-2663). */
@@ -85,13 +85,21 @@ function statusOf({ state }: CallRecord): Status {
   }
 }
 
-/** Returns the questions of a task that have no answer, with their keys: those of a later round differ. */
+/** How answers were read of which some do not fit. */
+export type RefusedAnswers = Extract<AnswersReading, { type: 'errors' }>
+
+/**
+ * Returns the questions of a task that have no answer, with their keys: those of a later round differ.
+ *
+ * @param refused adds to each question why its answer was refused
+ */
 export function openTaskForms(
   call: CallRecord,
+  refused?: RefusedAnswers,
 ): readonly { readonly key: string; readonly form: QuestionForm }[] {
   const { order, round, state } = call
   if (state.status !== 'asking' || !order) return []
-  return openForms(call, order.client)
+  return openForms(call, order.client, refused)
     .filter(({ key }) => !Object.hasOwn(state.given, key))
     .map((form) => ({ key: `${round}.${form.key}`, form }))
 }
@@ -104,6 +112,12 @@ export function newAnswers(call: CallRecord, responses: Values): Values {
       return isRecord(response) ? [[form.key, response] as const] : []
     }),
   )
+}
+
+/** Returns the keys of those answers that belong to no open question. */
+export function unknownKeys(call: CallRecord, responses: Values): readonly string[] {
+  const open = new Set(openTaskForms(call).map(({ key }) => key))
+  return Object.keys(responses).filter((key) => !open.has(key))
 }
 
 /** Returns whether these answers are the last ones for the open questions of a task. */

@@ -19,6 +19,8 @@ import {
   runIdOfTask,
   taskOf,
   toDetailedTask,
+  unknownKeys,
+  type RefusedAnswers,
   type TaskCallRecord,
 } from './task-view.ts'
 
@@ -52,6 +54,16 @@ export interface TaskReference {
   readonly owner: string
   readonly taskId: string
 }
+
+/** Answers to the questions of a task that were not taken. */
+export interface UntakenAnswers {
+  /** Keys that no open question has. */
+  readonly unknown: readonly string[]
+  /** Why answers do not fit, and the round in which the questions are asked again. */
+  readonly refused: { readonly reading: RefusedAnswers; readonly round: number } | undefined
+}
+
+export const NOTHING_UNTAKEN: UntakenAnswers = { unknown: [], refused: undefined }
 
 export interface BegunTask {
   readonly type: 'task'
@@ -146,32 +158,36 @@ export class Tasks {
   /**
    * Stores answers. With the last one, the call is continued.
    *
+   * @returns which answers were not taken
    * @throws ProtocolError -32602, or of `prepare`; GatewayError `UNAVAILABLE`
    */
   async update(
     reference: TaskReference,
     responses: Readonly<Record<string, unknown>>,
     prepare: Prepare,
-  ): Promise<void> {
+  ): Promise<UntakenAnswers> {
     const { clock } = this.#options
     for (;;) {
       const found = await this.#calls.current(await this.#find(reference))
       const { call } = found
       const { state, task } = call
+      if (state.status !== 'asking') return NOTHING_UNTAKEN
       const added = newAnswers(call, responses)
-      if (state.status !== 'asking' || Object.keys(added).length === 0) return
+      const untaken = { unknown: unknownKeys(call, responses), refused: undefined }
+      if (Object.keys(added).length === 0) return untaken
       if (!areLast(call, added)) {
         const next = nextCall(call, { type: 'given', responses: added }, clock.now())
-        if (await this.#calls.store.replace(found, next)) return
+        if (await this.#calls.store.replace(found, next)) return untaken
         continue
       }
       const given = { ...state.given, ...added }
       const all = { ...prepare(call), responses: given, task, isPlain: false }
       const answered = await this.#calls.answer(found, all)
       if (!answered) continue
-      const { stored } = answered
-      if (stored.call.state.status === 'running') await this.#calls.queue.submit(stored)
-      return
+      const { reading, stored } = answered
+      const { round, state: next } = stored.call
+      if (next.status === 'running') await this.#calls.queue.submit(stored)
+      return reading.type === 'errors' ? { ...untaken, refused: { reading, round } } : untaken
     }
   }
 

@@ -44,7 +44,7 @@ export function parametersOf(
 ): ToolParameters | { readonly defect: string } {
   const added: readonly ExtraName[] = [
     ...(takesFiles ? (['files'] as const) : []),
-    ...(takesConversation ? (['conversation'] as const) : []),
+    ...(takesConversation && agent.keepsThreads !== false ? (['conversation'] as const) : []),
     ...(agent.canAsk === false ? [] : (['resume'] as const)),
     ...(skill.contextSchema === undefined ? [] : (['context'] as const)),
   ]

@@ -45,6 +45,31 @@ test('warns of a tool without a description, unless an override has one', () => 
   expect(planOf(agents, { overrides }).warnings).toEqual([])
 })
 
+test('offers no conversation where calls share nothing, and says so once for each agent', () => {
+  const agents = [
+    agentOf('keeps', [{ description: 'Keeps' }]),
+    agentOf(
+      'forgets',
+      [
+        { id: 'x', description: 'X' },
+        { id: 'y', description: 'Y' },
+      ],
+      {
+        keepsThreads: false,
+      },
+    ),
+  ]
+  const plan = planOf(agents, { takesConversation: true })
+  const taking = plan.tools.filter(({ definition: { inputSchema } }) => {
+    return Object.hasOwn(inputSchema['properties'] as object, 'conversation')
+  })
+  expect(taking.map(({ name }) => name)).toEqual(['keeps_do'])
+  expect(plan.warnings).toEqual([
+    expect.stringMatching(/"forgets" share nothing.*compile\(\{ checkpointer \}\)/),
+  ])
+  expect(planOf(agents).warnings).toEqual([])
+})
+
 describe('a plan', () => {
   const plan = planOf([agentOf('weather', [{ id: 'set' }, { id: 'get' }]), agentOf('news')])
 

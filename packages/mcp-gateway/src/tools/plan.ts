@@ -168,6 +168,10 @@ export class ToolPlanner {
     const unused = new Set(Object.keys(this.#options.overrides))
     const drafts = this.#drafts(sorted, dropped, unused)
     for (const key of unused) warnings.push(unusedText(key))
+    if (this.#options.takesConversation === true) {
+      const forgetful = sorted.filter(({ keepsThreads }) => keepsThreads === false)
+      for (const { name } of forgetful) warnings.push(forgetfulText(name))
+    }
     const { names, collisions } = this.#named(drafts, dropped)
     const own = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
     const prompts = own.flatMap(promptsOf).toSorted(byName)
@@ -393,6 +397,10 @@ function wrong(path: string, problem: string): GatewayError {
   return new GatewayError('CONFIG', `${path}${problem}`, { path })
 }
 
+function forgetfulText(name: string): string {
+  return `The calls of the agent "${name}" share nothing, although runs.mode is thread, so its tools take no "conversation". Compile its graph with a checkpointer: compile({ checkpointer })`
+}
+
 /** Characters of a name that model providers accept. */
 const MAX_NAME = 64
 
@@ -405,10 +413,18 @@ function nameDefect(name: string): string | undefined {
 export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDefinition[] {
   const tools = plan.tools.filter((tool) => mayUse(principal, tool))
   const definitions = tools.map(({ definition }) => definition)
+  const own = listOwnTools(plan, tools)
+  return own.length === 0 ? definitions : [...definitions, ...own].toSorted(byName)
+}
+
+/** Returns the tools of the gateway itself that belong beside these tools of agents. */
+export function listOwnTools(
+  plan: ToolPlan,
+  tools: readonly PlannedTool[],
+): readonly ToolDefinition[] {
+  if (tools.length === 0) return []
   const isPaired = tools.some(({ starts }) => starts)
-  const own = plan.ownTools.filter(({ name }) => name !== RESULT_TOOL || isPaired)
-  const isAlone = own.length === 0 || tools.length === 0
-  return isAlone ? definitions : [...definitions, ...own].toSorted(byName)
+  return plan.ownTools.filter(({ name }) => name !== RESULT_TOOL || isPaired)
 }
 
 /** Returns the prompts that this caller may see, sorted by name. */

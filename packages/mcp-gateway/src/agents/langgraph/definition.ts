@@ -1,4 +1,4 @@
-import { check, type Checks } from '@x/internal'
+import { check, isRecord, type Checks } from '@x/internal'
 import type { OutputFile } from '../../files/result-files.ts'
 import type { AgentInput, AnswerUi, Skill, ToolUi } from '../agent.ts'
 import { contextChecks, type ContextOptions } from './context.ts'
@@ -98,6 +98,17 @@ export function keepsThreadsHere(graph: RunnableGraph): boolean {
   return /^(?:Memory|InMemory)Saver$/.test(threadKeeperOf(graph)?.constructor.name ?? '')
 }
 
+/**
+ * Returns whether a graph certainly keeps nothing between its calls: neither it nor a subgraph has a checkpointer. Graphs of
+ * a server, and objects that only look like graphs, may keep their threads elsewhere.
+ */
+export function keepsNoThreads(graph: RunnableGraph): boolean {
+  if (isRemoteGraph(graph) || pregelOf(graph) === undefined) return false
+  return [graph, ...subgraphsOf(graph)].every((each) => {
+    return !isRemoteGraph(each) && !each.checkpointer && !pregelOf(each)?.['checkpointer']
+  })
+}
+
 /** Nodes at which a graph stops, and those of its subgraphs. `*` stands for all. */
 export interface Breakpoints {
   readonly before: ReadonlySet<string>
@@ -135,4 +146,10 @@ function isThreadKeeper(value: unknown): value is ThreadKeeper {
 /** Returns whether a graph is a `RemoteGraph` of LangGraph, which runs at a LangGraph server. */
 export function isRemoteGraph(graph: RunnableGraph): boolean {
   return 'graphId' in graph && typeof graph.graphId === 'string' && 'client' in graph
+}
+
+/** Returns the graph itself, or the one inside an agent of `createAgent()`. `undefined` for any other value. */
+export function pregelOf(graph: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (!isRecord(graph)) return undefined
+  return graph['lg_is_pregel'] === true && 'nodes' in graph ? graph : pregelOf(graph['graph'])
 }

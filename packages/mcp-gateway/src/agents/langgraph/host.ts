@@ -1,6 +1,5 @@
 import type { BaseStore, MemorySaver } from '@langchain/langgraph'
-import { isRecord } from '@x/internal'
-import { isRunnableGraph, keepsThreadsHere, type RunnableGraph } from './definition.ts'
+import { isRunnableGraph, keepsThreadsHere, pregelOf, type RunnableGraph } from './definition.ts'
 
 interface Equipment {
   readonly checkpointer: MemorySaver
@@ -56,12 +55,6 @@ export class GraphHost {
       return undefined
     }
   }
-}
-
-/** Returns the graph itself, or the one inside an agent of `createAgent()`. `undefined` for any other value. */
-function pregelOf(graph: unknown): Readonly<Record<string, unknown>> | undefined {
-  if (!isRecord(graph)) return undefined
-  return graph['lg_is_pregel'] === true && 'nodes' in graph ? graph : pregelOf(graph['graph'])
 }
 
 function copyOf(graph: RunnableGraph): RunnableGraph | undefined {

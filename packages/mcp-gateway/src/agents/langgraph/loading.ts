@@ -3,6 +3,7 @@ import type { Agent, AgentListener, JsonSchema, Skill } from '../agent.ts'
 import { contextPlanOf } from './context.ts'
 import {
   isRunnableGraph,
+  keepsNoThreads,
   keepsThreadsHere,
   threadKeeperOf,
   type GraphDefinition,
@@ -96,6 +97,8 @@ export async function loadGraph(
     health: 'healthy',
     ...(definition.ui && { ui: definition.ui }),
     canAsk,
+    // A graph that is made for each run may have a checkpointer then.
+    ...(!('make' in found) && keepsNoThreads(graph) && { keepsThreads: false }),
     canContinue: threadKeeperOf(graph) !== undefined && !keepsThreadsHere(graph),
   }
   return {

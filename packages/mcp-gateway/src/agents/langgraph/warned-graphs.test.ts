@@ -7,6 +7,8 @@ import {
   StateGraph,
 } from '@langchain/langgraph'
 import { RemoteGraph } from '@langchain/langgraph/remote'
+import { FakeListChatModel } from '@langchain/core/utils/testing'
+import { createAgent } from 'langchain'
 import { expect, test } from 'vitest'
 import { agentCallOf, quiet } from '../../../test/scripted-source.ts'
 import type { Agent, AgentCall, AgentSource, AgentUpdate } from '../agent.ts'
@@ -80,6 +82,33 @@ test('warns of a graph with breakpoints that has no checkpointer to continue fro
     expect.stringMatching(/^The graph "own" has breakpoints and no checkpointer/),
     expect.stringMatching(/^The graph "inner" has breakpoints and no checkpointer/),
   ])
+})
+
+test('reports which graphs certainly keep nothing between their calls', async () => {
+  const made = new StateGraph(MessagesAnnotation).addNode('n', () => ({})).addEdge('__start__', 'n')
+  const checkpointer = new MemorySaver()
+  const outer = new StateGraph(MessagesAnnotation)
+    .addNode('inner', made.compile({ checkpointer }))
+    .addEdge('__start__', 'inner')
+  const agentOf = { model: new FakeListChatModel({ responses: ['Hi'] }), tools: [] }
+  const graphs = {
+    forgets: made.compile(),
+    made: () => made.compile(),
+    agent: createAgent(agentOf),
+    keeps: made.compile({ checkpointer }),
+    agentKeeps: createAgent({ ...agentOf, checkpointer }),
+    inner: outer.compile(),
+    remote: new RemoteGraph({ graphId: 'shop', client: {} as never }),
+    other: { stream: () => Promise.reject(new Error('Not called')) },
+  }
+  const all = Object.entries(graphs).map(([name, graph]) => [name, { graph, description: '' }])
+  const found: Agent[] = []
+  const source = langGraphSource(Object.fromEntries(all))
+  await source.start({ ...quiet, found: (agent) => found.push(agent) })
+  await source.close()
+  const forgetful = found.filter(({ keepsThreads }) => keepsThreads === false)
+  expect(found).toHaveLength(all.length)
+  expect(forgetful.map(({ id }) => id)).toEqual(['forgets', 'made', 'agent'])
 })
 
 /** As some checkpointers of other authors are. */
