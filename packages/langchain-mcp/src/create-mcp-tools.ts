@@ -52,8 +52,9 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
    */
   readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
   /**
-   * Handling of a server that gives no list of its tools. A list without a token of its user (`userTokens()`) fails
-   * whatever this says, because other servers need that user, too. @default 'skip'
+   * Handling of a server that gives no list of its tools. A list fails whatever this says if `principal` throws or
+   * returns no name, and without a token of its user (`userTokens()`), because other servers need that user, too.
+   * @default 'skip'
    */
   readonly onServerError?: OnServerError | undefined
   /** Which tools a model sees, if there are many. @default a search above 40 tools */
@@ -94,8 +95,8 @@ export interface McpTools extends AsyncDisposable {
    *
    * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`; the error of the
    * credentials of `userTokens()`
-   * @throws {McpClientError} `CLOSED` after `close()`; `CONFIG` if `tools.alwaysShow` names a tool that no server has. With
-   * `principal`, and while a server gives no list, that is a warning
+   * @throws {McpClientError} `CLOSED` after `close()`; `CONFIG` if `principal` throws or returns no name, and if
+   * `tools.alwaysShow` names a tool that no server has. With `principal`, and while a server gives no list, that is a warning
    */
   listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
   /**
@@ -274,6 +275,7 @@ class LiveTools implements McpTools {
     }: ListMcpToolsOptions & { readonly acceptStored: boolean },
     needsAccess?: NeedsAccess,
   ) {
+    this.#contexts.of(config) // an error of `principal` is no error of a server, which could be left out
     return mapBounded(this.#servers, maxParallelLists, async (server) => {
       const { label } = server
       const { timeoutMs } = server.config

@@ -1,11 +1,13 @@
 // Many users in many concurrent threads of real graphs: no user ever gets data of another user.
-import { RunnableLambda } from '@langchain/core/runnables'
+import { RunnableLambda, type RunnableConfig } from '@langchain/core/runnables'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { seededRandom, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createMcpTools, runInSessionScope, type McpTools } from '../src/index.ts'
 import type { ToolRequest } from '../src/definitions/server-clients.ts'
+import { mcpToolsMiddleware } from '../src/middleware.ts'
+import { mcpSkillsMiddleware } from '../src/skills.ts'
 import { ScriptedModel } from './scripted-model.ts'
 import { startShop } from './shop.ts'
 
@@ -232,3 +234,49 @@ test.each([
     expect(server.count('tools/call')).toBe(0)
   },
 )
+
+describe.each([
+  [
+    'throws',
+    ({ configurable }: RunnableConfig) => configurable?.['caller'].id,
+    { cause: expect.any(TypeError), message: expect.stringContaining("reading 'id'") },
+  ],
+  ['returns no name', () => '', { message: expect.stringContaining('returned no name') }],
+])('a function `principal` that %s is a mistake of the developer', (_what, principal, fault) => {
+  const config = { configurable: {} }
+  const mistake = { code: 'CONFIG', ...fault }
+
+  test.each(['skip', () => {}] as const)(
+    'a list fails, whatever onServerError says',
+    async (onServerError) => {
+      const { server, mcp } = await startShop({ principal, onServerError })
+      for (const forceRefresh of [false, true]) {
+        await expect(mcp.listTools({ config, forceRefresh })).rejects.toMatchObject(mistake)
+      }
+      expect(server.received).toEqual([])
+      expect(mcp.status()).toMatchObject([{ state: 'untried' }]) // nothing is known about the server
+    },
+  )
+
+  test.each([
+    ['tools', mcpToolsMiddleware],
+    ['skills', mcpSkillsMiddleware],
+  ])('the run of an agent with %s ends', async (_of, middlewareOf) => {
+    const { mcp } = await startShop({ principal })
+    const agent = createAgent({ model: new ScriptedModel(), middleware: [middlewareOf(mcp)] })
+    const messages = [{ role: 'user' as const, content: 'Hello' }]
+    await expect(agent.invoke({ messages }, config)).rejects.toThrow('`principal`')
+  })
+
+  test('a call fails', async () => {
+    const { mcp } = await startShop({ principal })
+    const [tool] = await mcp.listTools()
+    await expect(tool?.invoke({}, config)).rejects.toMatchObject({ code: 'CONFIG' })
+  })
+
+  test('a request of a handle fails, and says nothing about the server', async () => {
+    const { mcp } = await startShop({ principal })
+    await expect(mcp.server('shop').listTools({ config })).rejects.toMatchObject(mistake)
+    expect(mcp.status()).toMatchObject([{ state: 'untried' }])
+  })
+})

@@ -226,12 +226,28 @@ test('skills for a user with expired credentials fail, and are there after a new
   expect(prompt).toContain('Does refund')
 })
 
-test('refuses to share a session between users', async () => {
-  await using mcp = createMcpTools({
-    servers: { orders: 'http://127.0.0.1:9/mcp' },
-    authProvider: userTokens(),
-    onServerError: 'throw',
+test('a list without a config fails, whatever onServerError says, and asks for the config', async () => {
+  const { mcp, seen } = await startWorld({ onServerError: 'skip' })
+  await expect(mcp.listTools()).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: expect.stringContaining('this list has no principal: pass the config of the run'),
   })
-  const list = mcp.listTools({ config: configOf('ada') })
-  await expect(list).rejects.toThrow('Give createMcpTools() the option `principal`')
+  expect(seen).toEqual([])
+  expect(mcp.status()).toMatchObject([{ state: 'untried' }])
+  await expect(mcp.listTools({ config: configOf('ada') })).resolves.not.toEqual([])
 })
+
+test.each(['skip', 'throw'] as const)(
+  'refuses to share a session between users, if onServerError is %s',
+  async (onServerError) => {
+    await using mcp = createMcpTools({
+      servers: { orders: 'http://127.0.0.1:9/mcp' },
+      authProvider: userTokens(),
+      onServerError,
+    })
+    for (const options of [{ config: configOf('ada') }, {}]) {
+      const list = mcp.listTools(options)
+      await expect(list).rejects.toThrow('Give createMcpTools() the option `principal`')
+    }
+  },
+)

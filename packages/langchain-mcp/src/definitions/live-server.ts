@@ -227,9 +227,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }: ListOptions = {}): Promise<ServerList> {
     if (this.#isClosed) throw this.#closedError()
     const { name, contexts } = this.#options
+    const context = contexts.of(config) // its errors say nothing about the server
+    const { principal } = context.scope
     try {
-      const context = contexts.of(config)
-      const { principal } = context.scope
       const lists = this.#listsOf(principal)
       try {
         const isStoredAccepted = acceptStored && !forceRefresh && !this.#hasChanged

@@ -69,7 +69,8 @@ export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
   readonly session?: SessionMode | SessionInfoSource | undefined
   /**
    * Returns the principal of a call: a stable name, never a token. Two principals share no session, list or
-   * header. Called at every call with its config; throw to refuse the call. @default one principal for all calls
+   * header. Called at every call with its config; throw to refuse the call (`CONFIG`, with your
+   * error as its cause). @default one principal for all calls
    */
   readonly principal?: PrincipalOf | undefined
 }

@@ -1,7 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { isRecord } from '@x/internal'
 import { McpClientError, type AuthProviderOf } from '@x/mcp-client'
-import { configError } from '../options.ts'
 import { causesOf } from '../graph/authorization-to-interrupt.ts'
 import { currentCall } from '../graph/call-context.ts'
 
@@ -44,11 +43,7 @@ export function userTokens(
   return ({ mcpUrl, name, slug }, scope) => {
     if (typeof mcpUrl !== 'string') return undefined
     const server = slug ?? name ?? mcpUrl
-    if (scope?.principal === undefined) {
-      throw configError(
-        `userTokens(): users would share the session with "${server}". Give createMcpTools() the option \`principal\``,
-      )
-    }
+    if (scope?.principal === undefined) throw noPrincipal(server)
     return new UserTokens({ server, resource: mcpUrl }, scope.principal, credentialsOf)
   }
 }
@@ -56,7 +51,18 @@ export function userTokens(
 /** Errors of the credentials of users, such as an expired sign-in. */
 const errorsOfUsers = new WeakSet<Error>()
 
-/** Returns true if there was no token of the user of a call: nothing is known about the server then. */
+function noPrincipal(server: string): McpClientError {
+  const message =
+    currentCall()?.lacksPrincipal === true
+      ? `userTokens() of "${server}": this list has no principal: pass the config of the run`
+      : `userTokens(): users would share the session with "${server}". Give createMcpTools() the option \`principal\``
+  // A client gives its callers copies of the error, which have the same cause.
+  const cause = new Error('Without a principal, nothing says whose token is needed')
+  errorsOfUsers.add(cause)
+  return new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
+}
+
+/** Returns true if there was no token of the user of a call, or no user: nothing is known about the server then. */
 export function isErrorOfUser(error: unknown): boolean {
   return causesOf(error).some((cause) => errorsOfUsers.has(cause))
 }

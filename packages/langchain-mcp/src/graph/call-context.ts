@@ -2,10 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createHash } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
-import { isRecord } from '@x/internal'
+import { isRecord, withoutErrorLink } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { SessionScope } from '@x/mcp-client'
-import { isInnerName, storeInside } from './langgraph.ts'
+import { isInnerName, isInterrupt, storeInside } from './langgraph.ts'
 
 /** What a session belongs to, beside the server and the principal. */
 export type SessionMode = 'run' | 'thread' | 'shared'
@@ -20,6 +20,8 @@ export interface CallContext {
   readonly config: RunnableConfig
   /** True for a list of tools, which needs no thread: its session is closed after it. */
   readonly isList?: boolean
+  /** True for a list without a config, if the config would tell its principal. */
+  readonly lacksPrincipal?: boolean
 }
 
 /** Carries the context to the scope function and the header functions of a client, which take no call. */
@@ -69,17 +71,16 @@ export class CallContexts {
    * Returns the context of a call. Without a config (a list that is read outside any run) it has no principal
    * and no thread.
    *
-   * @throws {McpClientError} `CONFIG` if `principal` returns no name
-   * @throws the error of `principal`
+   * @throws {McpClientError} `CONFIG` if `principal` returns no name, or throws
    */
   of(config: RunnableConfig | undefined): CallContext {
-    if (config === undefined) return NO_CALL
     const { mode, principal } = this
+    if (config === undefined) return { ...NO_CALL, lacksPrincipal: principal !== undefined }
     const store = 'store' in config ? toGraphStore(config.store) : undefined
     if (this.stores.size < MAX_STORES) this.stores.add(store)
     return {
       scope: {
-        principal: principal === undefined ? undefined : toPrincipal(principal(config)),
+        principal: principal === undefined ? undefined : nameFrom(principal, config),
         thread: mode === 'thread' ? toThreadId(config.configurable?.['thread_id']) : undefined,
       },
       store,
@@ -101,13 +102,21 @@ export function ownConfigurable({ configurable = {} }: RunnableConfig): Record<s
 }
 
 /** A missing name must not become a session that several users share. */
-function toPrincipal(name: unknown): string {
+function nameFrom(principal: PrincipalOf, config: RunnableConfig): string {
+  const about = { server: 'all', outcome: 'not-executed' } as const
+  let name: unknown
+  try {
+    name = principal(config)
+  } catch (cause) {
+    if (isInterrupt(cause)) throw cause
+    const reason = withoutErrorLink(cause instanceof Error ? cause.message : String(cause))
+    const message = `The function \`principal\` threw an error for a call: ${reason}`
+    throw new McpClientError('CONFIG', message, { ...about, cause })
+  }
   if (typeof name === 'string' && name !== '') return name
-  throw new McpClientError(
-    'CONFIG',
-    'The function `principal` returned no name for a call: it must return a string that is not empty',
-    { server: 'all', outcome: 'not-executed' },
-  )
+  const message =
+    'The function `principal` returned no name for a call: it must return a string that is not empty'
+  throw new McpClientError('CONFIG', message, about)
 }
 
 export function toThreadId(id: unknown): string | undefined {

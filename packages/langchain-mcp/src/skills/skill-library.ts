@@ -92,6 +92,7 @@ export class SkillLibrary {
    * Lists the skills of all servers, in their order. A server that gives no list is left out, with a warning.
    *
    * @throws the error of the credentials of `userTokens()`
+   * @throws {McpClientError} `CONFIG` if `principal` throws or returns no name
    */
   async list(): Promise<readonly ServedSkill[]> {
     const lists = await Promise.all(this.servers.map((server) => this.listOf(server)))
@@ -101,8 +102,9 @@ export class SkillLibrary {
   /** Lists the skills of one server that may be loaded. Reads no file of them. */
   async listOf(server: string): Promise<readonly ServedSkill[]> {
     const signal = ambientConfig()?.signal
+    const owner = this.ownerOf(server) // an error of `principal` is no error of the server
     try {
-      return await this.#servedUnlessDown(server, signal)
+      return await this.#servedUnlessDown(server, owner, signal)
     } catch (error) {
       if (signal?.aborted === true || isErrorOfUser(error)) throw error
       this.#leftOut(server, 'all of them', messageOf(error))
@@ -112,9 +114,9 @@ export class SkillLibrary {
 
   async #servedUnlessDown(
     server: string,
+    owner: string,
     signal: AbortSignal | undefined,
   ): Promise<readonly ServedSkill[]> {
-    const owner = this.ownerOf(server)
     const failedAt = this.#failures.get(owner) ?? -Infinity
     if (performance.now() - failedAt < RETRY_AFTER_MS) return []
     this.#failures.delete(owner)
