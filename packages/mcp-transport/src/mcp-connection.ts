@@ -138,7 +138,7 @@ export class McpConnection implements AsyncDisposable {
     return this.#modernVersion ?? this.#legacy.session?.protocolVersion
   }
 
-  /** Why a request may have no answer yet: nobody has signed in. */
+  /** Reason why a request may have no answer yet: the user has not signed in. */
   get evidence(): TransportError | undefined {
     return this.#parts.http.authorizer?.evidence
   }

@@ -154,7 +154,7 @@ export function toolListChange(before: Tools, after: Tools): ToolListChange | un
     : { added, removed, changed }
 }
 
-/** Of `_meta`, only what it says about apps, because the rest may differ in each response. */
+/** Of `_meta`, only `ui` counts, because the rest may differ in each response. */
 function textOf(definition: ToolDefinition): string {
   const { _meta, ...tool } = definition
   return canonicalJson({ ...tool, ui: uiOf(definition) })

@@ -87,7 +87,7 @@ class UserTokens {
     string | undefined
   > {
     const call = currentCall()
-    // Outside a call there is no user, such as for the end of a session when the process stops.
+    // There is no user outside a call, for example when the process stops and ends its sessions.
     if (call === undefined || call.scope.principal !== this.#principal) return undefined
     try {
       return await this.#tokenFor(call.config, refused)
@@ -111,7 +111,7 @@ class UserTokens {
   }
 }
 
-/** Without a token, the request would be sent as nobody. The error does not quote what may be a token. */
+/** Without a token, the request would be sent without a user. The error does not quote the value, which may be a token. */
 function accessTokenOf(answer: unknown, { server }: TokenTarget): string {
   const token = isRecord(answer) ? answer['accessToken'] : undefined
   if (typeof token === 'string' && token !== '') return token

@@ -262,7 +262,7 @@ function nestedIn({ uri: own, resources }: Skill, file: string): string | undefi
     })
 }
 
-/** Returns the text of a file, without characters that nobody sees. */
+/** Returns the text of a file without invisible characters. */
 export function textOf({ uri, bytes, text, body, mimeType = 'binary' }: SkillFile): string {
   const shown = body ?? text ?? utf8(bytes)
   if (shown !== undefined) return legible(shown)

@@ -77,7 +77,7 @@ interface AuthSettings {
 interface CredentialSettings extends ExchangeClient {
   /** Servers by resource, which is usually the URL of the MCP endpoint. Tokens for others are refused. */
   readonly targets: Readonly<Record<string, ExchangeTarget>>
-  /** What the token endpoint expects. @default rfc8693 */
+  /** Dialect of the token endpoint. @default rfc8693 */
   readonly profile?: ExchangeProfileName | undefined
   /** Time limit of one exchange, in milliseconds. @default 5000 */
   readonly timeoutMs?: number | undefined

@@ -106,7 +106,7 @@ export class ChangeFeed {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** Whether something may have changed after a time. */
+  /** Returns whether something may have changed since `time`. */
   mayHaveChangedSince(time: number): boolean {
     return this.#quietSince > time
   }

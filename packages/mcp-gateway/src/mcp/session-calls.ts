@@ -232,7 +232,7 @@ export class CallStream implements SessionUse {
     } catch (error) {
       sessions.noteStored(error)
       sessions.deleteLog(log)
-      // A client that leaves cannot come back: the call would run for nobody.
+      // A client that disconnects could not resume the call, so the call is cancelled.
       stream.onClose((end) => {
         if (end === 'lost') this.cancel()
       })
@@ -248,7 +248,7 @@ export class CallStream implements SessionUse {
     })
   }
 
-  /** Whether progress is stored: at first all of it, then as much as shows that the call goes on. */
+  /** Whether progress is stored: first all of it, then one message every 15 s, which shows that the call still runs. */
   #takesProgress(): boolean {
     const { clock, settings } = this.#sessions.parts
     const { maxEvents = 0 } = settings.events ?? {}

@@ -109,7 +109,7 @@ function envelopeOf({
 
 /**
  * Classifies a request that has nothing unusual, as the classifier of the SDK does: that one first checks by schemas that
- * the body is no response. `undefined`: the SDK has to decide.
+ * the body is no response. Returns `undefined` if the SDK has to decide.
  */
 function knownRoute(
   body: unknown,

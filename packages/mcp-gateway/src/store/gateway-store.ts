@@ -122,7 +122,7 @@ export interface AppendOptions {
   readonly limits: LogLimits
   /** Nothing follows this event. */
   readonly isLast: boolean
-  /** Of the log if it does not exist any more: the event begins it again. @default a log without a header */
+  /** Header for a log that no longer exists: the event begins it again. @default a log without a header */
   readonly header?: LogHeader | undefined
 }
 

@@ -355,7 +355,7 @@ function unknownTask({ taskId }: TaskReference): never {
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, text, { reason: 'unknown_task' })
 }
 
-/** Returns the owner of the tasks of a caller. Callers without a name and a session share one: nobody can guess the id of a task. */
+/** Returns the owner of the tasks of a caller. Callers without a name and a session share one owner: the id of a task cannot be guessed. */
 export function taskOwnerOf(caller: Caller): string {
   return ownerOf(caller) ?? hashOf([caller.principal.id, null])
 }

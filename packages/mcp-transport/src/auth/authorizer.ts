@@ -93,7 +93,7 @@ export class Authorizer {
     this.#fetch = fetch
   }
 
-  /** Why the last request may have ended without an answer: nobody has signed in. */
+  /** Reason why the last request may have ended without an answer: the user has not signed in. */
   get evidence(): TransportError | undefined {
     return this.#evidence
   }

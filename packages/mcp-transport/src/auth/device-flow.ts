@@ -47,7 +47,7 @@ interface DeviceFlowOptions {
   readonly secureUrl: (url: string) => URL
 }
 
-/** What has to be known before the first token request. */
+/** Parameters of a device authorization request. */
 interface DeviceRequest {
   readonly found: OAuthDiscoveryState
   readonly client: OAuthClientInformation

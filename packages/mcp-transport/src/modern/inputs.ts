@@ -54,7 +54,7 @@ function ask(
   onServerRequest: MessageHandlers['onServerRequest'],
 ): Promise<unknown> {
   if (signal.aborted) return Promise.reject(gaveUp())
-  // A signal of its own: that of the call aborts with an error, which is no reason to show to a user.
+  // Another signal than that of the call, which aborts with an error that a user should not see.
   const asked = new AbortController()
   return new Promise((resolve, reject) => {
     const onAbort = (): void => {

@@ -35,7 +35,7 @@ export function newEnd(): GraphEnd {
 /**
  * Reads one chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end.
  *
- * @param isRemote the graph runs at a server: its messages are all that tells of the tokens of its models
+ * @param isRemote the graph runs at a server, so tokens can be counted from its messages only
  */
 export function readChunk(
   chunk: unknown,
@@ -81,7 +81,7 @@ function textUpdate(payload: unknown, end: GraphEnd, isRemote: boolean): AgentUp
   return { type: 'text', text: isNext ? `\n${text}` : text, ...(usage && { usage }) }
 }
 
-/** Returns what LangChain tells of the model of a message: its name. */
+/** Returns the name of the model of a message, as LangChain gives it. */
 function modelIn(metadata: unknown): string | undefined {
   const model = isRecord(metadata) ? textOf(metadata['ls_model_name']) : undefined
   return model === undefined ? undefined : legible(shortened(model, MAX_MODEL_CHARS))
@@ -180,7 +180,7 @@ export class Arrivals {
   readonly #updates: AgentUpdate[] = []
   #wake: () => void = () => undefined
 
-  /** Names of the models that are running, by the ids of their runs. A handler may be told twice of the same end. */
+  /** Names of the models that are running, by the ids of their runs. LangChain may report the same end twice. */
   readonly #models = new Map<string, string | undefined>()
 
   /**

@@ -42,7 +42,7 @@ export interface ExchangeTarget {
 export interface TokenExchangeOptions extends ExchangeClient {
   /** Servers by resource, which is usually the URL of the MCP endpoint. Tokens for others are refused. */
   readonly targets: Readonly<Record<string, ExchangeTarget>>
-  /** What the token endpoint expects: a name, or data of your own. @default 'rfc8693' */
+  /** Dialect of the token endpoint: the name of a profile, or your own profile. @default 'rfc8693' */
   readonly profile?: ExchangeProfileName | ExchangeProfile | undefined
   /** Time limit of one exchange, in milliseconds. @default 5000 */
   readonly timeoutMs?: number | undefined
@@ -129,7 +129,7 @@ interface Exchange {
   accessToken?: string
 }
 
-/** What one exchange asks for. */
+/** Target of one exchange. */
 interface Wanted {
   /** Name of the target in messages, and at the token endpoint. */
   readonly audience: string
