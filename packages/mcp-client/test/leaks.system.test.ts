@@ -5,7 +5,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope } from '../src/index.ts'
 import type { SessionScope } from '../src/index.ts'
-import { eras, NOTHING, remainsOf } from './remains-of.ts'
+import { eras, NOTHING, runLeakingProcess } from './run-leaking-process.ts'
 
 setFlagsFromString('--expose-gc')
 const gc: () => void = runInNewContext('gc')
@@ -19,7 +19,7 @@ async function inTens(count: number, use: (n: number) => Promise<unknown>): Prom
 describe.each(Object.entries(eras))('%s', (_era, start) => {
   test('a thousand clients leave no object, handle or listener', async () => {
     await using server = await start()
-    const { before, after } = await remainsOf('clients', server)
+    const { before, after } = await runLeakingProcess('clients', server)
     // A client that stayed would need more than ten times this.
     expect((after.heapBytes - before.heapBytes) / 1000).toBeLessThan(1000)
     expect(after).toMatchObject(NOTHING)
@@ -29,7 +29,7 @@ describe.each(Object.entries(eras))('%s', (_era, start) => {
 })
 
 test('thirty servers on stdio leave no process, handle or listener', async () => {
-  const { before, after } = await remainsOf('programs')
+  const { before, after } = await runLeakingProcess('programs')
   expect(after).toMatchObject(NOTHING)
   expect(after.processListeners).toBe(before.processListeners)
 })

@@ -7,9 +7,9 @@ import { describe, expect, test, vi } from 'vitest'
 import {
   begunTask,
   settledTask,
-  startMortalGateway,
-  type MortalGateway,
-} from '../../mcp-gateway/test/mortal-gateway.ts'
+  startKillableGateway,
+  type KillableGateway,
+} from '../../mcp-gateway/test/killable-gateway.ts'
 import { cancel, get, update } from '../../mcp-gateway/test/task-requests.ts'
 import { startA2aAgent, type A2aAgent, type AgentScript } from '../test/a2a-agent.ts'
 import { a2aSource } from './source.ts'
@@ -27,8 +27,8 @@ async function newWorld(script: AgentScript, options: Parameters<typeof startA2a
   const isReady = (): Promise<boolean> => memory.isReady()
   const parts = { blobs, logs, rates, records, isReady, close: async () => {} }
   const store = { ...parts, isDurable: true, isShared: true }
-  const startGateway = (): MortalGateway =>
-    resources.use(startMortalGateway(store, () => sourceOf(agent)))
+  const startGateway = (): KillableGateway =>
+    resources.use(startKillableGateway(store, () => sourceOf(agent)))
   return {
     agent,
     store,
@@ -45,7 +45,7 @@ const sent = ({ agent }: World): number =>
   agent.methods.filter((method) => /^(Send|message)/.test(method)).length
 
 /** Begins a task, and waits until its record names the task of the agent. */
-async function taskOf({ store }: World, gateway: MortalGateway): Promise<unknown> {
+async function taskOf({ store }: World, gateway: KillableGateway): Promise<unknown> {
   const taskId = await begunTask(gateway, TOOL)
   const isNamed = async (): Promise<boolean> => {
     const [record] = await store.records.list('call:')

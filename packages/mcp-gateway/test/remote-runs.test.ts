@@ -12,9 +12,9 @@ import { answered, asking, startRemoteLangGraph } from './remote-langgraph.ts'
 import {
   begunTask,
   settledTask,
-  startMortalGateway,
-  type MortalGateway as Process,
-} from './mortal-gateway.ts'
+  startKillableGateway,
+  type KillableGateway as Process,
+} from './killable-gateway.ts'
 import { cancel, get, update, type Json } from './task-requests.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'remote-runs-'))
@@ -28,7 +28,7 @@ async function newWorld() {
   const store = resources.use(new DiskGatewayStore(join(folder, String(++stores))))
   const startProcess = (): Process => {
     return resources.use(
-      startMortalGateway(store, (dying) =>
+      startKillableGateway(store, (dying) =>
         langGraphServerSource({
           url: server.url,
           fetch: (input, init) => {

@@ -8,7 +8,7 @@ import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { startNameOf } from '../src/tools/pair.ts'
 import { AgentsAtHand, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled, type ManualClock } from './manual-clock.ts'
-import { startMortalGateway } from './mortal-gateway.ts'
+import { startKillableGateway } from './killable-gateway.ts'
 import { inSession, openSession, post } from './rpc-requests.ts'
 import { request, send, type Fetch, type Json } from './task-requests.ts'
 import { twoReplicas } from './two-replicas.ts'
@@ -161,11 +161,11 @@ test('returns a long result after the gateway was killed, and begins the work on
     agents.join('slow', behaviour, { canContinue: true })
     return agents
   }
-  const first = startMortalGateway(store, source, 'pair')
+  const first = startKillableGateway(store, source, 'pair')
   const handle = await clientOf(first.fetch).start('slow')
   await hasBegun.promise
   await first.kill()
-  await using second = startMortalGateway(store, source, 'pair')
+  await using second = startKillableGateway(store, source, 'pair')
   const late = clientOf(second.fetch).result(handle)
   await vi.waitUntil(() => attempts.length === 2)
   go.resolve()

@@ -256,7 +256,7 @@ test('asks a repeat of a call again if the agent did not get the answer', async 
 })
 
 /** Two processes with one store. The clock of the first can stand still, as after `kill -9`. */
-function mortals(script: Script, { isNotified = false } = {}) {
+function killableWorld(script: Script, { isNotified = false } = {}) {
   const clocks = { store: new ManualClock(), a: new ManualClock(), b: new ManualClock() }
   const store = new MemoryGatewayStore({ now: () => clocks.store.now() })
   const source = new ScriptedSource(script)
@@ -285,7 +285,7 @@ function mortals(script: Script, { isNotified = false } = {}) {
 }
 
 test('answers `outcome_unknown` within 5 s after the process of a call died, and never makes the call again', async () => {
-  await using world = mortals(hanging)
+  await using world = killableWorld(hanging)
   void callRuns(world.a, tool, order)
   await settled()
   await world.advance(5000, { isAlive: false })
@@ -298,7 +298,7 @@ test('answers `outcome_unknown` within 5 s after the process of a call died, and
 })
 
 test('waits for the call of another process until the caller leaves or the process dies', async () => {
-  await using world = mortals(hanging)
+  await using world = killableWorld(hanging)
   void callRuns(world.a, tool, order)
   await settled()
   const caller = new AbortController()
@@ -325,7 +325,7 @@ test.each([
       await Promise.race([go.promise, untilAborted(signal)])
       yield { type: 'done', text: 'Ordered' }
     }
-    await using world = mortals(script, { isNotified })
+    await using world = killableWorld(script, { isNotified })
     await world.a.calls.store.start()
     const first = callRuns(world.a, tool, order)
     await settled()

@@ -7,8 +7,8 @@ import type { TaskPolicy } from '../src/options.ts'
 import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
 import { call, get, type Fetch, type Json } from './task-requests.ts'
 
-/** A gateway in this process that can die as a process does. */
-export interface MortalGateway extends AsyncDisposable {
+/** A gateway in this process that a test can kill, as SIGKILL ends a process. */
+export interface KillableGateway extends AsyncDisposable {
   readonly fetch: Fetch
   /** From now on, it does not reach the store. Its lease has ended. */
   kill(): Promise<void>
@@ -21,11 +21,11 @@ export interface MortalGateway extends AsyncDisposable {
  *
  * @param makeSource gets a signal that aborts when the gateway dies
  */
-export function startMortalGateway(
+export function startKillableGateway(
   store: GatewayStore,
   makeSource: (dying: AbortSignal) => AgentSource,
   tasks: TaskPolicy = 'always',
-): MortalGateway {
+): KillableGateway {
   const dying = new AbortController()
   const leases = new Set<string>()
   const alive = (): Records => {
@@ -51,7 +51,7 @@ export function startMortalGateway(
       log: false,
       store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
       stateKey: 'the same in all processes, and long enough',
-      sources: [mortal(makeSource(dying.signal), dying.signal)],
+      sources: [killable(makeSource(dying.signal), dying.signal)],
       tools: { tasks },
       http: { shutdownGraceMs: 10 },
     },
@@ -72,7 +72,7 @@ export function startMortalGateway(
 }
 
 /** Returns the source. When the gateway dies, its runs hang. */
-function mortal(source: AgentSource, dying: AbortSignal): AgentSource {
+function killable(source: AgentSource, dying: AbortSignal): AgentSource {
   return {
     name: source.name,
     start: (listener) => source.start(listener),
@@ -88,7 +88,7 @@ function mortal(source: AgentSource, dying: AbortSignal): AgentSource {
 }
 
 /** Begins a task. The gateway may not have found the agent yet. */
-export async function begunTask({ fetch }: MortalGateway, tool: string): Promise<unknown> {
+export async function begunTask({ fetch }: KillableGateway, tool: string): Promise<unknown> {
   for (;;) {
     const { result } = await call(fetch, tool)
     if (result?.['resultType'] === 'task') return result['taskId']
@@ -98,7 +98,7 @@ export async function begunTask({ fetch }: MortalGateway, tool: string): Promise
 
 /** Polls until a task does not work any more. */
 export async function settledTask(
-  { fetch }: MortalGateway,
+  { fetch }: KillableGateway,
   taskId: unknown,
 ): Promise<Json | undefined> {
   for (;;) {

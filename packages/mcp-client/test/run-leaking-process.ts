@@ -7,7 +7,7 @@ import { expect } from 'vitest'
 import type { Remains } from './leaking-process.ts'
 
 /** Runs `leaking-process.ts`. Resolves when it has exited, which it does when nothing keeps it alive. */
-export async function remainsOf(
+export async function runLeakingProcess(
   use: string,
   server?: TroubledServer,
 ): Promise<{ readonly before: Remains; readonly alive: Remains; readonly after: Remains }> {
