@@ -63,6 +63,7 @@ export class CallStore {
   readonly #changes: LogFollower | undefined
   readonly #sweeper: Sweeper
   #isEnding = false
+  readonly #stopping = new AbortController()
 
   constructor(options: CallStoreOptions) {
     this.#options = options
@@ -93,6 +94,7 @@ export class CallStore {
   }
 
   async stop(): Promise<void> {
+    this.#stopping.abort()
     await Promise.all([this.#sweeper.close(), this.#changes?.stop()])
   }
 
@@ -273,7 +275,8 @@ export class CallStore {
       version = await records.put(PREFIX + runId, call, { ttlMs, ifVersion, event: logs && change })
     } catch (cause) {
       // The record may have been written, and the next attempt finds nothing to change.
-      void whenBack(() => records.get(PREFIX + runId), { clock, ms: CHANGES_LIMITS.ttlMs }).then(
+      const limits = { clock, ms: CHANGES_LIMITS.ttlMs, signal: this.#stopping.signal }
+      void whenBack(() => records.get(PREFIX + runId), limits).then(
         () => this.#notify(runId, true),
         () => {}, // watchers ask again
       )

@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import { sleep, type Clock } from '../internal/clock.ts'
+import { pause } from '../internal/timers.ts'
 
 /**
  * What a gateway stores. The parts are plain: sessions, files, paused runs and keys are built on them once, for all
@@ -237,13 +238,17 @@ export async function* listAll(
 const RETRY_MS = 250
 
 /**
- * Calls a function again while the store is away, for at most `ms`, and not after the signal has aborted.
+ * Calls a function again while the store is away, for at most `ms`, until the signal aborts.
  *
  * @throws the last error
  */
 export async function whenBack<Value>(
   attempt: () => Promise<Value>,
-  { clock, ms, signal }: { readonly clock: Clock; readonly ms: number; signal?: AbortSignal },
+  {
+    clock,
+    ms,
+    signal,
+  }: { readonly clock: Clock; readonly ms: number; readonly signal?: AbortSignal },
 ): Promise<Value> {
   for (const until = clock.now() + ms; ;) {
     try {
@@ -251,8 +256,9 @@ export async function whenBack<Value>(
     } catch (error) {
       const isAway = GatewayError.is(error) && error.code === 'UNAVAILABLE'
       if (!isAway || signal?.aborted || clock.now() >= until) throw error
+      if (signal === undefined) await sleep(clock, RETRY_MS)
+      else await pause(RETRY_MS, clock, signal).catch(() => Promise.reject(error))
     }
-    await sleep(clock, RETRY_MS)
   }
 }
 
