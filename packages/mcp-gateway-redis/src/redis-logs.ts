@@ -16,7 +16,7 @@ import {
   toJsonText,
   toLogTag,
 } from '@x/mcp-gateway/adapter'
-import type { RedisCommands } from './redis-commands.ts'
+import { wholeMs, type RedisCommands } from './redis-commands.ts'
 import { parseEntry, toEntryId, toPlace, type RedisTails } from './redis-tails.ts'
 import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './scripts.ts'
 
@@ -89,7 +89,7 @@ export class RedisLogs implements EventLogs {
 
   #scriptInput(log: string, event: NewEvent): [keys: string[], args: string[]] {
     const { header, text, isLast, limits, isNew = false } = event
-    const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
+    const ttl = wholeMs(limits.ttlMs)
     const head = JSON.stringify({ log, header })
     const keys = this.#keysOf(toLogTag(log))
     return [keys, [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]]

@@ -7,6 +7,7 @@ import { isHostName, isOrigin } from '../internal/setting-kinds.ts'
 import { shortened } from '../internal/text.ts'
 import { RPC_ERROR } from '../mcp/json-rpc.ts'
 import { refused, toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
+import { parseBearerToken } from './auth/authenticator.ts'
 import type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
 import type { RateLimits } from './rate-limits.ts'
 
@@ -113,10 +114,10 @@ export class Admission {
     if (tooMany) {
       return this.#report(tooMany, { reason: 'too_many', principal: who.id, address })
     }
-    const [scheme, bearer] = token ? token.trim().split(/ +/) : []
-    if (!credentials || who.isAnonymous || bearer === undefined) return who
-    if (scheme?.toLowerCase() !== 'bearer') return who
-    return withCredentials(who, credentials.credentialsFor(who, bearer))
+    if (!credentials || who.isAnonymous) return who
+    const read = parseBearerToken(headers)
+    if (typeof read === 'string') return who
+    return withCredentials(who, credentials.credentialsFor(who, read.token))
   }
 
   /** Counts a request with a credential that `auth` does not know, such as a signed link. */

@@ -79,8 +79,9 @@ export interface UserAccess {
 export function fetchForUser(fetch: Fetch, { credentials, target }: UserAccess): Fetch {
   return async (input, init) => {
     if (credentials === undefined) throw noUser(target.resource)
+    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
     const send = async (): Promise<{ response: Response; accessToken: string }> => {
-      const { accessToken } = await credentials.token(target)
+      const { accessToken } = await credentials.token({ ...target, ...(signal && { signal }) })
       const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : {}))
       headers.set('authorization', `Bearer ${accessToken}`)
       const request = input instanceof Request ? input.clone() : input
@@ -96,6 +97,6 @@ export function fetchForUser(fetch: Fetch, { credentials, target }: UserAccess):
 }
 
 function noUser(audience: string): GatewayError {
-  const message = `This call has no token of a user to get one for ${audience}. Call with a token of the sign-in, and answer questions with one`
+  const message = `No token for ${audience}: the call has no token of a user to exchange. Sign in and call again; answers to questions need the sign-in, too`
   return new GatewayError('NO_USER', message, { audience })
 }

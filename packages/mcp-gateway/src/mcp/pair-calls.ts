@@ -33,7 +33,8 @@ const UNKNOWN =
 const REFUSED =
   'An answer was refused. The reason stands in brackets after its question, which has a new key.'
 const CANCELLED = 'The work was cancelled. It may have been done in part.'
-const AWAY = 'The result cannot be reached now. The work goes on. Call again in a moment.'
+const AWAY =
+  'The result cannot be read now. The work was not stopped by this. Call again in a moment.'
 
 /** Returns the owner of started work. A caller without a name has a new session after each restart: its handle is its proof. */
 export function pairOwnerOf({ principal }: RequestContext): string {
@@ -125,11 +126,11 @@ function resultOf(task: TaskCallRecord, untaken: UntakenAnswers): CallToolResult
   }
 }
 
-function workingResult({ runId, ...task }: TaskCallRecord, text: string): CallToolResult {
+function workingResult(task: TaskCallRecord, text: string): CallToolResult {
   return {
     content: [{ type: 'text', text }],
-    structuredContent: { status: 'working', handle: taskIdOf({ runId, ...task }) },
-    _meta: { runId },
+    structuredContent: { status: 'working', handle: taskIdOf(task) },
+    _meta: { runId: task.runId },
   }
 }
 

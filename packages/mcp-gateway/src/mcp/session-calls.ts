@@ -289,17 +289,13 @@ export class CallStream implements SessionUse {
         write(id)
       } catch (error) {
         write()
+        // Another attempt would hold back what follows, up to the answer.
+        if (isWritten && !isLast) return
         throw error
       }
     }
     const { clock } = this.#sessions.parts
-    return this.#enqueue(async () => {
-      try {
-        await whenBack(attempt, { clock, ms: STORE_MS })
-      } catch (error) {
-        if (isLast || !isWritten) throw error
-      }
-    })
+    return this.#enqueue(() => whenBack(attempt, { clock, ms: STORE_MS }))
   }
 
   /** Stores an event. @returns its id; `undefined` if the call cannot be resumed */

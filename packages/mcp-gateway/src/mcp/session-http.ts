@@ -7,7 +7,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
-import { ownerOf } from '../internal/principal.ts'
+import { ownerOf, type Caller } from '../internal/principal.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
@@ -28,7 +28,6 @@ import {
 } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { refused, tryLater, type Reply } from './reply.ts'
-import type { Caller } from '../internal/principal.ts'
 import { resultForRevision } from './revisions.ts'
 import { CallStream, PRIMED_SINCE } from './session-calls.ts'
 import {

@@ -3,7 +3,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { isRecord, removeFrom } from '@x/internal'
 import { z } from 'zod'
 import { newScopeId } from '../files/scopes.ts'
-import type { Principal } from '../internal/principal.ts'
+import type { Caller, Principal } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
@@ -12,7 +12,6 @@ import { LogFollower, type GatewayStore, type LogLimits } from '../store/gateway
 import type { ProcessLease } from '../store/lease.ts'
 import { isRequestId, type Params } from './json-rpc.ts'
 import { tryLater, type Reply } from './reply.ts'
-import type { Caller } from '../internal/principal.ts'
 import type { ClientInfo } from './request-context.ts'
 
 /** All that a process needs to serve a session. Stored as JSON. */

@@ -31,7 +31,7 @@ export function skillMethods(
   skills: SkillFolder,
   others: Readonly<Record<string, Method>>,
 ): Readonly<Record<string, Method>> {
-  const without = (method: string): Method => others[method] ?? (() => ({}))
+  const otherMethod = (method: string): Method => others[method] ?? (() => ({}))
   return {
     'skills/list': async ({ cursor }, { principal }, parts) => {
       const list = `skills\0${principal.id}`
@@ -60,7 +60,7 @@ export function skillMethods(
       return { resources: resourcesIn(resources, isVisible), ...cached(parts) }
     },
     'resources/list': async (params, context, parts) => {
-      const result = await without('resources/list')(params, context, parts)
+      const result = await otherMethod('resources/list')(params, context, parts)
       // The other resources have the pages: skills come with the first one.
       if (params['cursor'] !== undefined) return result
       const files = listIn(result, 'resources')
@@ -68,27 +68,26 @@ export function skillMethods(
         const isVisible = await visibility(skills, context.principal, parts)
         const { resources } = await skills.request('resources/list', {})
         return { ...result, resources: [...resourcesIn(resources, isVisible), ...files] }
-      } catch {
-        return { ...result, resources: files } // the reason is in the log
+      } catch (cause) {
+        parts.onError(new Error('The files of skills could not be listed', { cause }))
+        return { ...result, resources: files }
       }
     },
     'resources/templates/list': async (params, context, parts) => {
-      const result = await without('resources/templates/list')(params, context, parts)
+      const result = await otherMethod('resources/templates/list')(params, context, parts)
       return { resourceTemplates: [TEMPLATE, ...listIn(result, 'resourceTemplates')] }
     },
     'resources/read': async (params, context, parts) => {
       const uri = uriOf(params)
       if (!uri.startsWith(SKILL_SCHEME)) {
-        const read = others['resources/read']
-        if (read === undefined) throw new ResourceNotFoundError(uri)
-        return read(params, context, parts)
+        return otherMethod('resources/read')(params, context, parts)
       }
       const isVisible = await visibility(skills, context.principal, parts)
       if (!isVisible(uri)) throw new ResourceNotFoundError(uri)
       return skills.request('resources/read', { uri })
     },
     'tools/list': async (params, context, parts) => {
-      const result = await without('tools/list')(params, context, parts)
+      const result = await otherMethod('tools/list')(params, context, parts)
       return withSkills(result, await skills.lastEntries())
     },
   }
@@ -101,11 +100,16 @@ function cached({ cacheScope }: HandlerParts): Params {
 
 /** Adds the URIs of the skills of an agent to the `_meta` of its tools. */
 function withSkills(result: McpResult, entries: readonly Skill[]): McpResult {
+  const byOwner = new Map<unknown, string[]>()
+  for (const { uri } of entries) {
+    const owner = ownerIn(uri)
+    byOwner.set(owner, [...(byOwner.get(owner) ?? []), uri])
+  }
   const tools = listIn(result, 'tools').map((tool) => {
     const meta = isRecord(tool) ? tool['_meta'] : undefined
     if (!isRecord(tool) || !isRecord(meta)) return tool
-    const uris = entries.map(({ uri }) => uri).filter((uri) => ownerIn(uri) === meta['agent'])
-    return uris.length === 0 ? tool : { ...tool, _meta: { ...meta, skills: uris } }
+    const uris = typeof meta['agent'] === 'string' ? byOwner.get(meta['agent']) : undefined
+    return uris === undefined ? tool : { ...tool, _meta: { ...meta, skills: uris } }
   })
   return { ...result, tools }
 }

@@ -17,9 +17,8 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { BoundedMap, isRecord, untilAborted } from '@x/internal'
-import { ownerOf, type Caller } from '../internal/principal.ts'
+import { ownerOf, type Caller, type Principal } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { Principal } from '../internal/principal.ts'
 import type { RunResume } from '../runs/order.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'

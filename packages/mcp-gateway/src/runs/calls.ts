@@ -130,6 +130,7 @@ export class Calls {
       const stored = await this.store.create(call)
       const first = key === undefined ? own : await this.store.claimKey(key, own, call.expiresAt)
       if (first.runId === runId) {
+        if (queuedFor !== undefined) this.queue.credentials.keep(order, call.expiresAt)
         live = new LiveCall({ runId, stored })
         live.releaseLease = release
         return live
@@ -260,7 +261,6 @@ export class Calls {
     const { clock, lease } = this.#options
     const isTask = queuedFor !== undefined
     const expiresAt = this.executions.expiryOf('running', isTask, tool)
-    if (isTask) this.queue.credentials.keep(order, expiresAt)
     const facts = {
       ...newCallOf(tool, order),
       key,

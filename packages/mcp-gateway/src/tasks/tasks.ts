@@ -89,7 +89,7 @@ const PATIENCE_MS = 2000
 /** Time for which a call waits for a store that is away. Redis restarts within it. */
 const AWAY_MS = 5000
 const NO_TASK =
-  'It cannot be started now: the caller has too many results here, or the store is away. Nothing was executed. Call again later.'
+  'The work was not started: the caller has too many unfinished or stored tasks, or the store cannot be reached. Nothing was executed. Call again later.'
 const STAYS_CALL = 'A call cannot become a task, because the store is away'
 
 /** Tasks (SEP-2663): a view of stored calls. Each process can read a task, answer its questions and cancel it. */

@@ -79,7 +79,9 @@ export async function authenticateToken(
 }
 
 /** Reads the token of an `Authorization: Bearer` header (RFC 6750 section 2.1). `none`: the request has no such header. */
-function parseBearerToken(headers: Headers): { readonly token: string } | 'none' | 'malformed' {
+export function parseBearerToken(
+  headers: Headers,
+): { readonly token: string } | 'none' | 'malformed' {
   const header = headers.get('authorization')
   if (header === null) return 'none'
   const [scheme, token, ...rest] = header.trim().split(/ +/)

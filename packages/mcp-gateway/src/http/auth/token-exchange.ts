@@ -3,7 +3,7 @@ import { decodeJwt } from 'jose'
 import { assertGatewayOptions, GatewayError, type GatewayErrorCode } from '../../errors.ts'
 import { readBounded } from '../../internal/guarded-fetch.ts'
 import type { Principal } from '../../internal/principal.ts'
-import { hashOf } from '../../internal/text.ts'
+import { hashOf, valueFromJson } from '../../internal/text.ts'
 import type {
   CredentialsProvider,
   CredentialTarget,
@@ -307,7 +307,7 @@ class TokenExchange implements CredentialsProvider {
       const init = { method: 'POST', headers, body: form, redirect: 'error', signal } as const
       const response = await fetch(tokenUrl, init)
       status = response.status
-      body = jsonOf((await readBounded(response, MAX_ANSWER_BYTES)).toString('utf8'))
+      body = valueFromJson((await readBounded(response, MAX_ANSWER_BYTES)).toString('utf8'))
     } catch (cause) {
       const { origin } = new URL(tokenUrl)
       const message = `No token for ${audience}: the authorization server ${origin} did not answer. Call again in a moment`
@@ -411,14 +411,6 @@ function claimsOf(token: string): Readonly<Record<string, unknown>> {
     return decodeJwt(token)
   } catch {
     return {}
-  }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 
