@@ -139,6 +139,7 @@ export interface McpTools extends AsyncDisposable {
 
 /** Limit of one list after the handshake, which has its own. */
 const LIST_MS = 30_000
+/** The client's default of `handshakeMs`. */
 const HANDSHAKE_MS = 30_000
 const LISTS_MAX = 1000
 

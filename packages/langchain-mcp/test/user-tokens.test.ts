@@ -251,3 +251,30 @@ test.each(['skip', 'throw'] as const)(
     }
   },
 )
+
+test.each(['of the tools', 'of the server'])(
+  'names a server as the user does, and never by its whole URL: a provider %s',
+  async (place) => {
+    await using server = await startLegacyServer()
+    const url = `${server.url}?key=secret`
+    const isOwn = place === 'of the server'
+    const asked: string[] = []
+    const credentials: UserCredentials = {
+      token: async (target) => {
+        asked.push(target.server)
+        return { accessToken: 'token' }
+      },
+      rejected() {},
+    }
+    await using mcp = createMcpTools({
+      servers: { orders: { url, ...(isOwn && { authProvider: userTokens() }) } },
+      ...(!isOwn && { authProvider: userTokens() }),
+      principal: ({ configurable }) => configurable?.['user'],
+    })
+    const error = await mcp.listTools().catch((problem: unknown) => problem)
+    expect(String(error)).toContain('userTokens() of "orders"')
+    expect(inspect(error, { depth: 9 })).not.toContain('secret')
+    await mcp.listTools({ config: configOf('ada', credentials) })
+    expect(new Set(asked)).toEqual(new Set(['orders']))
+  },
+)

@@ -433,8 +433,11 @@ export class ScopeSlot {
       owner: this,
     } as const
     const server = await this.#locate(signal)
-    this.#located = undefined // each attempt to open the first session asks the directory
-    return this.#handshake.run(() => createEndpoint(server, setup, signal))
+    try {
+      return await this.#handshake.run(() => createEndpoint(server, setup, signal))
+    } finally {
+      this.#located = undefined // each attempt to open the first session asks the directory
+    }
   }
 
   /**

@@ -107,9 +107,10 @@ export class ServerClients {
     const { authProvider: ownProvider, dispatcher, era, limits, listen, ...others } = entry
     const { handshakeMs, timeoutMs, session: _session, ...server } = others
     const { authProvider: common, log } = this.#options
+    const given = ownProvider ?? common
+    // Providers know a server by the name that the user gave it.
     const authProvider: typeof common =
-      ownProvider ??
-      (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
+      typeof given === 'function' ? (about, of) => given({ ...about, name }, of) : given
     const limited = { dispatcher, era, limits, listen, handshakeMs, timeoutMs }
     const own = { label: name, authProvider, ...limited }
     const config = withRunHeaders(server)

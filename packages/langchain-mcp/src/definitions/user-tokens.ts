@@ -42,10 +42,16 @@ export function userTokens(
 ): AuthProviderOf {
   return ({ mcpUrl, name, slug }, scope) => {
     if (typeof mcpUrl !== 'string') return undefined
-    const server = slug ?? name ?? mcpUrl
+    const server = slug ?? name ?? withoutQuery(mcpUrl)
     if (scope?.principal === undefined) throw noPrincipal(server)
     return new UserTokens({ server, resource: mcpUrl }, scope.principal, credentialsOf)
   }
+}
+
+/** A query may hold a secret. */
+function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url)
+  return origin + pathname
 }
 
 /** Errors of the credentials of users, such as an expired sign-in. */

@@ -4,7 +4,7 @@ import { serverTitle, type McpToolOrigin } from '../tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from './call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
 import { isElicitationInterrupt, isTaskInterrupt } from './interrupt-value.ts'
-import { pendingTasks, startOf, type GraphPlace } from './graph-place.ts'
+import { pendingTasks, startTimeOf, type GraphPlace } from './graph-place.ts'
 
 /** A round of a call that is about to be sent. */
 interface Sending {
@@ -114,7 +114,7 @@ export class CallJournal {
     const stored = read.result
     if (stored?.outcome !== undefined) return stored.outcome
     // An earlier process may have sent the call, and its record has expired.
-    const isOlderThanRecords = startOf(sending.place) < Date.now() - RECORD_TTL_MS
+    const isOlderThanRecords = startTimeOf(sending.place) < Date.now() - RECORD_TTL_MS
     if (stored === undefined && isOlderThanRecords) return unknownOutcome(sending.origin)
     const remove = () => inTime(() => store.delete(namespace, key))
     const write = (entry: Record<string, unknown>) =>

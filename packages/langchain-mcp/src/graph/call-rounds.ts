@@ -86,7 +86,7 @@ export interface CallInGraph extends InterruptibleCall {
 }
 
 /** Limit of rounds of questions in one call. People answer them, so it is higher than that of inputs from handlers (`MAX_INPUT_ROUNDS`). */
-const MAX_QUESTION_ROUNDS = 32
+export const MAX_QUESTION_ROUNDS = 32
 
 /** One round: a request, up to its result or the next question. */
 interface Round {

@@ -180,7 +180,7 @@ const UUID_EPOCH_MS = 12_219_292_800_000n
  * Returns when the task of a call was started, in milliseconds since 1970: the time in the id of its checkpoint, a
  * UUID of version 6. NaN if it is unknown.
  */
-export function startOf({ checkpoint }: GraphPlace): number {
+export function startTimeOf({ checkpoint }: GraphPlace): number {
   const hex = checkpoint.replaceAll('-', '')
   if (!/^[0-9a-f]{12}6[0-9a-f]{19}$/.test(hex)) return Number.NaN
   const time = BigInt(`0x${hex.slice(0, 12)}${hex.slice(13, 16)}`) // in 100 ns

@@ -8,7 +8,7 @@ import {
   type AuthorizationToInterrupt,
 } from './authorization-to-interrupt.ts'
 import { digest } from './call-context.ts'
-import type { SharedByCalls } from './call-rounds.ts'
+import { MAX_QUESTION_ROUNDS, type SharedByCalls } from './call-rounds.ts'
 import { listPlaceOf, questionKey, stepIn, type GraphPlace } from './graph-place.ts'
 import { callbackFrom, type McpAuthorizationInterrupt } from './interrupt-value.ts'
 import { executionOf, loadLangGraph, type LangGraphRuntime } from './langgraph.ts'
@@ -18,8 +18,6 @@ export type NeedsAccess = (error: unknown, server: McpServerLabel) => boolean
 
 /** Stands for the name of a tool in questions about lists. */
 const LISTING = 'tools/list'
-/** Limit of questions for one list. */
-const MAX_ROUNDS = 32
 
 /** A list of tools needs the sign-in of a person. Plain data, because a checkpoint stores it. */
 interface Refusal extends AccessPage {
@@ -97,7 +95,7 @@ async function readInRounds<Lists>({
     },
   )
   let callback: string | undefined
-  for (let number = 1; number <= MAX_ROUNDS; number++) {
+  for (let number = 1; number <= MAX_QUESTION_ROUNDS; number++) {
     const outcome = await step(callback)
     // Without lists, an earlier execution of the task has read them.
     if (!isRefusal(outcome)) return lists === undefined ? read() : lists.read

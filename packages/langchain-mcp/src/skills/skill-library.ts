@@ -6,6 +6,7 @@ import type { StatelessRequestOptions } from '../definitions/live-server.ts'
 import { isErrorOfUser } from '../definitions/user-tokens.ts'
 import { ambientConfig } from '../graph/call-context.ts'
 import { logOnce, processWarnings, type ToolLog } from '../log.ts'
+import { startOf } from '../tools/well-formed.ts'
 
 /** The part of `createMcpTools()` that skills need. */
 export type SkillServers = Pick<McpTools, 'server' | 'status'>
@@ -63,6 +64,8 @@ const LIST_MS = 30_000
 const RETRY_AFTER_MS = 30_000
 /** Number of failed lists that are remembered, of all users. */
 const MAX_FAILURES = 1000
+/** File of a skill that has its name and its instructions. */
+export const MANIFEST = 'SKILL.md'
 /** Characters of one file that a model gets at once. */
 const MAX_CHARACTERS = 100_000
 /** Characters of a text of a server in the log. */
@@ -257,9 +260,14 @@ function nestedIn({ uri: own, resources }: Skill, file: string): string | undefi
   return resources
     .map(({ uri }) => uri)
     .find((uri) => {
-      const isManifest = uri !== own && uri.endsWith('/SKILL.md')
-      return isManifest && file.startsWith(uri.slice(0, -'SKILL.md'.length))
+      const isManifest = uri !== own && uri.endsWith(`/${MANIFEST}`)
+      return isManifest && file.startsWith(uri.slice(0, -MANIFEST.length))
     })
+}
+
+/** Returns the line before the instructions of a skill: a model has to see whose they are. */
+export function originOf({ server, skill }: ServedSkill): string {
+  return `Instructions of MCP server ${JSON.stringify(server)}, skill ${JSON.stringify(skill.uri)}:`
 }
 
 /** Returns the text of a file without invisible characters. */
@@ -271,18 +279,12 @@ export function textOf({ uri, bytes, text, body, mimeType = 'binary' }: SkillFil
 
 /** Returns a part of a text as a model gets it. `more` tells how to read on. */
 export function partOf(text: string, offset: number, more: (next: number) => string): string {
-  const next = endOfPart(text, offset)
-  const part = text.slice(offset, next).toWellFormed() // a model may choose an offset within a character
+  const part = startOf(text.slice(offset), MAX_CHARACTERS)
+  const next = offset + part.length
+  const shown = part.toWellFormed() // a model may choose an offset within a character
   return next >= text.length
-    ? part
-    : `${part}\n[${text.length - next} more characters. ${more(next)}]`
-}
-
-/** Returns the end of the part of a text that begins at `start`. Does not separate the halves of a character. */
-function endOfPart(text: string, start: number): number {
-  const end = start + MAX_CHARACTERS
-  const isInCharacter = (text.codePointAt(end - 1) ?? 0) > 0xff_ff
-  return Math.min(isInCharacter ? end - 1 : end, text.length)
+    ? shown
+    : `${shown}\n[${text.length - next} more characters. ${more(next)}]`
 }
 
 /** Returns the number of lines, from the first one, that a model gets at once: at least one. */
@@ -303,7 +305,7 @@ function utf8(bytes: Uint8Array): string | undefined {
 /** Paths of the files of a skill, relative to its folder, without its SKILL.md. */
 export function pathsOf({ uri: own, resources }: Skill): readonly string[] {
   if (resources === 'dynamic') return []
-  const folder = own.slice(0, -'SKILL.md'.length)
+  const folder = own.slice(0, -MANIFEST.length)
   return resources
     .map(({ uri }) => uri)
     .filter((uri) => uri !== own && uri.startsWith(folder))

@@ -12,6 +12,8 @@ import {
   textOf,
   type McpSkillsOptions,
   type SkillServers,
+  originOf,
+  MANIFEST,
 } from './skill-library.ts'
 
 // Shapes of `BackendProtocolV2` of `deepagents`, which this package does not depend on.
@@ -57,7 +59,6 @@ export function mcpSkillsBackend(
 
 /** Number of entries that are kept, of all users. */
 const MAX_ENTRIES = 5000
-const MANIFEST = 'SKILL.md'
 const TOO_LONG = 'The line is too long to be shown.'
 const READ_ONLY: Failed = { error: 'Skills of MCP servers cannot be changed.' }
 const NEVER = new Date(0).toISOString()
@@ -180,8 +181,7 @@ export class McpSkillsBackend {
     const file = await this.#library.read({ server, skill }, path)
     this.#held.set(key, skill)
     if (path !== MANIFEST) return textOf(file)
-    const origin = `Instructions of MCP server ${JSON.stringify(server)}, skill ${JSON.stringify(skill.uri)}:`
-    return `${origin}\n\n${textOf(file)}`
+    return `${originOf({ server, skill })}\n\n${textOf(file)}`
   }
 
   /** Lists the skills of a server. Returns their folders. */

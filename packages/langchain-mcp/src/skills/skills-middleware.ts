@@ -17,6 +17,7 @@ import {
   type McpSkillsOptions,
   type ServedSkill,
   type SkillServers,
+  originOf,
 } from './skill-library.ts'
 
 const LOAD = 'load_skill'
@@ -151,12 +152,11 @@ function lineOf({ server, skill: { uri, frontmatter } }: ServedSkill): string {
   return JSON.stringify({ server, uri, name, description: legible(description) })
 }
 
-function loadedText({ server, skill }: ServedSkill, body: string): string {
-  const paths = pathsOf(skill)
+function loadedText(served: ServedSkill, body: string): string {
+  const paths = pathsOf(served.skill)
   const files =
     paths.length === 0 ? [] : [`Files for ${READ}: ${JSON.stringify(paths.slice(0, MAX_PATHS))}`]
-  const origin = `Instructions of MCP server ${JSON.stringify(server)}, skill ${JSON.stringify(skill.uri)}:`
-  return [origin, body, ...files].join('\n\n')
+  return [originOf(served), body, ...files].join('\n\n')
 }
 
 /** Answers a call with a text, also if the skill cannot be used: the model can go on without it. */

@@ -62,6 +62,7 @@ export class DeviceFlow {
   /** Set with the first token request. */
   #current: (DeviceRequest & { readonly device: DeviceAuthorization }) | undefined
   #isShown = false
+  #isStoredUsedUp = false
 
   constructor(options: DeviceFlowOptions) {
     this.#options = options
@@ -75,7 +76,8 @@ export class DeviceFlow {
    * @throws AuthError, an error of the provider, or the reason of the signal
    */
   async tokenRequest(request: DeviceRequest): Promise<URLSearchParams> {
-    let device = this.#current?.device ?? (await this.#storedCode(request))
+    let device = this.#current?.device
+    if (!this.#isStoredUsedUp) device ??= await this.#storedCode(request)
     if (device === undefined) {
       device = await this.#requestCode(request)
       await this.#store(request, device)
@@ -94,7 +96,8 @@ export class DeviceFlow {
    */
   async failed(error: unknown): Promise<void> {
     const { signal } = this.#options
-    if (signal.aborted) throw new TransportError('CLOSED', 'Nothing waits for the sign-in any more')
+    if (signal.aborted)
+      throw new TransportError('CLOSED', 'Nothing waits for the sign-in any more', { cause: error })
     if (this.#current === undefined) throw error // before the user could enter a code
     let device: DeviceAuthorization
     try {
@@ -105,6 +108,7 @@ export class DeviceFlow {
       const isUsedUp = code === 'TIMEOUT' || oauthError === 'invalid_grant'
       if (this.#isShown || !isUsedUp) throw final
       this.#current = undefined // the user gets another code for the stored one
+      this.#isStoredUsedUp = true // a store may keep it nevertheless
       return
     }
     this.#current = { ...this.#current, device }

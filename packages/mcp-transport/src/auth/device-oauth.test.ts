@@ -224,6 +224,20 @@ describe('the code of an earlier request', () => {
     },
   )
 
+  test('is tried once, also with a store that cannot forget it', async () => {
+    await using server = await startCodeServer([
+      'invalid_grant',
+      'authorization_pending',
+      'granted',
+    ])
+    const store = await leaveCode(server)
+    const left = await store.read()
+    const reads = (): typeof left => left
+    const shown = await signIn(server, { store: { read: reads, write: () => {} } })
+    expect(shown).toMatchObject([{ userCode: 'CODE-2' }])
+    expect(server.of('/token')).toHaveLength(3)
+  })
+
   test('ends the sign-in if the user refuses access', async () => {
     await using server = await startCodeServer(['access_denied'])
     const store = await leaveCode(server)

@@ -317,6 +317,7 @@ export class LegacyServer {
     const session = this.#session
     if (session?.isLive !== true) return false
     const isProven = await provesSession({ ...this.parts, signal, limitMs: undefined }, session)
+    // A session that the client ended meanwhile must not be replaced.
     return isProven || (session.state.kind === 'ended' && session.state.why === 'terminated')
   }
 
