@@ -27,7 +27,7 @@ export const fileSection: StoreSection = {
     return redisStore({
       url,
       prefix,
-      onError: (error) => onWarning('A listener of the store failed', error),
+      onError: (error) => onWarning('The store failed in the background', error),
       onWarning: (error) => onWarning('Redis is down: each process counts rates for itself', error),
     })
   },

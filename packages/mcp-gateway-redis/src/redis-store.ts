@@ -5,7 +5,7 @@ import {
   assertGatewayOptions,
   FileBlobs,
   TokenBuckets,
-  warnAboutListener,
+  warnAboutStore,
 } from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands, type RedisClient } from './redis-commands.ts'
@@ -27,7 +27,7 @@ export interface RedisStoreOptions {
   readonly timeoutMs?: number | undefined
   /** Clock of the local rate limits that apply while Redis is down. Milliseconds since 1970. @default Date.now */
   readonly now?: (() => number) | undefined
-  /** Called with the error of a listener. @default a process warning */
+  /** Called if a listener throws, or expired files cannot be deleted. @default a process warning */
   readonly onError?: ((error: unknown) => void) | undefined
   /** Called once each time Redis goes down and rates are counted in this process. @default a process warning */
   readonly onWarning?: ((error: unknown) => void) | undefined
@@ -75,11 +75,11 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
     throw new GatewayError('CONFIG', message, { path: 'prefix' })
   }
   const { url = 'redis://127.0.0.1:6379', timeoutMs = 2000, blobFolder } = options
-  const { client = url, now = Date.now, onError = warnAboutListener } = options
+  const { client = url, now = Date.now, onError = warnAboutStore } = options
   const commands = new RedisCommands(client, prefix, timeoutMs)
   const tails = new RedisTails(commands, onError)
   const logs = new RedisLogs(commands, tails)
-  const folder = blobFolder ? new FileBlobs(blobFolder, now) : undefined
+  const folder = blobFolder ? new FileBlobs(blobFolder, now, onError) : undefined
   let isClosed = false
   const isReady = async (): Promise<boolean> => {
     if (isClosed) return false

@@ -52,7 +52,7 @@ test('exports exactly this', () => {
     'toJsonText',
     'toLogTag',
     'valueFromJson',
-    'warnAboutListener',
+    'warnAboutStore',
     'wellKnownPaths',
   ])
 })

@@ -350,7 +350,7 @@ async function memoryStore({ onWarning }: FileContext): Promise<GatewayStore> {
 }
 
 function onStoreError(onWarning: SectionContext['onWarning']) {
-  return (error: unknown): void => onWarning('A listener of the store failed', error)
+  return (error: unknown): void => onWarning('The store failed in the background', error)
 }
 
 /** @throws GatewayError `CONFIG` with the path of the missing setting */

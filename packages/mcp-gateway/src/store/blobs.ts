@@ -119,12 +119,15 @@ const SWEEP_EVERY_MS = 60_000
 export class FileBlobs implements Blobs, AsyncDisposable {
   readonly #folder: string
   readonly #now: () => number
+  readonly #onError: (error: unknown) => void
   readonly #sweeping: NodeJS.Timeout
   #swept: Promise<void> = Promise.resolve()
 
-  constructor(folder: string, now: () => number = Date.now) {
+  /** @param onError called if expired files cannot be deleted, at most once a minute for each folder */
+  constructor(folder: string, now: () => number, onError: (error: unknown) => void) {
     this.#folder = folder
     this.#now = now
+    this.#onError = onError
     this.#sweeping = setInterval(() => (this.#swept = this.sweep()), SWEEP_EVERY_MS).unref()
   }
 
@@ -170,9 +173,13 @@ export class FileBlobs implements Blobs, AsyncDisposable {
   /** Deletes the folders of past hours. Never rejects: the next sweep tries again. */
   async sweep(): Promise<void> {
     const now = Math.floor(this.#now() / HOUR_MS)
-    for (const name of await readdir(this.#folder).catch(() => [])) {
+    const report = (error: unknown): string[] => {
+      if (!isAbsent(error)) this.#onError(toFolderError(error, this.#folder))
+      return []
+    }
+    for (const name of await readdir(this.#folder).catch(report)) {
       if (!HOUR.test(name) || Number(name) >= now) continue
-      await rm(join(this.#folder, name), { recursive: true, force: true }).catch(() => {})
+      await rm(join(this.#folder, name), { recursive: true, force: true }).catch(report)
     }
   }
 

@@ -51,7 +51,7 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   /** @throws GatewayError `CONFIG` for options that are unknown or have a wrong value */
   constructor(options: MemoryGatewayStoreOptions = {}) {
     assertGatewayOptions('MemoryGatewayStore', options, optionChecks)
-    const { blobBytes = 268_435_456, now = Date.now, onError = warnAboutListener } = options
+    const { blobBytes = 268_435_456, now = Date.now, onError = warnAboutStore } = options
     this.#now = now
     this.#logRows = new MemoryLogRows(now)
     this.logs = new LocalLogs(this.#logRows, now, onError)
@@ -83,11 +83,11 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   }
 }
 
-/** Reports the error of a listener, which must not stop other listeners or the writer. */
-export function warnAboutListener(cause: unknown): void {
+/** Reports a failure in the background, such as that of a listener, which must not stop other listeners or the writer. */
+export function warnAboutStore(cause: unknown): void {
   const error = new GatewayError(
     'UNAVAILABLE',
-    'A listener of the store threw an error: see the cause',
+    'The store failed in the background: see the cause',
     { cause },
   )
   process.emitWarning(error)

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { sourceNode, temporaryFolder } from '@x/internal/testing'
 import { expect, test, vi } from 'vitest'
 import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
+import { FileBlobs } from './blobs.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
 
 test('reads records, events and files after a restart', async () => {
@@ -135,6 +136,20 @@ test('deletes files that have ended, and those of killed writers with them', asy
   await store.blobs.sweep()
   expect(await readdir(blobs)).toHaveLength(1)
   expect(await store.blobs.read(lasting.id)).toBeDefined()
+})
+
+test('reports expired files that cannot be deleted, with the folder and the reason', async () => {
+  await using folder = await temporaryFolder()
+  const noFolder = join(folder.path, 'blobs')
+  await writeFile(noFolder, '')
+  const errors: unknown[] = []
+  await using blobs = new FileBlobs(noFolder, Date.now, (error) => errors.push(error))
+  await blobs.sweep()
+  expect(errors).toEqual([
+    expect.objectContaining({
+      message: expect.stringContaining(`${noFolder} cannot be written (ENOTDIR)`),
+    }),
+  ])
 })
 
 /** Returns the path of a stored file. */

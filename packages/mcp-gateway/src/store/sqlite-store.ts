@@ -8,13 +8,13 @@ import { FileBlobs } from './blobs.ts'
 import type { EventLogs, FoundLog, GatewayStore, LogLimits, Records } from './gateway-store.ts'
 import { LocalLogs, parseFoundLog, toLogTag, type LogRow, type LogRows } from './local-logs.ts'
 import { LocalRecords, type RecordRow, type RecordRows } from './local-records.ts'
-import { warnAboutListener } from './memory-store.ts'
+import { warnAboutStore } from './memory-store.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
 export interface DiskGatewayStoreOptions {
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: (() => number) | undefined
-  /** Called with the error of a listener. @default a process warning */
+  /** Called if a listener throws, or expired files cannot be deleted. @default a process warning */
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
@@ -59,7 +59,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   /** @throws GatewayError `CONFIG`: another program owns the folder, or a process uses it; `UNAVAILABLE` */
   constructor(folder: string, options: DiskGatewayStoreOptions = {}) {
     assertGatewayOptions('DiskGatewayStore', { folder, ...options }, optionChecks)
-    const { now = Date.now, onError = warnAboutListener } = options
+    const { now = Date.now, onError = warnAboutStore } = options
     this.#path = join(resolve(folder), 'gateway.db')
     this.#database = openDatabase(this.#path)
     const recordRows = new SqliteRecordRows(this.#database)
@@ -67,7 +67,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     this.#localLogs = new LocalLogs(logRows, now, onError)
     this.logs = this.#withErrors(this.#localLogs)
     this.records = this.#withErrors(new LocalRecords(recordRows, now, this.#localLogs))
-    this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now)
+    this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now, onError)
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => {
       try {
