@@ -96,14 +96,20 @@ test('ends a conversation when its time after the last call is over', async () =
   expect([second === first, third === first]).toEqual([true, false])
 })
 
-test('runs the calls of one conversation one after the other, and does not delete it meanwhile', async () => {
+/** Adds an agent that tells when its run begins, and ends when the test says so. */
+function joinSlow({ agents }: Pick<ReturnType<typeof conversing>, 'agents'>) {
   const [begun, go] = [deferred(), deferred()]
-  await using world = conversing()
-  world.agents.join('slow', async function* () {
+  agents.join('slow', async function* () {
     begun.resolve()
     await go.promise
     yield { type: 'done', text: 'Done' }
   })
+  return { begun, go }
+}
+
+test('runs the calls of one conversation one after the other, and does not delete it meanwhile', async () => {
+  await using world = conversing()
+  const { begun, go } = joinSlow(world)
   const first = clientOf(world.a).say('trip', 'slow')
   await begun.promise
   const busy = { isError: true, _meta: { reason: 'busy' } }
@@ -118,13 +124,8 @@ test('runs the calls of one conversation one after the other, and does not delet
 })
 
 test('says which conversations of a name it has not deleted', async () => {
-  const [begun, go] = [deferred(), deferred()]
   await using world = conversing()
-  world.agents.join('slow', async function* () {
-    begun.resolve()
-    await go.promise
-    yield { type: 'done', text: 'Done' }
-  })
+  const { begun, go } = joinSlow(world)
   await clientOf(world.a).say('trip')
   const first = clientOf(world.a).say('trip', 'slow')
   await begun.promise
@@ -139,13 +140,8 @@ test('says which conversations of a name it has not deleted', async () => {
 })
 
 test('deletes a conversation whose process died', async () => {
-  const [begun, go] = [deferred(), deferred()]
   await using world = conversing()
-  world.agents.join('slow', async function* () {
-    begun.resolve()
-    await go.promise
-    yield { type: 'done', text: 'Done' }
-  })
+  const { begun, go } = joinSlow(world)
   const first = clientOf(world.a).say('trip', 'slow')
   await begun.promise
   for await (const { key } of listAll(world.store.records, 'process:')) {
