@@ -1,4 +1,4 @@
-// What the site changes in a page: links between files become links between pages, diagrams become pictures.
+// Changes pages for the site: links between files become links between pages, diagrams become pictures.
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join, posix, relative } from 'node:path'
 import { renderMermaidSVG } from 'beautiful-mermaid'

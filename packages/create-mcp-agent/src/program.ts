@@ -56,7 +56,7 @@ function defined({ folder, template }: Given): Partial<Answers> {
   return { ...(folder && { folder }), ...(template && { template }) }
 }
 
-/** Asks a person for what is missing. Without a terminal there is nobody to ask. */
+/** Asks for the missing arguments. Returns `given` without a terminal, because no person could answer. */
 async function asked(given: Given, { stdin, stdout }: CommandContext): Promise<Given> {
   const isTerminal = 'isTTY' in stdin && stdin.isTTY === true && stdout.isTTY === true
   if (!isTerminal || (given.folder !== undefined && given.template !== undefined)) return given

@@ -276,7 +276,7 @@ class LiveTools implements McpTools {
     }: ListMcpToolsOptions & { readonly acceptStored: boolean },
     needsAccess?: NeedsAccess,
   ) {
-    this.#contexts.of(config) // an error of `principal` is no error of a server, which could be left out
+    this.#contexts.of(config) // fails here if `principal` fails: such an error leaves no single server out
     return mapBounded(this.#servers, maxParallelLists, async (server) => {
       const { label } = server
       const { timeoutMs } = server.config

@@ -71,7 +71,7 @@ export interface CheckedOptions extends GatewayObjects, GatewaySettings {}
 export interface ListenOptions extends Given<Pick<HttpSettings, 'host' | 'port' | 'insecure'>> {
   /**
    * Answers health and metrics only, until `close()` has ended: for a process that executes tasks and serves no client.
-   * Needs no `auth`, because nobody can call an agent there. @default false
+   * Needs no `auth`, because it serves no calls. @default false
    */
   readonly probesOnly?: boolean | undefined
 }

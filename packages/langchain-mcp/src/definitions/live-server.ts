@@ -527,7 +527,7 @@ const NOT_REPLACED: unique symbol = Symbol('not replaced')
 
 /**
  * Reports a replaced session once to each thread that used the old one. Threads that share a session are told
- * separately, because each may have left state in it. A thread that comes later had no state there.
+ * separately, because each may have left state in it. Later threads have no state in it.
  */
 export class SessionReplacements {
   /** By scope. */

@@ -93,7 +93,7 @@ class UserTokens {
     string | undefined
   > {
     const call = currentCall()
-    // There is no user outside a call, for example when the process stops and ends its sessions.
+    // Requests outside a call have no user, such as those that end the sessions of a process that stops.
     if (call === undefined || call.scope.principal !== this.#principal) return undefined
     try {
       return await this.#tokenFor(call.config, refused)

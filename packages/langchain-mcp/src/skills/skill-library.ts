@@ -105,7 +105,7 @@ export class SkillLibrary {
   /** Lists the skills of one server that may be loaded. Reads no file of them. */
   async listOf(server: string): Promise<readonly ServedSkill[]> {
     const signal = ambientConfig()?.signal
-    const owner = this.ownerOf(server) // an error of `principal` is no error of the server
+    const owner = this.ownerOf(server) // outside the `try`: an error of `principal` does not count against the server
     try {
       return await this.#servedUnlessDown(server, owner, signal)
     } catch (error) {

@@ -35,7 +35,7 @@ const LANGGRAPH_DEV = 'http://127.0.0.1:2024'
 interface NewFile {
   readonly name: string
   readonly text: string
-  /** What it is, for the user. */
+  /** Description of the file for the user. */
   readonly about: string
 }
 

@@ -122,7 +122,7 @@ export function graphName(path: string): string {
   return (isTelling ? name : 'assistant').replaceAll(/[^\w-]/g, '-')
 }
 
-/** Splits `./file.ts:export`. A drive letter of Windows is no file. */
+/** Splits `./file.ts:export`. The colon after a drive letter of Windows separates nothing. */
 export function splitGraph(path: string): readonly [file: string, exported: string | undefined] {
   const [, file = path, exported] = /^(.{2,}?)(?::([\w$]+))?$/.exec(path) ?? []
   return [file, exported]

@@ -248,7 +248,7 @@ export class CallStream implements SessionUse {
     })
   }
 
-  /** Whether progress is stored: first all of it, then one message every 15 s, which shows that the call still runs. */
+  /** Whether a message of progress is stored: at first all of them, later one every 15 s to show that the call runs. */
   #takesProgress(): boolean {
     const { clock, settings } = this.#sessions.parts
     const { maxEvents = 0 } = settings.events ?? {}

@@ -107,8 +107,8 @@ function envelopeOf({
 }
 
 /**
- * Classifies a request that has nothing unusual, as the classifier of the SDK does: that one first checks by schemas that
- * the body is no response. Returns `undefined` if the SDK has to decide.
+ * Classifies usual requests as the classifier of the SDK does, without its check by schemas for responses.
+ * Returns `undefined` if the SDK has to decide.
  */
 function knownRoute(
   body: unknown,

@@ -197,7 +197,7 @@ export interface Blobs {
 export interface BlobLimits {
   /** Most bytes. */
   readonly limit: number
-  /** Milliseconds for which the bytes are kept. The store deletes them by itself. */
+  /** Milliseconds for which the bytes are kept. Then the store deletes them. */
   readonly ttlMs: number
 }
 

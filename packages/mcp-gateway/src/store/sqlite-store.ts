@@ -263,7 +263,7 @@ class SqliteLogRows implements LogRows {
       trim.run(tag, tag, limits.maxEvents)
       this.#database.exec('COMMIT')
     } catch (error) {
-      // After some errors, such as a full disk, SQLite has rolled back by itself, and another ROLLBACK fails.
+      // After some errors, such as a full disk, SQLite has already rolled back, and another ROLLBACK fails.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
       throw error
     }

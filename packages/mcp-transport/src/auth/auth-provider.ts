@@ -66,7 +66,7 @@ export interface UserCode {
 
 /** A device authorization (RFC 8628) that has not ended. Set by the transport; store it unchanged. */
 export interface DeviceAuthorization extends UserCode {
-  /** A secret: whoever has it gets the tokens. */
+  /** Secret: it is exchanged for the tokens. */
   readonly deviceCode: string
   /** Client that requested the code. */
   readonly clientId: string

@@ -228,8 +228,8 @@ class TokenExchange implements CredentialsProvider {
   }
 
   /**
-   * @throws GatewayError `WRONG_AUDIENCE` for a server that is no target; `EXCHANGE_REFUSED` for scopes that its target does
-   *   not have
+   * @throws GatewayError `WRONG_AUDIENCE` for a server without a target; `EXCHANGE_REFUSED` for scopes that its target
+   *   lacks
    */
   #wanted({ resource: asked, scopes, server }: CredentialTarget): Wanted {
     const target = this.#targets.get(usualSpelling(asked))
