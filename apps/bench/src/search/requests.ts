@@ -5,6 +5,7 @@ export type RequestClass =
   | 'synonyms' // it says the same in other words
   | 'servers' // several servers have such a tool, and it says which server
   | 'unseen' // any of these
+  | 'held-out' // the same, written later
 
 /** A request as a user phrases it, and the tools that serve it: `server/tool`, with the tool's name on the server. */
 export interface SearchRequest {
@@ -267,7 +268,8 @@ export const UNSEEN: readonly SearchRequest[] = requests('unseen', [
   ['What resolution has the phone display?', 'mobile/mobile_get_screen_size'],
 ])
 
-function requests(
+/** Makes requests of a class from texts and tools. */
+export function requests(
   of: RequestClass,
   lines: readonly (readonly [text: string, ...tools: readonly string[]])[],
 ): readonly SearchRequest[] {

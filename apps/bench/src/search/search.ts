@@ -5,6 +5,7 @@ import o200k from 'js-tiktoken/ranks/o200k_base'
 import { comparedFigure, plainFigure } from '../measure/figure.ts'
 import type { BenchOptions, BenchResult, Figure, Measured } from '../measure/figure.ts'
 import { catalogueServers } from './catalogue.ts'
+import { HELD_OUT } from './held-out.ts'
 import { REQUESTS, UNSEEN, type SearchRequest } from './requests.ts'
 
 const FOUND_AT_ONCE = 5
@@ -39,7 +40,7 @@ export async function searchFigures({ progress }: BenchOptions): Promise<BenchRe
   const count: CountTokens = (shown) => encoding.encode(JSON.stringify(shown.map(asSent))).length
   progress('search: all requests')
   const searched: Searched[] = []
-  for (const request of [...REQUESTS, ...UNSEEN]) {
+  for (const request of [...REQUESTS, ...UNSEEN, ...HELD_OUT]) {
     searched.push(await searchedFor(request, { tools, search, count }))
   }
   const [first] = searched
@@ -114,7 +115,7 @@ function measured(name: string, unit: string, values: readonly number[]): Figure
 
 /** The requests of each class whose tool was found. */
 function foundFigures(searched: readonly Searched[]): readonly Figure[] {
-  const all = searched.filter(({ request }) => request.of !== 'unseen')
+  const all = searched.filter(({ request }) => request.of !== 'unseen' && request.of !== 'held-out')
   const classes = [...Map.groupBy(searched, ({ request }) => request.of)]
   return [
     plainFigure(foundWithin(1, 'found-first', all)),
