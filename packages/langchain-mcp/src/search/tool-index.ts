@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { BoundedMap, isRecord } from '@x/internal'
-import type MiniSearch from 'minisearch'
 import { serverTitle } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
-import { isMeaning, queryTermsOf, spaced, termsOf, wordsOf } from './words.ts'
+import { WordIndex, type WeightedTexts } from './word-index.ts'
+import { spaced, wordsOf } from './words.ts'
 
 /** What is known of a tool that can be found. */
 type FindableTool = Pick<McpTool, 'name' | 'definition' | 'origin'>
@@ -24,8 +24,6 @@ const WEIGHTS = {
 const MAX_TITLE_CHARACTERS = 200
 const MAX_TEXT_CHARACTERS = 600
 
-/** A word with the same meaning counts less than the word of the query. */
-const MEANING_WEIGHT = 0.5
 /** Tools of a server that the query names count more than those of others. */
 const SERVER_WEIGHT = 2
 /** A longer query is cut: it names nothing that a shorter one cannot name. */
@@ -36,11 +34,14 @@ const MAX_FOUND = 20
 /** An index takes a few megabytes. Users with the same tools share one. */
 const MAX_INDEXES = 4
 
-interface ToolTexts extends Readonly<Record<keyof typeof WEIGHTS, string>> {
+interface ToolTexts {
   /** Name that the model sees. */
   readonly id: string
   /** Other names that a query may have for the tool, in lower case. */
   readonly names: readonly string[]
+  readonly server: string
+  /** The texts that are searched. */
+  readonly texts: WeightedTexts
 }
 
 /** By the hash of the texts. */
@@ -64,18 +65,19 @@ class ToolIndex {
   readonly #texts: readonly ToolTexts[]
   /** Words of the server of each tool. */
   readonly #servers: ReadonlyMap<string, readonly string[]>
-  #words: Promise<MiniSearch> | undefined
+  readonly #words: WordIndex
 
   constructor(texts: readonly ToolTexts[]) {
     this.#texts = texts
     this.#servers = new Map(texts.map(({ id, server }) => [id, wordsOf(server)]))
+    this.#words = new WordIndex(new Map(texts.map((tool) => [tool.id, tool.texts])))
   }
 
   /**
    * Returns names of tools, the best first: those that the query names, and then at most `limit` others. A query of names
    * alone finds no others. Words that no tool has are ignored.
    */
-  async find(query: string, limit: number): Promise<string[]> {
+  find(query: string, limit: number): string[] {
     const text = query.slice(0, MAX_QUERY_CHARACTERS).replace(/^\s*select:/i, '')
     const parts = text.split(/[^\p{L}\p{N}_-]+/u).filter((part) => part !== '')
     const named = this.#namedBy(parts)
@@ -85,22 +87,13 @@ class ToolIndex {
     )
     if (areAllNames) return names
     const queryWords = new Set(wordsOf(text))
-    const words = await (this.#words ??= wordIndexOf(this.#texts))
-    const found = words
-      .search(text, {
-        boost: WEIGHTS,
-        tokenize: queryTermsOf,
-        boostDocument: (id) => {
-          const server = this.#servers.get(String(id)) ?? []
-          return server.every((word) => queryWords.has(word)) ? SERVER_WEIGHT : 1
-        },
-        boostTerm: (term) => (isMeaning(term) ? MEANING_WEIGHT : 1),
-        prefix: (term) => !isMeaning(term) && term.length > 3,
-        fuzzy: (term) => (!isMeaning(term) && term.length > 5 ? 1 : false),
-        maxFuzzy: 1,
-        weights: { prefix: 0.4, fuzzy: 0.2 },
-      })
-      .map(({ id }) => String(id))
+    const found = Array.from(this.#words.scores(text), ([id, score]) => {
+      const server = this.#servers.get(id) ?? []
+      const isNamed = server.every((word) => queryWords.has(word))
+      return { id, score: isNamed ? score * SERVER_WEIGHT : score }
+    })
+      .toSorted((a, b) => b.score - a.score)
+      .map(({ id }) => id)
       .filter((name) => !names.includes(name))
     return [...names, ...found.slice(0, Math.min(limit, MAX_FOUND - names.length))]
   }
@@ -132,22 +125,29 @@ function textsOf({ name, definition, origin }: FindableTool): ToolTexts {
   return {
     id: name,
     names: [name, toolName, `${server}_${toolName}`].map((one) => one.toLowerCase()),
-    name: spaced(toolName).slice(0, MAX_TITLE_CHARACTERS),
-    title: title.slice(0, MAX_TITLE_CHARACTERS),
-    server: server.slice(0, MAX_TITLE_CHARACTERS),
-    description: description.slice(0, MAX_TEXT_CHARACTERS),
-    parameters: spaced(Object.keys(properties).join(' ')).slice(0, MAX_TEXT_CHARACTERS),
-    parameterDescriptions: descriptions.join(' ').slice(0, MAX_TEXT_CHARACTERS),
+    server,
+    texts: [
+      [spaced(toolName).slice(0, MAX_TITLE_CHARACTERS), WEIGHTS.name],
+      [title.slice(0, MAX_TITLE_CHARACTERS), WEIGHTS.title],
+      [server.slice(0, MAX_TITLE_CHARACTERS), WEIGHTS.server],
+      [description.slice(0, MAX_TEXT_CHARACTERS), WEIGHTS.description],
+      [
+        spaced(parametersOf(inputSchema).join(' ')).slice(0, MAX_TEXT_CHARACTERS),
+        WEIGHTS.parameters,
+      ],
+      [descriptions.join(' ').slice(0, MAX_TEXT_CHARACTERS), WEIGHTS.parameterDescriptions],
+    ],
   }
 }
 
-async function wordIndexOf(texts: readonly ToolTexts[]): Promise<MiniSearch> {
-  const { default: Words } = await import('minisearch')
-  const index = new Words({
-    fields: Object.keys(WEIGHTS),
-    tokenize: (text) => termsOf(text),
-    processTerm: (term) => term,
-  })
-  await index.addAllAsync(texts) // in small parts, because it takes a tenth of a second for 300 tools
-  return index
+/** Returns the names of the parameters, and the values that they may have. */
+function parametersOf(schema: unknown, depth = 3): string[] {
+  if (!isRecord(schema) || depth === 0) return []
+  const { properties, items, enum: values } = schema
+  const inside = Object.entries(isRecord(properties) ? properties : {})
+  return [
+    ...inside.flatMap(([name, property]) => [name, ...parametersOf(property, depth - 1)]),
+    ...parametersOf(items, depth - 1),
+    ...(Array.isArray(values) ? values.filter((value) => typeof value === 'string') : []),
+  ]
 }

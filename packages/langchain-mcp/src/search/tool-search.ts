@@ -183,7 +183,7 @@ export class ToolSearch {
       schema: SEARCH_SCHEMA,
       responseFormat: 'content_and_artifact',
       func: async ({ query }: { query: string }) => {
-        const names = await indexOf(tools).find(query, FOUND_AT_ONCE)
+        const names = indexOf(tools).find(query, FOUND_AT_ONCE)
         return [answerWith(names, tools), { [FOUND]: names }]
       },
     })

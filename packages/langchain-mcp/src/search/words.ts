@@ -4,82 +4,49 @@
 const EVERYDAY_WORDS: ReadonlySet<string> = new Set(
   `a about am an and any are as at be been by call can could did do does for from had has have how i if in into is it its
   let me my need not of on or our please should so some than that the their them then there these they this to tool
-  use was we were what when where which who why will with would you your`.split(/\s+/),
+  use was we were what when where which why will with would you your`.split(/\s+/),
 )
 
 const ABBREVIATIONS: ReadonlyMap<string, readonly string[]> = new Map(
-  Object.entries({
-    app: ['application'],
-    config: ['configuration'],
-    db: ['database'],
-    dir: ['directory'],
-    doc: ['document'],
-    docs: ['document'],
-    env: ['environment'],
-    img: ['image'],
-    info: ['information'],
-    js: ['javascript'],
-    k8s: ['kubernetes'],
-    mr: ['merge', 'request'],
-    msg: ['message'],
-    pr: ['pull', 'request'],
-    repo: ['repository'],
-    repos: ['repository'],
-  }),
+  `app application, config configuration, db database, dir directory, doc document, docs document, env environment,
+  img image, info information, js javascript, k8s kubernetes, mr merge request, msg message, pr pull request,
+  repo repository, repos repository`
+    .split(',')
+    .map((line) => wordsOf(line))
+    .map(([short = '', ...words]) => [short, words]),
 )
 
-/** Words that users and servers have for the same thing. A word may be in several lines. */
+/** Words that users and servers have for the same thing, in groups. A word may be in several groups. */
 const SYNONYMS = `
-  add create new make insert post report
-  apply update create
-  change edit modify update patch replace set rename
-  chart graph plot diagram draw visualise visualize generate
-  check status verify validate lint pipeline
-  choose pick select
-  close quit exit stop terminate end kill
-  comment note reply discussion
-  container pod
-  delete remove erase drop forget discard kill
-  directory folder
-  document page markdown
-  dropdown select option
-  emulate simulate pretend fake mock throttle
-  error exception console log
-  event happen history activity
-  execute run evaluate invoke
-  find search look query
-  get show read retrieve fetch view display open contain content
-  go navigate visit open url
-  increase decrease scale replica
-  issue ticket bug
-  javascript script
-  list all every enumerate
-  location position gps
-  member people person user
-  message mail email chat
-  mobile phone device android iphone
-  move rename
-  picture image photo screenshot
-  press hit tap click push
-  reaction emoji thumb like
-  remember memory save store observation
-  repository project
-  scroll swipe
-  send post publish
-  shell command terminal exec
-  size big large space
-  slow performance speed fast
-  start launch run begin
-  table spreadsheet sheet database
-  todo task
-  type enter write text
-  yaml manifest resource
+  account member people person team user who, add create new make insert post report, apply deploy update create,
+  appointment calendar meeting schedule, archive zip compress, assign owner responsible, attach import upload,
+  bill invoice pay payment, busy consumption cpu load usage, buy order purchase,
+  change edit modify update patch replace set rename, chart graph plot diagram draw visualise visualize generate,
+  check status verify validate lint pipeline, choose pick select, clone copy duplicate fork,
+  close quit exit stop terminate end kill, column field property attribute,
+  comment note reply discussion answer respond, connect connection link network relation, container pod,
+  convert transform, cost price amount, count number total, credential key password secret token,
+  customer client contact, delay pause sleep wait, delete remove erase drop forget discard kill,
+  deploy release publish, dimension size resolution pixel, directory folder, document page markdown,
+  download export save, dropdown select option, emulate simulate pretend fake mock throttle,
+  error exception console log, event happen history activity, execute run evaluate invoke,
+  film record recording video, find search look query, follow subscribe watch, forecast weather,
+  get show read retrieve fetch view display open contain content, go navigate visit open url,
+  health reachable alive ping available, hierarchy organization structure tree, increase decrease scale replica,
+  issue ticket bug, javascript script, knowledge know memory, label tag, list all every everything enumerate,
+  location position gps, login sign auth, message mail email chat, mobile phone device android iphone, move rename,
+  percent proportion ratio share, permission access role right, picture image photo screenshot,
+  press hit tap click push hold, reaction emoji thumb like, remember memory save store observation,
+  repository project, restore revert rollback undo, row record entry item, scroll swipe, send post publish,
+  shell command terminal exec, size big large space, slow performance speed fast, start launch run begin,
+  summarise summarize summary, table spreadsheet sheet database, todo task, translate language,
+  type enter write text, yaml manifest resource
 `
 
-/** Meanings of each stem: the numbers of its lines. */
+/** Meanings of each stem: the numbers of its groups. */
 const meanings = new Map<string, string[]>()
-for (const [number, line] of SYNONYMS.trim().split('\n').entries()) {
-  for (const word of line.trim().split(/\s+/).map(stemOf)) {
+for (const [number, group] of SYNONYMS.split(',').entries()) {
+  for (const word of wordsOf(group).map(stemOf)) {
     meanings.set(word, [...(meanings.get(word) ?? []), `~${number}`])
   }
 }
@@ -94,31 +61,30 @@ export function spaced(name: string): string {
   return name.replaceAll(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1 $2')
 }
 
-/** Returns what is compared: the stems of the words of a text, and the meanings of each. */
-export function termsOf(text: string): string[] {
-  const stems = wordsOf(text)
+/** Returns the stems of the words of a text, in which texts are compared. */
+export function stemsOf(text: string): string[] {
+  return wordsOf(text)
     .filter((word) => !EVERYDAY_WORDS.has(word))
     .flatMap((word) => ABBREVIATIONS.get(word) ?? [word])
     .map(stemOf)
-  return stems.flatMap((stem) => [stem, ...(meanings.get(stem) ?? [])])
 }
 
-/** Returns the terms of a query, each once. The name of a file says `file`, and the address of a page `url`. */
-export function queryTermsOf(query: string): string[] {
+/** Returns the stems of a query, each once. The name of a file says `file`, and the address of a page `url`. */
+export function queryStemsOf(query: string): ReadonlySet<string> {
   const plain = query.replaceAll(/https?:\/\/\S+|\b[\w-]+\.(?:com|dev|io|net|org)\b/gi, 'url')
   const file = /\w\.[a-z]{1,5}\b/i.test(plain) ? ' file' : ''
-  return [...new Set(termsOf(plain + file))]
+  return new Set(stemsOf(plain + file))
 }
 
-/** A meaning, in contrast to a stem. */
-export function isMeaning(term: string): boolean {
-  return term.startsWith('~')
+/** Returns the meanings of a stem. Each differs from all stems, and words with the same meaning share it. */
+export function meaningsOf(stem: string): readonly string[] {
+  return meanings.get(stem) ?? []
 }
 
-/** Returns the part of an English word that its forms share: `issu` for `issues`, `merg` for `merging`. */
+/** Returns the part of an English word that its forms share: `issu` for `issues`, `tap` for `tapped`. */
 function stemOf(word: string): string {
   if (word.length < 4) return word
-  const singular = word.replace(/ies$/, 'y').replace(/([^su])s$/, '$1')
-  const stem = singular.replace(/(?:ing|ed)$/, '')
-  return (stem.length < 3 ? singular : stem).replace(/e$/, '')
+  const singular = word.replace(/ie[sd]$/, 'y').replace(/([^su])s$/, '$1')
+  const stem = singular.replace(/(?:ing|ed)$/, '').replace(/([bdgmnprt])\1$/, '$1')
+  return (stem.length < 3 ? singular : stem).replace(/(?:e|ion)$/, '')
 }
