@@ -3,22 +3,13 @@ import { z } from 'zod'
 import { oauthFacade, type OAuthFacadeOptions } from './oauth-facade.ts'
 import { solaceIdentity, type SolaceIdentityOptions } from './solace-identity.ts'
 
-interface IdentitySettings extends Pick<SolaceIdentityOptions, 'url' | 'provider'> {
-  /** Kind of the identity service. `solace`: that of Solace Agent Mesh. */
-  readonly preset: 'solace'
-}
-
 interface FacadeSettings extends Pick<OAuthFacadeOptions, 'redirectUris'> {
-  /** The service that signs people in. */
-  readonly identity: IdentitySettings
+  /** The service that signs people in: that of Solace Agent Mesh. */
+  readonly identity: Pick<SolaceIdentityOptions, 'url' | 'provider'>
 }
 
 const schema = z.strictObject({
-  identity: setting.section({
-    preset: setting.oneOf('solace'),
-    url: setting.url,
-    provider: setting.text,
-  }),
+  identity: setting.section({ url: setting.url, provider: setting.text }),
   redirectUris: setting.texts.default([]),
 })
 

@@ -4,10 +4,11 @@ import { bullmqEngine } from './bullmq-engine.ts'
 import { redisStore, type RedisStoreOptions } from './redis-store.ts'
 
 interface RedisFileSettings extends Pick<RedisStoreOptions, 'url' | 'prefix'> {
-  /** Executes tasks in any process with the same Redis and prefix. If one dies, another one continues its tasks. */
-  readonly tasks: boolean
-  /** Number of tasks that one process executes at the same time. */
-  readonly concurrency: number
+  /**
+   * Number of tasks that this process executes at the same time, also of other processes with the same Redis and prefix. If
+   * one dies, another one continues its tasks. 0: a task ends with its process.
+   */
+  readonly tasks: number
 }
 
 const schema = z.strictObject({
@@ -15,8 +16,7 @@ const schema = z.strictObject({
     z.url({ protocol: /^rediss?$/, error: 'redis://host:port, or rediss:// for TLS' }),
   ),
   prefix: setting.text.default('mcp-gateway'),
-  tasks: setting.flag.default(false),
-  concurrency: setting.whole(1).default(10),
+  tasks: setting.whole(0).default(0),
 })
 
 /** A store with `type: redis` in the configuration file of `mcp-gateway`. */
@@ -32,12 +32,12 @@ export const fileSection: StoreSection = {
     })
   },
   createEngine: (settings, { onWarning }) => {
-    const { url, prefix, tasks, concurrency }: RedisFileSettings = schema.parse(settings)
-    if (!tasks) return undefined
+    const { url, prefix, tasks }: RedisFileSettings = schema.parse(settings)
+    if (tasks === 0) return undefined
     return bullmqEngine({
       url,
       prefix,
-      concurrency,
+      concurrency: tasks,
       onWarning: (error) => onWarning('The engine of tasks lost Redis for a while', error),
     })
   },

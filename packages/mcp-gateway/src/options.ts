@@ -308,13 +308,11 @@ export interface ToolSettings {
   readonly overrides: Readonly<Record<string, ToolOverride>>
   /**
    * Parameters of tools. `message`: one text, except for graphs that cannot start from one. `schema`: the fields of the
-   * skill's schema, if it has one. `auto`: the fields if they are plain, or if a typed graph has no `messages`.
+   * skill's schema, if it has one. `auto`: the fields if they are plain, or if a typed graph has no `messages`. `examples`:
+   * as `auto`, and the schema of a skill without one comes from its examples, if all are JSON objects with properties of
+   * the same types.
    */
-  readonly parameters: 'message' | 'schema' | 'auto'
-  /**
-   * Infers the schema of a skill without one from its examples, if all are JSON objects with properties of the same types.
-   */
-  readonly schemaFromExamples: boolean
+  readonly parameters: 'message' | 'schema' | 'auto' | 'examples'
   /** Which calls become tasks, for tools without an override. */
   readonly tasks: TaskPolicy
 }
@@ -323,8 +321,7 @@ const tools: Shape<ToolSettings> = {
   include: texts.default([]),
   exclude: texts.default([]),
   overrides: z.record(z.string(), override, { error: 'overrides by "agent/skill"' }).default({}),
-  parameters: oneOf('message', 'schema', 'auto').default('auto'),
-  schemaFromExamples: flag.default(false),
+  parameters: oneOf('message', 'schema', 'auto', 'examples').default('auto'),
   tasks: taskPolicy.default('auto'),
 }
 

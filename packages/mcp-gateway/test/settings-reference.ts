@@ -14,7 +14,7 @@ const INTRO = `# Settings of the gateway
 
 <!-- Generated from the schema of the settings: run \`pnpm vitest run packages/mcp-gateway/test/settings-reference -u\` after a change. -->
 
-A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`credentials\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`.
+A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`credentials\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\` and \`store.tasks\` need \`store.type: redis\`.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -78,7 +78,7 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 /** Settings without defaults, which `auth.mode: facade` needs. */
-const IDENTITY = { preset: 'solace', url: 'https://identity.example', provider: 'azure' }
+const IDENTITY = { url: 'https://identity.example', provider: 'azure' }
 
 /** Uses all packages beside the gateway, so that its schema has the settings of all of them. */
 export const USES_ALL_PACKAGES: object = {

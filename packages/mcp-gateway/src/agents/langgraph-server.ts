@@ -77,10 +77,9 @@ export async function headersNow(
 export interface LangGraphServerSourceOptions extends ContextOptions {
   /** URL of the server. */
   readonly url: string
-  /** Key that is sent to this server. @default none, also if the environment has one */
-  readonly apiKey?: string | undefined
   /**
-   * Headers of every request. A function is called before each one, and may take `timeoutMs`. @default none
+   * Headers of every request, such as `x-api-key`: no key of the environment is sent. A function is called before each
+   * one, and may take `timeoutMs`. @default none
    */
   readonly headers?: CredentialHeaders | undefined
   /**
@@ -103,7 +102,6 @@ const REFRESH_MS = 20_000
 
 const optionChecks: Checks<LangGraphServerSourceOptions> = {
   url: check.required(check.string), // the constructor checks the rest
-  apiKey: check.text,
   headers: credentialHeaders,
   resource: check.text,
   assistants: check.listOf(check.text),
@@ -308,12 +306,12 @@ class LangGraphServerSource implements AgentSource {
   /** A new client for each use: it has no connection, and each call has its own trace context. */
   async #client(call?: Pick<AgentCall, 'credentials' | 'trace'>): Promise<Client> {
     const SdkClient = await loadClient()
-    const { url, apiKey, fetch: ownFetch } = this.#options
+    const { url, fetch: ownFetch } = this.#options
     const send = call ? this.#fetchFor(call) : ownFetch
     return new SdkClient({
       apiUrl: url,
       // With `undefined` the SDK would send a key from the environment to this server.
-      apiKey: apiKey ?? null,
+      apiKey: null,
       defaultHeaders: { ...call?.trace },
       onRequest: async (_url, init) => {
         const merged = new Headers(init.headers)
@@ -465,12 +463,9 @@ class LangGraphServerSource implements AgentSource {
   }
 
   async #info(signal: AbortSignal): Promise<Readonly<Record<string, unknown>> | undefined> {
-    const { url, apiKey, fetch: ask = fetch } = this.#options
+    const { url, fetch: ask = fetch } = this.#options
     const response = await ask(`${url.replace(/\/$/, '')}/info`, {
-      headers: {
-        ...(apiKey !== undefined && { 'x-api-key': apiKey }),
-        ...(await this.#headers()),
-      },
+      headers: { ...(await this.#headers()) },
       redirect: 'error',
       signal,
     })

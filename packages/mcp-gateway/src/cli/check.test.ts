@@ -9,8 +9,7 @@ test('leaves out the secrets of all sections', async () => {
       {
         type: 'langgraph-server',
         url: 'https://a.test/?k=S7',
-        apiKey: 'S1',
-        headers: { 'x-key': 'S2' },
+        headers: { 'x-api-key': 'S1', 'x-key': 'S2' },
       },
       { type: 'a2a', cards: [{ url: 'https://b.test/@a', headers: { authorization: 'S3' } }] },
     ],

@@ -14,7 +14,7 @@ test('loads the authorization server of `auth.mode: facade` from its package', a
 http: { publicUrl: https://gateway.example }
 auth:
   mode: facade
-  facade: { identity: { preset: solace, url: https://identity.example, provider: azure } }
+  facade: { identity: { url: https://identity.example, provider: azure } }
 `)
   const request = new Request('https://gateway.example/.well-known/oauth-authorization-server')
   const metadata = await configured.options.auth?.handle?.(request)
@@ -28,7 +28,7 @@ test('keeps the path of the public URL in the authorization server and the resou
 http: { publicUrl: https://gateway.example/team, metricsPath: /metrics }
 auth:
   mode: facade
-  facade: { identity: { preset: solace, url: https://identity.example, provider: azure } }
+  facade: { identity: { url: https://identity.example, provider: azure } }
 `)
   const { auth } = configured.options
   const ask = async (path: string): Promise<unknown> =>
@@ -48,7 +48,7 @@ test('refuses an authorization server at a public URL without encryption', async
 http: { publicUrl: http://gateway.example }
 auth:
   mode: facade
-  facade: { identity: { preset: solace, url: https://identity.example, provider: azure } }
+  facade: { identity: { url: https://identity.example, provider: azure } }
 `),
   ).rejects.toMatchObject({
     code: 'CONFIG',
@@ -75,7 +75,7 @@ test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
 inline: { fileMaxBytes: 0 }
 artifacts: { ttlMs: 5000, quota: 3, upload: false }
-tools: { schemaFromExamples: true }`)
+tools: { parameters: examples }`)
   expect(configured.options).toMatchObject({
     inline: { fileMaxBytes: 0 },
     artifacts: {
@@ -83,7 +83,7 @@ tools: { schemaFromExamples: true }`)
       quota: 3,
       upload: false,
     },
-    tools: { schemaFromExamples: true },
+    tools: { parameters: 'examples' },
   })
 })
 

@@ -19,7 +19,6 @@ import { HEALTH_PATH, READY_PATH } from '../http/router.ts'
 import {
   headers,
   matching,
-  ms,
   oneOf,
   secret,
   section,
@@ -79,8 +78,6 @@ interface CredentialSettings extends ExchangeClient {
   readonly targets: Readonly<Record<string, ExchangeTarget>>
   /** Dialect of the token endpoint. @default rfc8693 */
   readonly profile?: ExchangeProfileName | undefined
-  /** Time limit of one exchange, in milliseconds. @default 5000 */
-  readonly timeoutMs?: number | undefined
 }
 
 /** Settings of a store. Other keys belong to the package of its type. */
@@ -119,7 +116,6 @@ const langgraph: z.ZodObject<{
 
 const langgraphServer = z.strictObject({
   url,
-  apiKey: secret(text).optional(),
   headers: headers.optional(),
   resource: text.optional(),
   assistants: texts.optional(),
@@ -170,7 +166,6 @@ const credentials: z.ZodType<CredentialSettings> = z.strictObject({
   ...client,
   targets: z.record(text, target, { error: 'servers by resource' }),
   profile: oneOf(...EXCHANGE_PROFILE_NAMES).optional(),
-  timeoutMs: ms(1).optional(),
 })
 
 /** Returns the schema of files that use these sections. It checks a file, and fills in the defaults. */

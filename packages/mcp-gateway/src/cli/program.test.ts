@@ -444,7 +444,7 @@ describe('serve', () => {
   })
 
   test('says each time that a worker cannot connect to the store, until a signal', async () => {
-    const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: true }\n'
+    const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: 10 }\n'
     const secrets = `stateKey: ${'k'.repeat(40)}\n`
     const path = await file('g.yaml', YAML + store + secrets)
     const worker = start(['work', path, '--port', '0'])

@@ -128,7 +128,7 @@ function addInitCommand(program: Command, { env, stdout }: CommandContext): void
     })
 }
 
-const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { type: redis, url: …, tasks: true }. After the first signal, other processes continue its tasks at once.
+const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { type: redis, url: …, tasks: 10 }. After the first signal, other processes continue its tasks at once.
 
 It answers /healthz, /readyz and http.metricsPath at http.host and http.port. Beside another process on the same machine, give it another --port.`
 

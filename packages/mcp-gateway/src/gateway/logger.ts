@@ -17,7 +17,6 @@ const SECRETS: ReadonlySet<string> = new Set([
   'token',
   'password',
   'secret',
-  'apiKey',
   'stateKey',
 ])
 

@@ -128,12 +128,6 @@ export function problemsOf(
   return [{ path, type, expected: issue.message, words, nearest, found }]
 }
 
-/** Settings of earlier versions, with what does the same now. */
-const REPLACEMENTS: readonly { readonly old: RegExp; readonly advice: string }[] = [
-  { old: /^streaming\.enabled$/, advice: `To send no progress, set "streaming.channel" to 'none'` },
-  { old: /^tools\.overrides\b.*\.hidden$/, advice: 'To hide a tool, add it to "tools.exclude"' },
-]
-
 /**
  * A problem as a sentence about an option of a function or a setting of a file. The only text of the user in it is a
  * word that should be another one: any other text may be a secret in a wrong place.
@@ -144,10 +138,8 @@ export function problemText(problem: SettingProblem, noun: 'option' | 'setting')
   if (type === 'unknown') {
     const around = path.slice(0, -1)
     const of = around.length === 0 ? '' : ` of "${pathText(around)}"`
-    const replacement = REPLACEMENTS.find(({ old }) => old.test(pathText(path)))
-    const advice = replacement
-      ? replacement.advice
-      : nearest === undefined
+    const advice =
+      nearest === undefined
         ? `The ${noun}s${of} are ${problem.expected}`
         : `Did you mean "${pathText([...around, nearest])}"?`
     return `there is no ${place}. ${advice}`

@@ -56,7 +56,7 @@ export function parametersOf(
   const worksByMessage = !needsArguments || messageFieldOf(own) !== undefined
   if (parameters === 'message' && worksByMessage) return takingMessage()
   const defect = schemaDefectOf(own)
-  if (parameters === 'auto' && !needsArguments) {
+  if (parameters !== 'schema' && !needsArguments) {
     const isSimple = defect === undefined && hasPlainFields(own)
     if (skill.startsFrom === 'message' || !isSimple) return takingMessage()
   }

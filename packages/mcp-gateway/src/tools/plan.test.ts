@@ -238,7 +238,7 @@ test('makes prompts of the examples of skills', () => {
 
 describe('a schema from examples', () => {
   const examples = ['{"city":"Oslo","days":2}', ' {"city":"Rome","days":1.5,"unit":"C"} ']
-  const toolOf = (given: readonly string[], options: GivenPlan = { schemaFromExamples: true }) =>
+  const toolOf = (given: readonly string[], options: GivenPlan = { parameters: 'examples' }) =>
     planOf([agentOf('weather', [{ id: 'get', examples: given }])], options).byName('weather_get')
 
   test('has the properties of all examples, and requires those that each of them has', () => {
@@ -267,7 +267,7 @@ describe('a schema from examples', () => {
   })
 
   test('is not made without the setting, or for a tool that takes a message', () => {
-    for (const options of [{}, { schemaFromExamples: true, parameters: 'message' }] as const) {
+    for (const options of [{}, { parameters: 'message' }, { parameters: 'schema' }] as const) {
       const tool = toolOf(examples, options)
       expect(tool?.definition.inputSchema).toMatchObject({ required: ['message'] })
       expect(tool?.definition).not.toHaveProperty('_meta.schemaFrom')
@@ -287,7 +287,7 @@ describe('a schema from examples', () => {
 
   test('is compiled once: a later plan has the same schema', () => {
     const agents = [agentOf('weather', [{ id: 'get', examples }])]
-    const planner = new ToolPlanner(planOptions({ schemaFromExamples: true }))
+    const planner = new ToolPlanner(planOptions({ parameters: 'examples' }))
     const [first, second] = [planner.plan(agents), planner.plan(agents)]
     expect(second.tools[0]?.skill).toBe(first.tools[0]?.skill)
     expect(second.toolsVersion).toBe(first.toolsVersion)

@@ -198,11 +198,11 @@ export class ToolPlanner {
 
   /** @param unused keys of overrides. Those that fit a skill are deleted */
   #drafts(agents: readonly Agent[], dropped: DroppedTool[], unused: Set<string>): readonly Draft[] {
-    const { overrides, schemaFromExamples } = this.#options
+    const { overrides, parameters: kind } = this.#options
     const drafts: Draft[] = []
     for (const agent of agents) {
       for (const declared of skillsOf(agent)) {
-        const skill = schemaFromExamples ? withSchemaFromExamples(declared) : declared
+        const skill = kind === 'examples' ? withSchemaFromExamples(declared) : declared
         const { key = '', settings = {} } = overrideFor(agent, skill, overrides) ?? {}
         unused.delete(key)
         const parameters = parametersOf(agent, skill, this.#options)

@@ -44,8 +44,6 @@ export interface TokenExchangeOptions extends ExchangeClient {
   readonly targets: Readonly<Record<string, ExchangeTarget>>
   /** Dialect of the token endpoint: the name of a profile, or your own profile. @default 'rfc8693' */
   readonly profile?: ExchangeProfileName | ExchangeProfile | undefined
-  /** Time limit of one exchange, in milliseconds. @default 5000 */
-  readonly timeoutMs?: number | undefined
   /** @default globalThis.fetch */
   readonly fetch?: typeof globalThis.fetch | undefined
   /** Milliseconds since 1970. @default Date.now */
@@ -79,7 +77,6 @@ const optionChecks: Checks<TokenExchangeOptions> = {
   ...clientChecks,
   targets: check.required(check.mapOf(check.section(targetChecks))),
   profile: check.or(check.oneOf(...EXCHANGE_PROFILE_NAMES), check.section(profileChecks)),
-  timeoutMs: check.number(1),
   fetch: check.func,
   now: check.func,
 }
@@ -118,6 +115,8 @@ const DEFAULT_LIFE_MS = 60_000
 const SKEW_MS = 30_000
 /** In this time, a refusal that has to do with rules is not asked for again. */
 const REFUSAL_MS = 10_000
+/** Time limit of one exchange. */
+const EXCHANGE_MS = 5000
 const MAX_ANSWER_BYTES = 65_536
 
 /** A token that was requested. */
@@ -291,7 +290,7 @@ class TokenExchange implements CredentialsProvider {
     form: URLSearchParams,
     audience: string,
   ): Promise<Readonly<Record<string, unknown>>> {
-    const { fetch = globalThis.fetch, timeoutMs = 5000 } = this.#options
+    const { fetch = globalThis.fetch } = this.#options
     const headers = new Headers({ accept: 'application/json' })
     if (this.#profile.clientAuthentication === 'basic') {
       const pair = `${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}` // RFC 6749, section 2.3.1
@@ -303,7 +302,7 @@ class TokenExchange implements CredentialsProvider {
     let status: number
     let body: unknown
     try {
-      const signal = AbortSignal.timeout(timeoutMs)
+      const signal = AbortSignal.timeout(EXCHANGE_MS)
       const init = { method: 'POST', headers, body: form, redirect: 'error', signal } as const
       const response = await fetch(tokenUrl, init)
       status = response.status
