@@ -5,7 +5,7 @@ import { solaceIdentity, type SolaceIdentityOptions } from './solace-identity.ts
 
 interface FacadeSettings extends Pick<OAuthFacadeOptions, 'redirectUris'> {
   /** The service that signs people in: that of Solace Agent Mesh. */
-  readonly identity: Pick<SolaceIdentityOptions, 'url' | 'provider'>
+  readonly identity: SolaceIdentityOptions
 }
 
 const schema = z.strictObject({

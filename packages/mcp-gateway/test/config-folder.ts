@@ -1,6 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** The sources of a file that offers the graphs of the folder. */
 export const YAML = '# agents\nsources:\n  - { type: langgraph, config: ./langgraph.json }\n'
@@ -28,6 +28,7 @@ const GRAPH = `export const graph = {
 export async function configFolder(): Promise<ConfigFolder> {
   const path = await mkdtemp(join(tmpdir(), 'mcp-gateway-'))
   const file = async (name: string, text: string): Promise<string> => {
+    await mkdir(dirname(join(path, name)), { recursive: true })
     await writeFile(join(path, name), text)
     return join(path, name)
   }

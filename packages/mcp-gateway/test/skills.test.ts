@@ -4,13 +4,13 @@ import { dirname, join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills'
 import { SkillCatalog } from '@modelcontextprotocol/server/ext/skills'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { readConfig } from '../src/cli/config-file.ts'
 import { toOptions } from '../src/cli/file-settings.ts'
 import { bearerAuth, createGateway, type Gateway, type GatewayOptions } from '../src/index.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { ManualClock } from './manual-clock.ts'
-import { modern } from './rpc-requests.ts'
+import { eventsOf, get, inSession, modern, openSession } from './rpc-requests.ts'
 
 const REFUND = 'skill://refund/SKILL.md'
 const GREET = 'skill://support/greet/SKILL.md'
@@ -296,6 +296,75 @@ test('serves a changed skill after five seconds, and never a file that fits no e
   expect(after.result?.['skill']).not.toEqual(before.result?.['skill'])
   const { result } = await ask(gateway, ['resources/read', { uri: REFUND }])
   expect(result?.['contents']).toMatchObject([{ text: expect.stringContaining('Be quick.') }])
+})
+
+test('does not take the id of an agent for its name', async () => {
+  await using folder = await skillFolder()
+  const agents = new AgentsAtHand()
+  agents.join('support', echo, { name: 'Help Desk' })
+  await using gateway = gatewayOf(folder, { sources: [agents, new AgentsAtHand({ other: echo })] })
+  const { result } = await ask(gateway, ['tools/list'])
+  expect(JSON.stringify(result)).not.toContain('skill://')
+  await folder.write('support/SKILL.md', manifestOf('support'))
+  await rm(join(folder.path, 'support/greet'), { recursive: true })
+  await using another = gatewayOf(folder, { sources: [agents], auth })
+  const listed = await ask(another, ['skills/list'], OTHER)
+  expect(urisIn(listed.result?.['skills'])).toEqual([REFUND, 'skill://support/SKILL.md'])
+})
+
+describe('a change of the list of skills', () => {
+  const changed = (list: string): object => ({ method: `notifications/${list}/list_changed` })
+
+  async function listening(path: string, request: (session: string) => Request) {
+    const clock = new ManualClock()
+    const gateway = gatewayOf({ path }, { clock })
+    const fetch = (each: Request): Promise<Response> => gateway.fetch(each)
+    await ask(gateway, ['skills/list'])
+    const events = eventsOf(await gateway.fetch(request(await openSession(fetch))))
+    const next = async (): Promise<unknown> => {
+      for (;;) {
+        const { value, done } = await events.next()
+        if (done) return undefined
+        if (value.data !== '' && !value.data.includes('acknowledged')) return JSON.parse(value.data)
+      }
+    }
+    const scan = async (): Promise<void> => {
+      await clock.advance(5000)
+      await ask(gateway, ['skills/list'])
+    }
+    return {
+      next,
+      scan,
+      [Symbol.asyncDispose]: async () => {
+        await events.return(undefined)
+        await gateway.close()
+      },
+    }
+  }
+
+  test.each([
+    ['of a session', (session: string) => get(inSession(session))],
+    [
+      'of 2026-07-28',
+      () => {
+        const notifications = { toolsListChanged: true, resourcesListChanged: true }
+        return modern('subscriptions/listen', { notifications })
+      },
+    ],
+  ])('is announced to a client %s when a scan finds it', async (_, request) => {
+    await using folder = await skillFolder()
+    await using client = await listening(folder.path, request)
+    await folder.write('refund/SKILL.md', manifestOf('refund', 'Another body.\n')) // changes no list
+    await client.scan()
+    await folder.write('pay/SKILL.md', manifestOf('pay'))
+    await client.scan()
+    expect(await client.next()).toMatchObject(changed('resources'))
+    await folder.write('support/thank/SKILL.md', manifestOf('thank'))
+    await client.scan()
+    // The tool of the agent names its skills.
+    expect(await client.next()).toMatchObject(changed('tools'))
+    expect(await client.next()).toMatchObject(changed('resources'))
+  })
 })
 
 test('warns of a folder that cannot be read, and reads it once it is there', async () => {

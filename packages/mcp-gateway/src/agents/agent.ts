@@ -198,6 +198,9 @@ export type AgentUpdate =
   | { readonly type: 'file'; readonly file: OutputFile }
   | FinalUpdate
 
+/** The addresses of user interfaces begin with this. */
+export const UI_SCHEME = 'ui://'
+
 /** A user interface for one answer (MCP Apps, SEP-1865). A host shows it; it is not for the model. */
 export interface AnswerUi {
   /** `ui://…` */

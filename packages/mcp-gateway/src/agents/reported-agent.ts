@@ -1,6 +1,6 @@
 import { canonicalJson, legible } from '@x/internal'
 import { z } from 'zod'
-import type { Agent, AgentUpdate, Skill } from './agent.ts'
+import { UI_SCHEME, type Agent, type AgentUpdate, type Skill } from './agent.ts'
 
 const MAX_SKILLS = 1000
 
@@ -24,11 +24,11 @@ const texts = z
 const NOT_AN_OBJECT = { error: 'it is not an object' }
 
 const notPage = 'has no text `page`, of up to 4 MiB'
-const notUi = 'has no `resourceUri` of the form ui://…'
+const notUi = `has no \`resourceUri\` of the form ${UI_SCHEME}…`
 const ui = z
   .object(
     {
-      resourceUri: text(2048).startsWith('ui://', { error: notUi }),
+      resourceUri: text(2048).startsWith(UI_SCHEME, { error: notUi }),
       page: z.string({ error: notPage }).max(4_194_304, { error: notPage }),
       visibility: z
         .array(z.enum(['model', 'app']), { error: 'has a `visibility` that is no list' })

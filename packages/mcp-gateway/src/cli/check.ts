@@ -12,6 +12,7 @@ import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { isSecret, type SettingPath } from '../gateway/setting-paths.ts'
 import { redacted } from '../internal/redacted.ts'
+import { ambiguousFolders, readSkills, type Skill } from '../skills/skill-folder.ts'
 import { writeProbe } from '../store/blobs.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { patternDefects } from '../tools/filter.ts'
@@ -113,11 +114,13 @@ async function checkParts(
   }
   const defects = [...patternDefects(config.tools), ...overrideDefects(config.tools)]
   for (const defect of defects) note(defect)
+  const skills = await checkSkills(configured.options.skillFolder, { note, onWarning })
   const isWhole = found.length === 0
   await using store = new MemoryGatewayStore()
   const gateway = await attempt(() =>
     createGateway({
       ...configured.options,
+      skillFolder: undefined,
       tools: withoutDefects(config.tools, defects),
       engine: undefined,
       log: false,
@@ -145,7 +148,30 @@ async function checkParts(
     const path = `tools.overrides["${key}"]`
     note(new GatewayError('CONFIG', unusedText(key), { path }))
   }
-  return { report: isWhole ? reportOf(gateway, warnings, unused) : undefined, found }
+  return { report: isWhole ? reportOf(gateway, { skills, warnings, unused }) : undefined, found }
+}
+
+/** Reads the folder of skills. A skill that breaks a rule is a mistake, because no client gets it. */
+async function checkSkills(
+  folder: string | undefined,
+  {
+    note,
+    onWarning,
+  }: Readonly<Record<'onWarning', (text: string) => void>> & {
+    readonly note: (error: GatewayError) => void
+  },
+): Promise<readonly Skill[]> {
+  if (folder === undefined) return []
+  const refuse = (text: string, cause?: unknown): void =>
+    note(new GatewayError('CONFIG', text, { path: 'skillFolder', cause }))
+  try {
+    const { entries } = await readSkills(folder, refuse)
+    for (const text of ambiguousFolders(entries)) onWarning(text)
+    return entries
+  } catch (cause) {
+    refuse(`the folder of skills cannot be read: ${toLine(cause)}`, cause)
+    return []
+  }
 }
 
 /** Leaves out sections that lost a part: their other mistakes may only follow from that. */
@@ -228,7 +254,16 @@ export function withoutSecrets(value: unknown, schema: z.ZodType, path: SettingP
 type Report = ReturnType<typeof reportOf>
 
 /** The tools that a configuration gives, and what is wrong with the others. */
-function reportOf({ registry }: Gateway, warnings: readonly string[], unused: readonly string[]) {
+function reportOf(
+  { registry }: Gateway,
+  {
+    skills,
+    warnings,
+    unused,
+  }: Readonly<Record<'warnings' | 'unused', readonly string[]>> & {
+    readonly skills: readonly Skill[]
+  },
+) {
   const plan = registry.plan()
   const { tools, collisions, dropped, warnings: ofPlan } = plan
   const { sources } = registry.status()
@@ -240,6 +275,7 @@ function reportOf({ registry }: Gateway, warnings: readonly string[], unused: re
       return { name, agent: agent.id, skill: skill.id, title }
     }),
     ownTools: listOwnTools(plan, tools).map(({ name, title }) => ({ name, title })),
+    skills: skills.map(({ uri, frontmatter: { description } }) => ({ uri, description })),
     collisions,
     dropped: dropped.map(({ agentId: agent, skillId: skill, why, reason }) => {
       return { agent, skill, why, reason }
@@ -259,7 +295,8 @@ function failuresText({ sources }: Report): string {
 }
 
 /** For people. Sections without a line are left out, except the tools. */
-function reportText({ tools: ofAgents, ownTools, collisions, dropped, warnings }: Report): string {
+function reportText(report: Report): string {
+  const { tools: ofAgents, ownTools, skills, collisions, dropped, warnings } = report
   const tools = [...ofAgents, ...ownTools]
   const width = Math.max(0, ...tools.map(({ name }) => name.length))
   const sections = [
@@ -267,6 +304,10 @@ function reportText({ tools: ofAgents, ownTools, collisions, dropped, warnings }
       tools.length === 1 ? '1 tool' : `${tools.length} tools`,
       tools.map(({ name, title }) => `${name.padEnd(width)}  ${title}`),
       true,
+    ),
+    section(
+      skills.length === 1 ? '1 skill' : `${skills.length} skills`,
+      skills.map(({ uri, description }) => `${uri}  ${description}`),
     ),
     section(
       'Names that several tools want',

@@ -234,6 +234,21 @@ describe('check', () => {
     expect(err).not.toContain('hunter2')
   })
 
+  test('counts skills, and names the file and the reason of those that are left out', async () => {
+    const path = await file('g.yaml', `${YAML}skillFolder: ./skills\n`)
+    const good = '---\nname: refund\ndescription: Pays money back\n---\nBe kind.\n'
+    await file('skills/refund/SKILL.md', good)
+    const { code, out } = await run(['check', path])
+    expect([code, out]).toEqual([0, expect.stringContaining('\n1 skill\n')])
+    expect(out).toContain('  skill://refund/SKILL.md  Pays money back\n')
+    await file('skills/pay/SKILL.md', good)
+    const broken = await run(['check', path])
+    expect(broken.code).toBe(1)
+    expect(broken.err).toMatch(/g\.yaml:\d+: Skill file pay\/SKILL\.md: .*refund/)
+    const missing = await run(['check', await file('m.yaml', `${YAML}skillFolder: ./none\n`)])
+    expect(missing.err).toMatch(/m\.yaml:\d+: the folder of skills cannot be read: .*none/)
+  })
+
   test('names each wrong token and each wrong issuer', async () => {
     const auth = [
       'auth:',

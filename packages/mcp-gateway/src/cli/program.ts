@@ -153,7 +153,7 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
     .command('check')
     .summary('print the tools, the warnings and the settings of a file')
     .description(
-      'Checks a file, and prints all settings with their defaults and without secrets, the tools of the agents, why others are left out, and warnings. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when clients are served.',
+      'Checks a file, and prints all settings with their defaults and without secrets, the tools of the agents, why others are left out, the skills, and warnings. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when clients are served.',
     )
     .argument('[file]', 'configuration, or a langgraph.json', DEFAULT_FILE)
   const toSettings = addSettingOptions(command)
@@ -161,7 +161,7 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
     .option('--stdio', STDIO_TEXT)
     .option(
       '--json',
-      'print JSON: {"tools", "collisions", "dropped", "sources", "warnings", "settings"}',
+      'print JSON: {"tools", "skills", "collisions", "dropped", "sources", "warnings", "settings"}',
     )
     .action(async (file: string, flags: { stdio?: true; json?: true }) => {
       const { checkFile } = await import('./check.ts')

@@ -1,8 +1,8 @@
 // Scopes: containers of files, each of one owner. Their ids are parts of the URIs of files.
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
-import { accountOf, ownerOf, type Caller } from '../internal/principal.ts'
+import { accountHashOf, ownerOf, type Caller } from '../internal/principal.ts'
 import type { Records } from '../store/gateway-store.ts'
 
 interface StoredScope {
@@ -67,7 +67,7 @@ export class Scopes {
     if (found || !isOwn) {
       throw new GatewayError('NOT_FOUND', 'The scope of these files has expired')
     }
-    return { id, owner, account: hash('sha256', accountOf(caller)).slice(0, 32) }
+    return { id, owner, account: accountHashOf(caller) }
   }
 
   /** Stores a scope for its next file. Returns it as it is stored: another writer may have made it first, in its account. */

@@ -33,6 +33,7 @@ import { SESSION_LIMITS, type SessionLimits } from '../mcp/sessions.ts'
 import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
+import { namesAgent } from '../mcp/skill-methods.ts'
 import { SkillFolder } from '../skills/skill-folder.ts'
 import { SignedCursors, stateKeyFrom } from '../internal/signing.ts'
 import {
@@ -421,7 +422,16 @@ export class Runtime implements AsyncDisposable {
       skills:
         skillFolder === undefined
           ? undefined
-          : new SkillFolder({ folder: skillFolder, clock, onWarning }),
+          : new SkillFolder({
+              folder: skillFolder,
+              clock,
+              onWarning,
+              onChange: (uris) => {
+                const isOfTools = namesAgent(uris, this.registry.plan())
+                if (isOfTools) void this.#changes.publish({ type: 'tools' })
+                void this.#changes.publish({ type: 'resources' })
+              },
+            }),
       cursors: new SignedCursors(this.#key),
       states: new RequestStates(this.#key, runs.needsInputTtlMs),
       pageSize: this.#limits.pageSize,

@@ -76,6 +76,11 @@ export function accountOf({ principal, address }: Caller): string {
   return hasAddress ? `address\0${subnetOf(address)}` : `principal\0${principal.id}`
 }
 
+/** Returns the hash of the account of a caller, for stored data. Callers without a name may share an owner. */
+export function accountHashOf(caller: Caller): string {
+  return hashOf(accountOf(caller))
+}
+
 /** Returns the network of an address. For IPv6 that is the /64, because one customer can use all its addresses. */
 export function subnetOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -6,17 +6,20 @@ import { Debouncer } from '../internal/timers.ts'
 import { LogFollower, type EventLogs, type LogLimits } from '../store/gateway-store.ts'
 import type { Params } from './json-rpc.ts'
 
+/** Lists that change. */
+export const LISTS = ['tools', 'prompts', 'resources'] as const
+
 /** A change that clients receive a notification for. */
 export type Change =
   | { readonly type: 'tools' | 'prompts' }
-  /** The list of resources of one owner. */
-  | { readonly type: 'resources'; readonly owner: string }
+  /** The list of resources of one owner. Without an owner: of all callers. */
+  | { readonly type: 'resources'; readonly owner?: string }
   | { readonly type: 'resource'; readonly uri: string }
 
 /** The changes that a client is notified of. */
 export interface Interest {
-  readonly lists: readonly ('tools' | 'prompts')[]
-  /** Owner of the list of resources that the client sees. `undefined`: it is not notified of the list. */
+  readonly lists: readonly (typeof LISTS)[number][]
+  /** Owner of the list of resources that the client sees. `undefined`: it sees the resources of all callers only. */
   readonly owner: string | undefined
   readonly uris: readonly string[]
 }
@@ -155,7 +158,7 @@ export class ChangeFeed {
     const { type } = change
     if (this.#isClosed) return
     this.#quietSince = this.#options.clock.now()
-    if (type === 'tools' || type === 'prompts') {
+    if (type !== 'resource' && !('owner' in change)) {
       const recent = this.#recent.get(type)
       if (recent) {
         recent.isDue = true
@@ -176,9 +179,8 @@ export class ChangeFeed {
 
 /** Notifies a client of everything that may have changed. */
 export function notifyOfAll(listener: ChangeListener): void {
-  const { lists, owner, uris } = listener.interest
+  const { lists, uris } = listener.interest
   for (const type of lists) notify(listener, { type })
-  if (owner !== undefined) notify(listener, { type: 'resources', owner })
   for (const uri of uris) notify(listener, { type: 'resource', uri })
 }
 
@@ -199,7 +201,7 @@ function isOf({ lists, owner, uris }: Interest, change: Change): boolean {
     case 'prompts':
       return lists.includes(change.type)
     case 'resources':
-      return change.owner === owner
+      return lists.includes('resources') && (change.owner === undefined || change.owner === owner)
     case 'resource':
       return uris.includes(change.uri)
   }
@@ -214,7 +216,7 @@ function parseChange(event: unknown): Change | undefined {
     case 'prompts':
       return { type }
     case 'resources':
-      return typeof owner === 'string' ? { type, owner } : undefined
+      return typeof owner === 'string' ? { type, owner } : { type }
     case 'resource':
       return typeof uri === 'string' ? { type, uri } : undefined
     default:

@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
+import { UI_SCHEME } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
 import type { Clock } from '../internal/clock.ts'
@@ -18,7 +19,7 @@ import type { SignedCursors } from '../internal/signing.ts'
 import { wholeCharacters } from '../internal/text.ts'
 import type { StreamingSettings } from '../options.ts'
 import { IDEMPOTENCY } from '../runs/order.ts'
-import { pageResourceOf, UI_SCHEME } from '../runs/result.ts'
+import { pageResourceOf } from '../runs/result.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
 import { TASKS_EXTENSION } from '../tasks/task-view.ts'
@@ -123,7 +124,8 @@ export class GatewayHandlers implements McpHandlers {
     return {
       tools: changes,
       prompts: changes,
-      ...((skills || hasPages) && { resources: {} }),
+      ...(hasPages && { resources: {} }),
+      ...(skills && { resources: changes }),
       ...(resources && { resources: { ...changes, subscribe: true } }),
       completions: {},
       ...(kind === 'modern'

@@ -8,7 +8,7 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import { ownerOf, type Caller } from '../internal/principal.ts'
-import type { ChangeFeed } from './change-feed.ts'
+import { LISTS, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
@@ -293,7 +293,7 @@ export class SessionHttp {
   /** @param isBack the client has listened before: it may have lost a stream that is still open here */
   async #listen(session: LiveSession, http: SessionRequest, isBack: boolean): Promise<Reply> {
     const { changes: feed, handlers } = this.#options
-    const { prompts, resources } = handlers.capabilities('session')
+    const capabilities = handlers.capabilities('session')
     const before = listenerOf(session)
     if (before && !isBack) {
       const text = 'Conflict: Only one SSE stream is allowed per session'
@@ -309,8 +309,8 @@ export class SessionHttp {
       sessions: this.sessions,
       feed,
       interest: {
-        lists: prompts ? ['tools', 'prompts'] : ['tools'],
-        owner: resources && ownerOf({ principal, scope }),
+        lists: LISTS.filter((type) => capabilities[type]?.listChanged),
+        owner: ownerOf({ principal, scope }),
       },
     })
     try {

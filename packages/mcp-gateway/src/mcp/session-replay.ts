@@ -51,7 +51,8 @@ export async function resumeStream(parts: SessionParts, resumption: Resumption):
   // The call may have ended here, and its last events could not be stored.
   if (!events || (isOwn && !call)) return unknownEvent()
   for (const use of session.uses.slice()) {
-    if ((use instanceof CallStream || use instanceof LogReader) && use.log === log) use.handOver()
+    if (use instanceof CallStream && use.log === log) use.handOver()
+    else if (use instanceof LogReader && use.log === log) use.end()
   }
   try {
     await new LogReader(resumption, stream, parts).start()
@@ -99,11 +100,6 @@ class LogReader implements SessionUse {
     if (this.#stream.isClosed) return stop()
     this.#stopTail = stop
     this.#checkLater()
-  }
-
-  /** The client has come back, and reads the log on another stream. */
-  handOver(): void {
-    this.#stream.end()
   }
 
   end(): void {

@@ -9,7 +9,7 @@ import {
   type Skill,
   type SkillFolder,
 } from '../skills/skill-folder.ts'
-import { scopeOf } from '../tools/plan.ts'
+import { scopeOf, type ToolPlan } from '../tools/plan.ts'
 import type { HandlerParts, McpResult, Method } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 
@@ -114,8 +114,14 @@ function withSkills(result: McpResult, entries: readonly Skill[]): McpResult {
   return { ...result, tools }
 }
 
+/** Returns whether one of the skills is in a folder with the name of an agent: then the list of tools names it. */
+export function namesAgent(uris: readonly string[], { agents }: ToolPlan): boolean {
+  const names = new Set<string | undefined>(agents.map(({ name }) => name))
+  return uris.some((uri) => names.has(ownerIn(uri)))
+}
+
 /**
- * Returns which URIs a caller may see. Skills in the folder of an agent are for callers who may use the agent. A folder
+ * Returns which URIs a caller may see. Skills in a folder with the name of an agent are for callers who may use the agent. A folder
  * that no agent is known for is for everyone if it is one skill. Else it may be the folder of an agent that is away.
  */
 async function visibility(
@@ -131,7 +137,7 @@ async function visibility(
     return own.some((tool) => mayUse(principal, tool))
   }
   const maySee = (owner: string): boolean => {
-    const owners = agents.filter(({ id, name }) => name === owner || id === owner)
+    const owners = agents.filter(({ name }) => name === owner)
     if (owners.length > 0) return owners.some(mayCall)
     if (isAllowed(principal, scopeOf({ id: owner }))) return true
     const outermost = entries.find((skill) => skill.uri === `${SKILL_SCHEME}${owner}/SKILL.md`)

@@ -7,13 +7,11 @@ import {
 } from '@modelcontextprotocol/server'
 
 import type { ArtifactResources } from '../files/resources.ts'
-import type { ChangeListener, Interest } from './change-feed.ts'
+import { LISTS, type ChangeListener, type Interest } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 import type { Caller } from '../internal/principal.ts'
 import { MAX_FOLLOWED } from './request-context.ts'
-
-const LISTS = ['tools', 'prompts'] as const
 
 /** A stream of `subscriptions/listen`: changes of lists and resources, for a client of 2026-07-28. */
 export class Subscription implements ChangeListener {
@@ -33,7 +31,7 @@ export class Subscription implements ChangeListener {
     this.isEmpty = Object.keys(filter).length === 0
     this.interest = {
       lists: LISTS.filter((type) => filter[`${type}ListChanged`]),
-      owner: filter.resourcesListChanged ? owner : undefined,
+      owner,
       uris: filter.resourceSubscriptions ?? [],
     }
     this.stream.isEndless = true

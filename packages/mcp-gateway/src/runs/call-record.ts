@@ -10,8 +10,7 @@ import { z } from 'zod'
 import { RunFailure, type Question } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import type { Answers, AnswersReading } from './forms.ts'
-import { accountOf, type Caller } from '../internal/principal.ts'
-import { hashOf } from '../internal/text.ts'
+import { accountHashOf } from '../internal/principal.ts'
 import { isRunId, type RunOrder } from './order.ts'
 import { failureResult } from './result.ts'
 
@@ -297,13 +296,8 @@ function withTask(call: CallRecord, event: Extract<CallEvent, { type: 'kept' }>)
   const { order, owner } = event
   // The time of an open question is longer or shorter than that of a run.
   const expiresAt = event.expiresAt(call.state.status)
-  const task = { owner, account: taskAccountOf(order), began: call.round }
+  const task = { owner, account: accountHashOf(order), began: call.round }
   return { ...call, task, order, expiresAt }
-}
-
-/** Returns the hash of the account whose limit counts the tasks of a caller. Callers without a name may share an owner. */
-export function taskAccountOf(caller: Caller): string {
-  return hashOf(accountOf(caller))
 }
 
 function withQuestions(

@@ -3,12 +3,13 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { RunFailure } from '../agents/agent.ts'
 import { whenSchemasChecked } from '../agents/schemas.ts'
 import { CallQueue, type CallQueueOptions } from './call-queue.ts'
-import { isDeath, newCall, nextCall, taskAccountOf } from './call-record.ts'
+import { isDeath, newCall, nextCall } from './call-record.ts'
 import type { CallRecord, TaskFacts } from './call-record.ts'
 import { CallStore, type KeyEntry, type StoredCall } from './call-store.ts'
 import { Executions, newCallOf, type ExecutionsOptions } from './executions.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
 import { LiveCall } from './live-call.ts'
+import { accountHashOf } from '../internal/principal.ts'
 import { hashOf } from '../internal/text.ts'
 import {
   busy,
@@ -267,7 +268,7 @@ export class Calls {
       expiresAt,
       ...(isTask && {
         order,
-        task: { owner: queuedFor, account: taskAccountOf(order), began: 0 },
+        task: { owner: queuedFor, account: accountHashOf(order), began: 0 },
         isDurable: true,
       }),
     }
@@ -326,7 +327,7 @@ export class Calls {
     }
     const isPlain = claim.type === 'argument'
     // The call with the answers may become another task than the one that asked.
-    const account = taskAccountOf(order)
+    const account = accountHashOf(order)
     const task =
       queuedFor === undefined ? undefined : { owner: queuedFor, account, began: call.round }
     const continued = { ...order, runId, resume: undefined }

@@ -62,8 +62,8 @@ export interface NamedConversation {
 }
 
 /**
- * Conversations: one thread for each caller, scope and agent, and one for each name that the caller gives. The runs of a conversation follow each other, in all
- * processes that share the store.
+ * Conversations: one thread for each caller, scope and agent, and one for each name that the caller gives. The runs of a
+ * conversation follow each other, in all processes that share the store.
  */
 export class Conversations {
   readonly #storage: RunStorage

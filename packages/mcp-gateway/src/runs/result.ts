@@ -8,6 +8,7 @@ import {
 
 import {
   RunFailure,
+  UI_SCHEME,
   type AgentSource,
   type AnswerUi,
   type FinalUpdate,
@@ -190,13 +191,13 @@ function assertOutput(
 /** @throws RunFailure `invalid_output` for an address that a host would not take for a user interface */
 function pageOf(ui: AnswerUi): ContentBlock {
   if (!ui.resourceUri.startsWith(UI_SCHEME)) {
-    throw new RunFailure('invalid_output', 'The address of its user interface is not ui://….')
+    throw new RunFailure(
+      'invalid_output',
+      `The address of its user interface is not ${UI_SCHEME}….`,
+    )
   }
   return { type: 'resource', resource: pageResourceOf(ui) }
 }
-
-/** Scheme of the addresses of user interfaces. */
-export const UI_SCHEME = 'ui://'
 
 /** Returns the page of a user interface as the content of a resource. */
 export function pageResourceOf({

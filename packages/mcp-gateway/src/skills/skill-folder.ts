@@ -26,6 +26,8 @@ export interface SkillFolderOptions {
   readonly folder: string
   readonly clock: Clock
   readonly onWarning: (message: string, cause?: unknown) => void
+  /** Called when a scan finds that the list of skills changed. @param uris of the skills that are new or gone */
+  readonly onChange: (uris: readonly string[]) => void
 }
 
 /** A scanned folder, and the server object of the SDK that answers for it. */
@@ -109,24 +111,16 @@ export class SkillFolder {
     this.#warnings = new Set()
     try {
       if (this.#loaded === undefined) {
-        const warn = (message: string): void => this.#warn(message)
-        this.#loaded = await load(this.#options.folder, warn)
-      } else await this.#loaded.catalog.reload()
-      this.#warnOfNestedSkills(this.#loaded.catalog.entries)
+        this.#loaded = await load(this.#options.folder, (text) => this.#warn(text))
+      } else {
+        const { added, removed, listChanged } = await this.#loaded.catalog.reload()
+        if (listChanged) this.#options.onChange([...added, ...removed])
+      }
+      for (const text of ambiguousFolders(this.#loaded.catalog.entries)) this.#warn(text)
     } catch (cause) {
       this.#warn('The folder of skills cannot be read', cause)
     }
     this.#scannedAt = this.#options.clock.now()
-  }
-
-  #warnOfNestedSkills(entries: readonly Skill[]): void {
-    for (const skill of entries) {
-      const [folder = '', ...path] = skill.uri.slice(SKILL_SCHEME.length).split('/')
-      if (path.length > 1 || !hasNestedSkills(skill)) continue
-      this.#warn(
-        `Skill folder ${folder} is a skill with other skills inside, so it may belong to an agent: while no agent has this name, only callers with the scope agent:${folder}:call get it. Move the inner skills to the top to serve them to everyone`,
-      )
-    }
   }
 
   #warn(message: string, cause?: unknown): void {
@@ -137,6 +131,35 @@ export class SkillFolder {
   }
 }
 
+/**
+ * Reads a folder of skills once.
+ *
+ * @param onBroken gets why a skill is left out, with the path of the file in the folder
+ * @throws Error if the folder cannot be read
+ */
+export async function readSkills(
+  folder: string,
+  onBroken: (text: string) => void,
+): Promise<SkillCatalog> {
+  // Gateways without skills do not load it.
+  const { loadSkills } = await import('@modelcontextprotocol/server/ext/skills/node')
+  return loadSkills(folder, {
+    pageSize: Infinity, // callers see different skills, so pages are made from those that they see
+    onWarning: ({ path, message }) => onBroken(`Skill file ${path}: ${message}`),
+  })
+}
+
+/** Returns a warning for each folder that is a skill, and may be the folder of an agent as well. */
+export function ambiguousFolders(entries: readonly Skill[]): readonly string[] {
+  return entries.filter(hasNestedSkills).flatMap(({ uri }) => {
+    const [folder = '', ...path] = uri.slice(SKILL_SCHEME.length).split('/')
+    if (path.length > 1) return []
+    return [
+      `Skill folder ${folder} is a skill with other skills inside, so it may belong to an agent: while no agent has this name, only callers with the scope agent:${folder}:call get it. Move the inner skills to the top to serve them to everyone`,
+    ]
+  })
+}
+
 /** True if another skill is inside the folder of a skill, also one that breaks a rule. */
 export function hasNestedSkills({ uri: own, resources }: Skill): boolean {
   return (
@@ -145,12 +168,7 @@ export function hasNestedSkills({ uri: own, resources }: Skill): boolean {
 }
 
 async function load(folder: string, warn: (message: string) => void): Promise<Loaded> {
-  // Gateways without skills do not load it.
-  const { loadSkills } = await import('@modelcontextprotocol/server/ext/skills/node')
-  const catalog = await loadSkills(folder, {
-    pageSize: Infinity, // callers see different skills, so pages are made from those that they see
-    onWarning: ({ path, message }) => warn(`Skill file ${path}: ${message}`),
-  })
+  const catalog = await readSkills(folder, warn)
   const server = new McpServer({ name: 'skills', version: '0' })
   catalog.attach(server)
   return { catalog, request: await connect(server) }

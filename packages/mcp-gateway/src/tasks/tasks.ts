@@ -2,10 +2,10 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { RunFailure, type RunTool } from '../agents/agent.ts'
 import type { Clock } from '../internal/clock.ts'
-import { ownerOf, type Caller } from '../internal/principal.ts'
+import { accountHashOf, ownerOf, type Caller } from '../internal/principal.ts'
 import { hashOf } from '../internal/text.ts'
 import { inTime } from '../internal/timers.ts'
-import { nextCall, taskAccountOf, type CallRecord } from '../runs/call-record.ts'
+import { nextCall, type CallRecord } from '../runs/call-record.ts'
 import type { StoredCall } from '../runs/call-store.ts'
 import { toReplayed, type Calls } from '../runs/calls.ts'
 import { LiveCall } from '../runs/live-call.ts'
@@ -325,7 +325,7 @@ export class Tasks {
   async #limited<T>({ order }: TaskCall, create: (isFull: boolean) => Promise<T>): Promise<T> {
     const { maxPerPrincipal } = this.#options
     const { executions, store } = this.#calls
-    const account = taskAccountOf(order)
+    const account = accountHashOf(order)
     const others = this.#creating.get(account) ?? 0
     this.#creating.set(account, others + 1)
     try {

@@ -303,10 +303,20 @@ describe('names of tools', () => {
     await world.clock.advance(250)
     expect(world.warnings).toEqual([
       expect.stringMatching(
-        /^The tool of a\/a is called twin_[0-9a-f]{6}, because the name twin is also wanted by b\/b$/,
+        /^Tools with equal names: a\/a is called twin_[0-9a-f]{6}, because b\/b wants the name twin too; b\/b is called twin_[0-9a-f]{6}, because a\/a wants the name twin too\. To choose a name, set "tools\.overrides\["a\/a"\]\.name"/,
       ),
+    ])
+  })
+
+  test('cause one warning with three examples if many collide, and one more for those that join', async () => {
+    const source = new FakeSource(Array.from({ length: 30 }, (_, index) => twin(`a${index}`)))
+    await using world = await startedWorld([source])
+    expect(world.warnings).toEqual([expect.stringContaining('; and 27 more. To choose a name')])
+    source.listener?.found(twin('b'))
+    await world.clock.advance(250)
+    expect(world.warnings.slice(1)).toEqual([
       expect.stringMatching(
-        /^The tool of b\/b is called twin_[0-9a-f]{6}, because the name twin is also wanted by a\/a$/,
+        /^Tools with equal names: b\/b is called \w+, because a0\/a0 and .*"\]\.name"/,
       ),
     ])
   })

@@ -17,6 +17,7 @@ import {
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
+import { collisionText } from './names.ts'
 import { ToolPlanner, type PlanOptions, type ToolPlan } from './plan.ts'
 
 export interface AgentRegistryOptions {
@@ -416,20 +417,21 @@ export class AgentRegistry implements RunnableAgents {
 
   /** Sends each warning once. */
   #warnOf({ collisions, dropped, warnings }: ToolPlan): void {
+    const { onWarning } = this.#options
+    const isNew = (text: string): boolean => {
+      if (this.#warned.has(text)) return false
+      this.#warned.set(text, true)
+      return true
+    }
+    const renamed = collisions.filter(({ given, skill }) => isNew(`${skill} is ${given}`))
+    if (renamed.length > 0) onWarning(collisionText(renamed))
     const messages = [
       ...warnings,
-      ...collisions.map(({ wanted, skill, others, given }) => {
-        return `The tool of ${skill} is called ${given}, because the name ${wanted} is also wanted by ${others.join(', ')}`
-      }),
       ...dropped
         .filter(({ why }) => why === 'schema')
         .map(({ agentId, skillId, reason }) => `${agentId}/${skillId} is no tool: ${reason}`),
     ]
-    for (const message of messages) {
-      if (this.#warned.has(message)) continue
-      this.#warned.set(message, true)
-      this.#options.onWarning(message)
-    }
+    for (const message of messages.filter(isNew)) onWarning(message)
   }
 }
 

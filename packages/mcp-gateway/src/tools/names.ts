@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { compareText } from '../agents/agent.ts'
 
 /** A skill that needs the name of a tool. */
@@ -88,6 +88,20 @@ export function planNames<Candidate extends NameCandidate>(
   return { names, collisions }
 }
 
+/** Collisions that a warning shows. */
+const MAX_SHOWN = 3
+
+/** Returns a warning for people: which tools have other names than they would have alone, and what to set. */
+export function collisionText(collisions: readonly NameCollision[]): string {
+  const shown = collisions.slice(0, MAX_SHOWN).map(({ wanted, skill, others, given }) => {
+    return `${skill} is called ${given}, because ${others.join(' and ') || 'another tool'} wants the name ${wanted} too`
+  })
+  const more = collisions.length - shown.length
+  if (more > 0) shown.push(`and ${more} more`)
+  const [first] = collisions
+  return `Tools with equal names: ${shown.join('; ')}. To choose a name, set "tools.overrides["${first?.skill}"].name"; to leave a tool out, use "tools.exclude"`
+}
+
 const NOBODY: readonly string[] = []
 
 function showIds({ agentId, skillId }: NameCandidate): string {
@@ -114,7 +128,7 @@ function bareName(skill: NameCandidate): string {
 
 /** Returns as much of the name as fits, and digits of the ids. */
 export function suffixedName(skill: NameCandidate, digits: number = MIN_DIGITS): string {
-  const suffix = `_${digest(JSON.stringify([skill.agentId, skill.skillId])).slice(0, digits)}`
+  const suffix = `_${digestOf(JSON.stringify([skill.agentId, skill.skillId])).slice(0, digits)}`
   const room = MAX_NAME - suffix.length
   const parts = toParts(skill)
   const { agent, skill: own } = parts
@@ -132,9 +146,9 @@ type NameParts = Readonly<Record<'agent' | 'skill', string>>
 
 /** The part of the skill is empty for an agent without skills. */
 function toParts({ agentId, agentName, skillId, skillName }: NameCandidate): NameParts {
-  const agent = sanitizePart(agentName) || `agent_${digest(agentId).slice(0, 6)}`
+  const agent = sanitizePart(agentName) || `agent_${digestOf(agentId).slice(0, 6)}`
   if (skillName === '') return { agent, skill: '' }
-  return { agent, skill: sanitizePart(skillName) || `skill_${digest(skillId).slice(0, 6)}` }
+  return { agent, skill: sanitizePart(skillName) || `skill_${digestOf(skillId).slice(0, 6)}` }
 }
 
 function joined({ agent, skill }: NameParts): string {
@@ -158,6 +172,7 @@ function sanitizePart(text: string): string {
     .replaceAll(/^_|_$/g, '')
 }
 
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+/** Returns the hexadecimal digits that make a name unique. */
+export function digestOf(text: string): string {
+  return hash('sha256', text)
 }

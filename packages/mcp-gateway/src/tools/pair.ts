@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
-
 import { isRecord } from '@x/internal'
+import { digestOf } from './names.ts'
 import type { ToolDefinition } from './plan.ts'
 
 /** Tool of the gateway that returns what the `…_start` tools began. */
@@ -17,7 +16,7 @@ const DIGITS = 7
 /** Returns the name of the tool that starts a tool. */
 export function startNameOf(name: string): string {
   if (name.length + START.length <= MAX_NAME) return name + START
-  const digits = createHash('sha256').update(name).digest('hex').slice(0, DIGITS)
+  const digits = digestOf(name).slice(0, DIGITS)
   return `${name.slice(0, MAX_NAME - START.length - DIGITS - 1)}_${digits}${START}`
 }
 

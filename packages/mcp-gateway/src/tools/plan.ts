@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { Prompt } from '@modelcontextprotocol/server'
 import { canonicalJson, legible } from '@x/internal'
 import { compareText, skillsOf } from '../agents/agent.ts'
@@ -16,7 +15,7 @@ import { mayUse, type Principal } from '../internal/principal.ts'
 import { shortened } from '../internal/text.ts'
 import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
 import { createToolFilter, type ToolFilter } from './filter.ts'
-import { planNames } from './names.ts'
+import { digestOf, planNames } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
 import { CONVERSATIONS_TOOL } from './conversation-tool.ts'
 import { RESULT_DEFINITION, RESULT_TOOL, startDefinitionOf, startNameOf } from './pair.ts'
@@ -187,8 +186,8 @@ export class ToolPlanner {
       prompts,
       promptByName: (name) => promptByName.get(name),
       agents: sorted,
-      toolsVersion: digestOf(shown),
-      promptsVersion: digestOf(prompts),
+      toolsVersion: versionOf(shown),
+      promptsVersion: versionOf(prompts),
       collisions,
       dropped,
       warnings,
@@ -347,8 +346,8 @@ function hintsFrom(annotations: SkillAnnotations): SkillAnnotations | undefined 
   return Object.fromEntries(hints.map((hint) => [hint, annotations[hint]]))
 }
 
-function digestOf(value: unknown): string {
-  return createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16)
+function versionOf(value: unknown): string {
+  return digestOf(canonicalJson(value)).slice(0, 16)
 }
 
 /** Finds the override of a skill, and its key. Ids win over names. */
