@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentSource } from '../src/agents/agent.ts'
 import { GatewayError } from '../src/errors.ts'
 import { Runtime } from '../src/gateway/runtime.ts'
+import type { Clock } from '../src/internal/clock.ts'
 import type { TaskPolicy } from '../src/options.ts'
 import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
 import { call, get, type Fetch, type Json } from './task-requests.ts'
@@ -24,7 +25,7 @@ export interface KillableGateway extends AsyncDisposable {
 export function startKillableGateway(
   store: GatewayStore,
   makeSource: (dying: AbortSignal) => AgentSource,
-  tasks: TaskPolicy = 'always',
+  { tasks = 'always', clock }: { readonly tasks?: TaskPolicy; readonly clock?: Clock } = {},
 ): KillableGateway {
   const dying = new AbortController()
   const leases = new Set<string>()
@@ -49,6 +50,7 @@ export function startKillableGateway(
   const gateway = new Runtime(
     {
       log: false,
+      clock,
       store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
       stateKey: 'the same in all processes, and long enough',
       sources: [killable(makeSource(dying.signal), dying.signal)],

@@ -7,7 +7,7 @@ import type { GatewayOptions } from '../src/options.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { startNameOf } from '../src/tools/pair.ts'
 import { AgentsAtHand, endless, type Behaviour } from './agents-at-hand.ts'
-import { settled, type ManualClock } from './manual-clock.ts'
+import { ManualClock, settled } from './manual-clock.ts'
 import { startKillableGateway } from './killable-gateway.ts'
 import { inSession, openSession, post } from './rpc-requests.ts'
 import { request, send, type Fetch, type Json } from './task-requests.ts'
@@ -141,41 +141,72 @@ test('returns the result of a call in another session of a caller without a name
   })
 })
 
-test('returns a long result after the gateway was killed, and begins the work once', async () => {
-  await using memory = new MemoryGatewayStore()
+/** Work that lasts until `go`, in gateways with one store, and with a checkpointer that they share. */
+function longWork() {
+  const memory = new MemoryGatewayStore()
   const { records, logs, blobs, rates } = memory
   const shared = { isShared: true, isDurable: true, isReady: () => memory.isReady() }
-  const store = { records, logs, blobs, rates, ...shared, close: async () => {} }
   const hasBegun = deferred()
   const go = deferred()
-  const attempts: unknown[] = []
+  /** Number of the attempt, and its run. */
+  const attempts: [attempt: unknown, runId: unknown][] = []
+  const behaviour: Behaviour = async function* ({ attempt, runId }) {
+    attempts.push([attempt, runId])
+    hasBegun.resolve()
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  }
   const source = (): AgentsAtHand => {
     const agents = new AgentsAtHand()
-    // With a checkpointer that all processes share.
-    const behaviour: Behaviour = async function* ({ attempt, runId }) {
-      attempts.push([attempt, runId])
-      hasBegun.resolve()
-      await go.promise
-      yield { type: 'done', text: 'Three' }
-    }
     agents.join('slow', behaviour, { canContinue: true })
     return agents
   }
-  const first = startKillableGateway(store, source, 'pair')
+  return {
+    store: { records, logs, blobs, rates, ...shared, close: async () => {} },
+    source,
+    hasBegun: hasBegun.promise,
+    go: go.resolve,
+    attempts,
+    [Symbol.asyncDispose]: () => memory.close(),
+  }
+}
+
+test('returns a long result after the gateway was killed, and begins the work once', async () => {
+  await using work = longWork()
+  const { attempts, source, store } = work
+  const first = startKillableGateway(store, source, { tasks: 'pair' })
   const handle = await clientOf(first.fetch).start('slow')
-  await hasBegun.promise
+  await work.hasBegun
   await first.kill()
-  await using second = startKillableGateway(store, source, 'pair')
+  await using second = startKillableGateway(store, source, { tasks: 'pair' })
   const late = clientOf(second.fetch).result(handle)
   await vi.waitUntil(() => attempts.length === 2)
-  go.resolve()
+  work.go()
   expect(await late).toMatchObject({ content: [{ text: 'Three' }] })
-  const [[, runId] = []] = attempts as [unknown, unknown][]
+  const [[, runId] = []] = attempts
   expect(attempts).toEqual([
     [1, runId],
     [2, runId],
   ])
   await first[Symbol.asyncDispose]()
+})
+
+test('continues the work after a restart before a client asks for it', async () => {
+  await using work = longWork()
+  const { attempts, source, store } = work
+  const clock = new ManualClock()
+  const first = startKillableGateway(store, source, { tasks: 'pair', clock })
+  await clientOf(first.fetch).start('slow')
+  await work.hasBegun
+  await first.kill()
+  await using second = startKillableGateway(store, source, { tasks: 'pair', clock })
+  await clock.advance(5000) // its agents are not there yet
+  expect(attempts).toHaveLength(1)
+  await send(second.fetch, request('tools/list', {}))
+  await clock.advance(60_000)
+  expect(attempts.map(([attempt]) => attempt)).toEqual([1, 2])
+  work.go()
+  await inTime(clock, Promise.resolve(first[Symbol.asyncDispose]()))
 })
 
 test('shows the questions of the work as text, and takes their answers', async () => {

@@ -115,12 +115,14 @@ export interface SweeperOptions {
   readonly clock: Clock
   /** Time from the end of a sweep to the next. Milliseconds. */
   readonly everyMs: number
+  /** Time until the first sweep. Milliseconds. @default `everyMs` */
+  readonly firstMs?: number
   readonly sweep: () => Promise<void>
   /** Receives errors of a sweep. The next sweep takes place all the same. @default errors are ignored */
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** Removes expired things again and again, one sweep at a time. The first sweep follows after `everyMs`. */
+/** Removes expired things again and again, one sweep at a time. */
 export class Sweeper {
   readonly #options: SweeperOptions
   #cancel: () => void = () => {}
@@ -129,7 +131,7 @@ export class Sweeper {
 
   constructor(options: SweeperOptions) {
     this.#options = options
-    this.#wait()
+    this.#wait(options.firstMs)
   }
 
   get isClosed(): boolean {
@@ -143,10 +145,10 @@ export class Sweeper {
     await this.#sweeping
   }
 
-  #wait(): void {
+  #wait(ms = this.#options.everyMs): void {
     if (this.#isClosed) return
-    const { clock, everyMs, sweep, onError = () => {} } = this.#options
-    this.#cancel = clock.after(everyMs, () => {
+    const { clock, sweep, onError = () => {} } = this.#options
+    this.#cancel = clock.after(ms, () => {
       this.#sweeping = sweep()
         .catch(onError)
         .finally(() => this.#wait())

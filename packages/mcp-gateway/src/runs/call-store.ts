@@ -22,8 +22,12 @@ interface CallStoreOptions {
   /** Time for which an idempotency key outlives its call. */
   readonly repeatTtlMs: number
   readonly onError: (error: Error) => void
-  /** Cleans up after a call whose question was not answered in time, or that may have lost its process. */
-  readonly onLeft: (found: StoredCall) => Promise<void>
+  /**
+   * Cleans up after a call whose question was not answered in time, or that may have lost its process.
+   *
+   * @returns `false` if that needs an agent that is not there yet
+   */
+  readonly onLeft: (found: StoredCall) => Promise<boolean>
 }
 
 /** A call, with the version of its record for the next change of it. */
@@ -51,6 +55,8 @@ const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 /** Calls that have asked are kept this long after they expire, so that a process can clean up. */
 const SWEEP_GRACE_MS = 600_000
 const SWEEP_MS = 60_000
+/** A process that has died looks alive for a shorter time. The next one continues its tasks then. */
+const FIRST_SWEEP_MS = 5000
 /** Time between two looks at a call of another process. */
 const LOOK_MS = 500
 
@@ -63,12 +69,15 @@ export class CallStore {
   readonly #changes: LogFollower | undefined
   readonly #sweeper: Sweeper
   #isEnding = false
+  /** Tasks of an earlier process may wait to be continued. No client need ask for them. */
+  #mayHaveLeft = true
   readonly #stopping = new AbortController()
 
   constructor(options: CallStoreOptions) {
     this.#options = options
     const { clock, lease, logs } = options
-    this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep: () => this.#sweep() })
+    const times = { firstMs: FIRST_SWEEP_MS, everyMs: SWEEP_MS }
+    this.#sweeper = new Sweeper({ clock, ...times, sweep: () => this.#sweep() })
     if (!logs) return
     this.#changes = new LogFollower(logs, CHANGES, {
       onEvent: ({ event }) => {
@@ -315,6 +324,19 @@ export class CallStore {
       if (!found || !call?.asked) await records.delete(key)
       else await onLeft({ call, version: found.version })
     }
+    if (this.#mayHaveLeft) this.#mayHaveLeft = await this.#sweepTasks()
+  }
+
+  /** @returns whether a task is left that no process can continue now */
+  async #sweepTasks(): Promise<boolean> {
+    const { onLeft, records } = this.#options
+    let isAnyLeft = false
+    for await (const { key } of listAll(records, TASKS)) {
+      if (this.#sweeper.isClosed) return isAnyLeft
+      const found = await this.read(key.slice(key.lastIndexOf(':') + 1))
+      if (found?.call.state.status === 'running' && !(await onLeft(found))) isAnyLeft = true
+    }
+    return isAnyLeft
   }
 
   #notify(runId: string, isForeign: boolean): void {

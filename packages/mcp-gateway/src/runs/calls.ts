@@ -344,14 +344,19 @@ export class Calls {
     return new LiveCall({ runId, over })
   }
 
-  /** Deletes a question whose time is over, and ends a call that has asked before its process died. */
-  async #cleanUp(found: StoredCall): Promise<void> {
+  /**
+   * Deletes a question whose time is over, and continues or ends a call whose process died.
+   *
+   * @returns `false` if its agent is not there
+   */
+  async #cleanUp(found: StoredCall): Promise<boolean> {
     const { agents, clock } = this.#options
     const { call } = found
     const { agentId, asked, expiresAt } = call
-    if (agents.sourceOf(agentId) === undefined) return
-    if (expiresAt > clock.now()) return void (await this.current(found))
-    if (await this.store.delete(found)) this.executions.forget(call, asked?.state)
+    if (agents.sourceOf(agentId) === undefined) return false
+    if (expiresAt > clock.now()) await this.current(found)
+    else if (await this.store.delete(found)) this.executions.forget(call, asked?.state)
+    return true
   }
 }
 
