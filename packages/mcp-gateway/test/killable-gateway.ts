@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentSource } from '../src/agents/agent.ts'
 import { GatewayError } from '../src/errors.ts'
 import { Runtime } from '../src/gateway/runtime.ts'
-import type { Clock } from '../src/internal/clock.ts'
 import type { TaskPolicy } from '../src/options.ts'
 import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
+import type { ManualClock } from './manual-clock.ts'
 import { call, get, type Fetch, type Json } from './task-requests.ts'
 
 /** A gateway in this process that a test can kill, as SIGKILL ends a process. */
@@ -25,7 +25,7 @@ export interface KillableGateway extends AsyncDisposable {
 export function startKillableGateway(
   store: GatewayStore,
   makeSource: (dying: AbortSignal) => AgentSource,
-  { tasks = 'always', clock }: { readonly tasks?: TaskPolicy; readonly clock?: Clock } = {},
+  { tasks = 'always', clock }: { readonly tasks?: TaskPolicy; readonly clock?: ManualClock } = {},
 ): KillableGateway {
   const dying = new AbortController()
   const leases = new Set<string>()
@@ -69,7 +69,11 @@ export function startKillableGateway(
       return endLease()
     },
     endLease,
-    [Symbol.asyncDispose]: () => gateway.close(),
+    [Symbol.asyncDispose]: async () => {
+      const closed = gateway.close()
+      await clock?.advance(600_000)
+      await closed
+    },
   }
 }
 

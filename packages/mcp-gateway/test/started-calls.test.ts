@@ -206,7 +206,7 @@ test('continues the work after a restart before a client asks for it', async () 
   await clock.advance(60_000)
   expect(attempts.map(([attempt]) => attempt)).toEqual([1, 2])
   work.go()
-  await inTime(clock, Promise.resolve(first[Symbol.asyncDispose]()))
+  await first[Symbol.asyncDispose]()
 })
 
 test('shows the questions of the work as text, and takes their answers', async () => {

@@ -1,8 +1,11 @@
 import { deferred } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 
-import { endless } from './agents-at-hand.ts'
-import { settled } from './manual-clock.ts'
+import { listAll } from '../src/store/gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
+import { AgentsAtHand, endless } from './agents-at-hand.ts'
+import { startKillableGateway } from './killable-gateway.ts'
+import { ManualClock, settled } from './manual-clock.ts'
 import {
   accepted,
   EXTENSION,
@@ -170,4 +173,34 @@ test('refuses keys that it could not honour', async () => {
     })
   }
   expect(world.agents.calls).toEqual([])
+})
+
+test('executes a call once if its first process died before the key named it', async () => {
+  await using memory = new MemoryGatewayStore()
+  const { records, logs, blobs, rates } = memory
+  const flags = { isDurable: true, isShared: true, isReady: async () => true }
+  const store = { records, logs, blobs, rates, ...flags, close: async () => {} }
+  const clock = new ManualClock()
+  const agents = new AgentsAtHand({ endless })
+  const start = () => startKillableGateway(store, () => agents, { clock })
+  const first = start()
+  const claims = deferred()
+  const put = records.put.bind(records)
+  const spy = vi.spyOn(records, 'put').mockImplementation((key, ...entry) => {
+    if (!key.startsWith('call-key:')) return put(key, ...entry)
+    claims.resolve()
+    return new Promise(() => {}) // the process dies here
+  })
+  void send(first.fetch, keyed('endless')).catch(() => {})
+  await claims.promise
+  await first.kill()
+  spy.mockRestore()
+  await using second = start()
+  await send(second.fetch, keyed('endless'))
+  await clock.advance(60_000)
+  expect(agents.calls).toHaveLength(1)
+  const { value: only } = await listAll(records, 'call:').next()
+  expect(only?.key).toBe(`call:${agents.calls[0]?.runId}`)
+  expect(await records.count('call:')).toBe(1)
+  await first[Symbol.asyncDispose]()
 })

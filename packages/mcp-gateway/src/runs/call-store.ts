@@ -334,9 +334,25 @@ export class CallStore {
     for await (const { key } of listAll(records, TASKS)) {
       if (this.#sweeper.isClosed) return isAnyLeft
       const found = await this.read(key.slice(key.lastIndexOf(':') + 1))
-      if (found?.call.state.status === 'running' && !(await onLeft(found))) isAnyLeft = true
+      if (found?.call.state.status !== 'running') continue
+      const isNamed = await this.#isNamed(found.call)
+      if (isNamed === false) await this.delete(found)
+      else if (isNamed === undefined || !(await onLeft(found))) isAnyLeft = true
     }
     return isAnyLeft
+  }
+
+  /**
+   * Returns whether the key of a call names it. If not, the process of the call died before that, and the client has
+   * another call with the key, or makes one: to execute both would be a second execution.
+   *
+   * @returns `undefined` if the process may still claim the key
+   */
+  async #isNamed({ key, runId, updatedAt }: CallRecord): Promise<boolean | undefined> {
+    if (key === undefined) return true
+    const first = await this.keyEntry(key)
+    const isLate = this.#options.clock.now() - updatedAt > SWEEP_MS
+    return first || isLate ? first?.runId === runId : undefined
   }
 
   #notify(runId: string, isForeign: boolean): void {
