@@ -283,7 +283,8 @@ async function sendInSession<T>(
   attempt: Attempt,
 ): Promise<T> {
   const { signal, headers } = attempt
-  if (headers !== undefined) await slot.assertTakesHeaders(signal)
+  const isAtUrl = slot.connection?.endpoint !== undefined
+  if (headers !== undefined && !isAtUrl) await slot.assertTakesHeaders(signal)
   for (;;) {
     const known = slot.session
     const session = known?.isHolding === false ? known : await slot.ready(signal)

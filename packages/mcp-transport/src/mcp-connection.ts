@@ -448,8 +448,9 @@ export class McpConnection implements AsyncDisposable {
     const repetition = { limitMs, isReplacement, isFresh }
     const opened = await this.#negotiate({ request, signal, repetition, isTakenForLegacy: false })
     if (opened === undefined) {
-      const { reason } = signal
-      throw TransportError.is(reason) ? reason : http.closed('The session was not replaced in time')
+      const { reason: cause } = signal
+      if (TransportError.is(cause)) throw cause
+      throw http.error('CLOSED', 'The session was not replaced in time', { cause })
     }
     if (opened.kind === 'failed') throw refusedSessionError(opened.error, http.url.display)
     if (this.#modern === before) this.#modern = undefined

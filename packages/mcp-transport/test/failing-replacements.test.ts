@@ -5,6 +5,7 @@ import type { ScriptedAnswer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
+import { connectionTo, outcomeOf } from './connection.ts'
 
 const broken = { error: { code: -32603, message: 'broken' } }
 const notFound: ScriptedAnswer = {
@@ -83,6 +84,25 @@ test('the end of a session that is being tested opens no other one', async () =>
   const other = await connected(server.url) // takes longer than the handshake that must not happen
   expect(server.count('initialize')).toBe(2)
   await Promise.all([client.close(), other.client.close()])
+})
+
+test('a replacement that its caller aborts rejects with the reason as cause', async () => {
+  let handshakes = 0
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: () => (++handshakes === 1 ? session('first') : { end: 'hang' }),
+    'tools/call': notFound,
+  })
+  await using connection = await connectionTo(server.url)
+  await connection.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  await outcomeOf(connection, { method: 'tools/call', params: { name: 'echo' } })
+  const caller = new AbortController()
+  const replaced = connection.replaceSession(connection.epoch, caller.signal)
+  const failure = replaced.catch((error: unknown) => error)
+  await server.waitFor(() => server.count('initialize') === 2)
+  const cause = new Error('enough')
+  caller.abort(cause)
+  expect(await failure).toMatchObject({ name: 'TransportError', code: 'CLOSED', cause })
 })
 
 test('calls that are sent again come after the settings of the new session', async () => {
