@@ -32,7 +32,7 @@ export class Deadline implements Disposable {
     }
     this.#timeoutMs = timeoutMs
     const now = performance.now()
-    this.#endsAt = now + timeoutMs
+    this.#endsAt = now + Math.min(timeoutMs, LONGEST_MS)
     this.#endsAtMost = now + Math.max(timeoutMs, maxMs)
     this.#timer = this.#start(timeoutMs, `No answer within ${timeoutMs} ms`)
     this.#unlink = caller === undefined ? () => {} : this.#follow(caller)

@@ -199,7 +199,9 @@ export function toOpeningError(error: unknown, context: OpeningContext): unknown
   const what = `initialize of MCP server "${server}"`
   const reason = failure ?? (signal.aborted ? evidence : undefined) ?? error
   const cause = loss === undefined ? reason : loss.with({ cause: reason })
-  const options = { server, outcome: 'not-executed', stderr: getStderr(reason), cause } as const
+  const { retryAfterMs } = failure ?? {}
+  const outcome = 'not-executed'
+  const options = { server, outcome, retryAfterMs, stderr: getStderr(reason), cause } as const
   if (signal.aborted) {
     const advice = isNotSignedIn(evidence)
       ? `, because ${getReason(evidence)}. Raise handshakeMs`
@@ -315,10 +317,11 @@ export function isTimeout({ reason }: AbortSignal): boolean {
 }
 
 /**
- * Copies the error of a session that could not be opened, which all waiting callers share. The copy has the stack
- * of this caller and the outcome of all its attempts.
+ * Copies an error that all waiting callers share: of a session that could not be opened, or of a list. The copy has the
+ * stack of this caller, and the outcome of all its attempts if the error has one.
  */
 function toOwnError(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
+  if (error.outcome === undefined) return new McpClientError(error.code, error.message, error)
   if (error.outcome !== 'not-executed') return error
   const { code, message, server, retryAfterMs, stderr } = error
   const cause = outcome === 'not-executed' ? error.cause : error
@@ -326,11 +329,6 @@ function toOwnError(error: McpClientError, { tool, outcome }: OperationContext):
   const own = new McpClientError(code, message + describeDoubt(error, outcome), options)
   Error.captureStackTrace(own, toOperationError) // V8 keeps 10 frames: room for those of the caller
   return own
-}
-
-/** Copies an error that several callers share, so that each one gets the stack of its own call. */
-export function copyForCaller(error: McpClientError): McpClientError {
-  return new McpClientError(error.code, error.message, error)
 }
 
 /** Adds to an error what a call with an idempotency key has tried. */

@@ -1,8 +1,7 @@
 import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
-import { Deadline, LONGEST_MS } from './deadline.ts'
-import { copyForCaller, McpClientError, toOperationError } from './errors.ts'
+import { McpClientError } from './errors.ts'
 import type { Lease, Operation, Operations, RequestPage } from './operation.ts'
 import type { CallOptions } from './options.ts'
 import { readResult } from './requests.ts'
@@ -87,37 +86,27 @@ export async function toolsOf(
   return tools
 }
 
+/** Each caller has a time limit and retries of its own. Those that wait at the same time share the requests. */
 async function requestTools(
   operations: Operations,
-  { slot, options }: Lease,
+  { slot, options: { signal, timeoutMs } }: Lease,
   forceRefresh: boolean,
 ): Promise<readonly Tool[]> {
-  const { server, timeoutMs } = operations
-  const method = 'tools/list'
-  using deadline = new Deadline(options.timeoutMs ?? timeoutMs, options.signal)
-  const { signal } = deadline
-  // Each caller that waits for the list has its own limit. The shared signal aborts when the last one has left.
-  const read = (onRequested: () => void, shared: AbortSignal): Promise<ToolsRead> => {
-    const operation: Operation<ToolsRead> = {
-      method,
-      isSafe: true,
-      readList: (requestPage) => {
-        onRequested()
-        return readTools(requestPage, slot, server)
-      },
-    }
-    const lease = { slot, call: undefined, options: { signal: shared, timeoutMs: LONGEST_MS } }
-    return operations.run(operation, lease)
+  const { server } = operations
+  const operation: Operation<readonly Tool[]> = {
+    method: 'tools/list',
+    isSafe: true,
+    readList: (requestPage, own) => {
+      const read = (shared: AbortSignal): Promise<ToolsRead> =>
+        readTools((cursor) => requestPage(cursor, shared), slot, server)
+      return slot.tools.get(read, { forceRefresh, signal: own })
+    },
   }
-  try {
-    const tools = await slot.tools.get(read, { forceRefresh, signal })
-    await slot.storeTools()
-    return tools
-  } catch (error) {
-    if (!signal.aborted) throw McpClientError.is(error) ? copyForCaller(error) : error
-    const evidence = slot.connection?.evidence
-    throw toOperationError(error, { method, server, signal, outcome: 'unknown', evidence })
-  }
+  // The headers of one caller are not for the list of all.
+  const lease = { slot, call: undefined, options: { signal, timeoutMs } }
+  const tools = await operations.run(operation, lease)
+  await slot.storeTools()
+  return tools
 }
 
 async function readTools(

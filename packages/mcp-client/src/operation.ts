@@ -41,12 +41,19 @@ export interface RequestOperation<T> extends Repeatable {
 }
 
 interface ListOperation<T> extends Repeatable {
-  /** Reads all pages of a list. */
-  readonly readList: (requestPage: RequestPage) => Promise<T>
+  /** Reads all pages of a list. `signal` limits the operation. */
+  readonly readList: (requestPage: RequestPage, signal: AbortSignal) => Promise<T>
 }
 
-/** Requests the page at a cursor; without a cursor, the first page. Returns the result unchecked. */
-export type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
+/**
+ * Requests the page at a cursor; without a cursor, the first page. Returns the result unchecked.
+ *
+ * @param signal for a list that several operations share. Default: that of the operation
+ */
+export type RequestPage = (
+  cursor: string | undefined,
+  signal?: AbortSignal,
+) => Promise<Readonly<Record<string, unknown>>>
 
 /** The slot that serves an operation, and the options of the caller. */
 export interface Lease {
@@ -341,7 +348,7 @@ function send<T>(
       slot.log('warning', `the cancellation of ${method} was not sent`, error),
   }
   if ('readList' in operation) {
-    return operation.readList(async (cursor) => {
+    return operation.readList(async (cursor, shared = signal) => {
       // A cursor of one session has no meaning in another.
       if (slot.session !== session) {
         const message = 'The session ended before the request; nothing was sent'
@@ -349,8 +356,8 @@ function send<T>(
         throw new TransportError('SESSION_LOST', message, { certain: true, epoch })
       }
       const page = cursor === undefined ? { method } : { method, params: { cursor } }
-      return sendRequest(connection, page, { ...options, schema: AnyResultSchema })
-    })
+      return sendRequest(connection, page, { ...options, signal: shared, schema: AnyResultSchema })
+    }, signal)
   }
   const { params, schema } = operation
   return sendRequest(connection, { method, params }, { ...options, schema })

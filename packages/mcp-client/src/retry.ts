@@ -20,7 +20,8 @@ import type { McpClientErrorCode } from './errors.ts'
  * - `never`: the client opens a new session, and the call rejects.
  *
  * With the first two, a call with `idempotent: true` may always run twice. After 429 with `Retry-After` the client
- * waits and sends the request again, within the limit of the operation; after 503 only if the request may run twice.
+ * waits and sends the request again, or rejects at once if the limit of the operation ends first; after 503 only if the
+ * request may run twice, or was not sent because no session could be opened.
  * A call with an idempotency key that the server honours is repeated as `maxRetries` says.
  */
 export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
@@ -76,11 +77,11 @@ function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
  * requests that may run twice are sent again.
  */
 function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
-  if (rules.policy === 'never' || error.code !== 'REJECTED') return undefined
-  const isUnread = error.status === 429 && error.outcome !== 'unknown'
-  const isOverload = error.status === 429 || error.status === 503
-  const isHarmless = isUnread || (isOverload && (rules.hasKey || rules.mayRunTwice))
-  return isHarmless ? error.retryAfterMs : undefined
+  const { code, status, outcome, retryAfterMs } = error
+  const isOverload = code === 'REJECTED' && (status === 429 || status === 503)
+  if (rules.policy === 'never' || !isOverload) return undefined
+  const isHarmless = outcome === 'not-executed' || rules.hasKey || rules.mayRunTwice
+  return isHarmless ? retryAfterMs : undefined
 }
 
 /**
@@ -117,9 +118,11 @@ function failedAttempt(error: unknown): FailedAttempt | undefined {
   }
   if (!McpClientError.is(error)) return undefined
   // No session could be opened, so nothing was sent.
-  const { code, outcome, retryAfterMs } = error
+  const { code, retryAfterMs } = error
+  const isUnsent = error.outcome === 'not-executed'
+  const outcome = isUnsent ? 'not-executed' : 'unknown'
   const { status } = getFailure(error) ?? {}
-  return { code, certain: outcome === 'not-executed', status, retryAfterMs }
+  return { code, certain: isUnsent, outcome, status, retryAfterMs }
 }
 
 /** Clock and randomness of retries. Replace it in tests. */

@@ -45,6 +45,8 @@ interface Asker {
   /** Who is asked the questions of the task. Undefined for an operation that asks none. */
   readonly call?: TrackedCall | undefined
   readonly headers: CallOptions['headers']
+  /** Limits the operation. */
+  readonly deadline: Deadline
 }
 
 const DEFAULT_POLL_MS = 1000
@@ -180,9 +182,9 @@ export class McpTask {
     call: TrackedCall | undefined,
   ): Promise<CallToolResult | InputRequired> {
     const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses, headers } = options
-    const asker = { slot, call, headers }
     const isExtended = timeout?.resetOnProgress === true
     using deadline = new Deadline(timeoutMs, options.signal, isExtended ? timeout.maxMs : undefined)
+    const asker = { slot, call, headers, deadline }
     const { closing } = slot
     const signal = AbortSignal.any([deadline.signal, closing])
     const ended = new AbortController()
@@ -280,7 +282,7 @@ export class McpTask {
       using deadline = new Deadline(timeoutMs ?? this.#operations.timeoutMs, signal)
       const either = AbortSignal.any([deadline.signal, slot.closing])
       try {
-        return await run({ slot, headers }, either)
+        return await run({ slot, headers, deadline }, either)
       } catch (error) {
         throw this.#toError(error, either)
       }
@@ -315,7 +317,7 @@ export class McpTask {
    * request has no further effect.
    */
   async #send(
-    { slot, headers }: Asker,
+    { slot, headers, deadline }: Asker,
     what: 'get' | 'update' | 'cancel',
     { signal, ...added }: { readonly signal: AbortSignal; readonly inputResponses?: unknown },
   ): Promise<unknown> {
@@ -336,12 +338,15 @@ export class McpTask {
       if (signal.aborted) throw failure ?? abortReason(signal)
       if (!isTemporary(failed)) throw failed
       if (this.#isExpired) throw this.#expired(failed)
+      const askedMs = retryAfterOf(failed)
+      const isHttp = getFailure(failed) !== undefined
+      if (isHttp && askedMs >= deadline.leftMs) throw failed
       slot.log('debug', `tasks/${what} is sent again`, failed)
       failure = failed
       const intervalMs = this.#intervalMs(slot)
       const mostMs = SLOW_POLL_MS * (1 + this.#operations.timing.random() * JITTER)
       const grownMs = Math.min(intervalMs * 2 ** ++failures, mostMs)
-      const delayMs = Math.max(intervalMs, grownMs, retryAfterOf(failed))
+      const delayMs = Math.max(intervalMs, grownMs, askedMs)
       await this.#pause(delayMs, signal).catch(() => {
         throw failed
       })
@@ -531,7 +536,7 @@ export class McpTask {
     using deadline = new Deadline(CANCEL_MS)
     const { signal } = deadline
     try {
-      await untilAborted(this.#send(asker, 'cancel', { signal }), signal)
+      await untilAborted(this.#send({ ...asker, deadline }, 'cancel', { signal }), signal)
     } catch (error) {
       asker.slot.log('warning', `the task of ${this.#what} could not be cancelled`, error)
     }
@@ -614,6 +619,7 @@ export class McpTask {
       tool,
       outcome: 'unknown',
       task: this.#reference,
+      retryAfterMs: getFailure(cause)?.retryAfterMs,
       ...(cause === undefined ? {} : { cause }),
     })
   }

@@ -23,11 +23,8 @@ export interface ToolsRead {
   readonly ttlMs: number
 }
 
-/**
- * Requests the list. Must call `onRequested` when it requests the first page, and again if it starts over: changes
- * that the server announced before that moment are part of the result.
- */
-export type ReadTools = (onRequested: () => void, signal: AbortSignal) => Promise<ToolsRead>
+/** Requests all pages of the list. Changes that the server announces from then on are not part of the result. */
+export type ReadTools = (signal: AbortSignal) => Promise<ToolsRead>
 
 /**
  * The tools of the server, cached until the server says that they changed. Concurrent callers share one request. If
@@ -90,10 +87,11 @@ export class ToolList {
   ): Promise<readonly Tool[]> {
     if (!forceRefresh && this.current !== undefined) return this.current
     // Joins a request only if its result will be recent enough: a refresh needs a request that starts after it.
-    const { asOf } = this.#fetch ?? {}
-    const isRecent = !forceRefresh && (asOf === undefined || asOf === this.#changes)
+    const isRecent = !forceRefresh && this.#fetch?.asOf === this.#changes
     const fetch = (this.#fetch =
-      isRecent && this.#fetch !== undefined ? this.#fetch : { flight: new SingleFlight() })
+      isRecent && this.#fetch !== undefined
+        ? this.#fetch
+        : { flight: new SingleFlight(), asOf: this.#changes })
     return fetch.flight.join((shared) => this.#refresh(fetch, read, shared), signal)
   }
 
@@ -111,15 +109,12 @@ export class ToolList {
   }
 
   async #refresh(fetch: Fetch, read: ReadTools, signal: AbortSignal): Promise<readonly Tool[]> {
-    const onRequested = (): void => {
-      fetch.asOf = this.#changes
-    }
     try {
-      const { tools: given, leftOut, ttlMs } = await read(onRequested, signal)
+      const { tools: given, leftOut, ttlMs } = await read(signal)
       const tools = frozen([...given])
       this.#reads.set(tools, { tools, leftOut: frozen([...leftOut]), ttlMs })
       // A request that was overtaken must not overwrite a newer list.
-      if (this.#fetch === fetch) this.#keep(tools, fetch.asOf ?? this.#changes)
+      if (this.#fetch === fetch) this.#keep(tools, fetch.asOf)
       return tools
     } finally {
       if (this.#fetch === fetch) this.#fetch = undefined
@@ -137,7 +132,8 @@ export class ToolList {
 
 interface Fetch {
   readonly flight: SingleFlight<readonly Tool[]>
-  asOf?: number
+  /** Value of `#changes` when the list was requested. */
+  readonly asOf: number
 }
 
 /** Several callers share the list, so none may change it. */

@@ -167,12 +167,7 @@ const failures: Readonly<Record<string, Failure>> = {
   'the server was busy for longer than the call may take': {
     eras: bothEras,
     cause: once({ status: 429, headers: { 'retry-after': '3600' } }),
-    // A list is shared by callers, each with a limit of its own.
-    expected: {
-      ...always(all('REJECTED')),
-      'session-loss': { ...all('REJECTED'), list: 'answered' },
-      idempotent: { ...all('REJECTED'), list: 'answered' },
-    },
+    expected: always(all('REJECTED')),
   },
   'the server was busy, and named no time': {
     eras: bothEras,

@@ -72,7 +72,13 @@ describe('response headers', () => {
     ['spaces around', ' 5 ', 5000],
     ['a date', 'Fri, 20 Nov 2026 10:00:07 GMT', 7000],
     ['a date in the past', 'Fri, 20 Nov 2026 09:00:00 GMT', 0],
+    ['a date of RFC 850', 'Friday, 20-Nov-26 10:00:07 GMT', 7000],
+    ['a date of ISO 8601', '2026-11-20T10:00:07Z', 7000],
+    ['a fraction of a second', '0.2501', 251],
+    ['a negative number', '-5', undefined],
+    ['more digits than a date has', '99999999999', undefined],
     ['nonsense', 'soon', undefined],
+    ['nonsense with a number', 'in 5', undefined],
     ['nothing', undefined, undefined],
   ])('Retry-After: %s', (_name, value, expected) => {
     expect(retryAfterMs({ 'retry-after': value }, now)).toBe(expected)

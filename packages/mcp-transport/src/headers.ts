@@ -101,16 +101,27 @@ export function mediaType(headers: ResponseHeaders): string {
   return (end === -1 ? value : value.slice(0, end)).trim().toLowerCase()
 }
 
-/** Parses `Retry-After` (seconds or a date) into milliseconds (RFC 9110, section 10.2.3). */
+/** A date has a time of day in each of its forms. `Date.parse()` reads other texts with a number as dates, too. */
+const TIME_OF_DAY = /\d:\d\d/
+
+/**
+ * Parses `Retry-After` (seconds or a date) into milliseconds (RFC 9110, section 10.2.3). Accepts fractions of a second,
+ * which some servers send. Returns undefined for any other value.
+ */
 export function retryAfterMs(
   headers: ResponseHeaders,
   now: () => number = Date.now,
 ): number | undefined {
   const value = headerValue(headers, 'retry-after')?.trim()
   if (value === undefined) return undefined
-  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
-  const date = Date.parse(value)
+  if (/^\d{1,9}(\.\d+)?$/.test(value)) return Math.ceil(Number(value) * 1000)
+  const date = TIME_OF_DAY.test(value) ? Date.parse(value) : NaN
   return Number.isNaN(date) ? undefined : Math.max(0, date - now())
+}
+
+/** Returns the part of an error message that says when the server takes the request again. Empty for no delay. */
+export function sayDelay(delayMs = 0): string {
+  return delayMs === 0 ? '' : `, and asks to wait ${Math.ceil(delayMs / 1000)} s`
 }
 
 /** Headers of every POST, as a flat list (2025-11-25, transports, "Sending Messages to the Server"). */

@@ -26,12 +26,13 @@ test.each<readonly [string, PostOutcome, ProbeVerdict['kind']]>([
   expect(probeVerdict(outcome, 'https://shop.example/mcp').kind).toBe(kind)
 })
 
-test.each<[string, [number, number | undefined], number]>([
+test.each<[string, [number, number | undefined], number | undefined]>([
   ['nothing asked for, the first time', [0, undefined], 500],
   ['nothing asked for, the second time', [1, undefined], 1000],
   ['what the server asked for', [0, 3000], 3000],
   ['… also if that is at once', [1, 0], 0],
-  ['… but not for an hour', [0, 3_600_000], 10_000],
+  ['… and up to 10 s', [0, 10_000], 10_000],
+  ['none for a longer time', [0, 10_001], undefined],
 ])('the delay of a probe: %s', (_name, [retries, askedMs], ms) => {
   expect(getProbeDelayMs(retries, askedMs)).toBe(ms)
 })

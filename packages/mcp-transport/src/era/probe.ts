@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
-import { retryAfterMs } from '../headers.ts'
+import { retryAfterMs, sayDelay } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import { isTemporary } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
@@ -51,7 +51,7 @@ const RETRIES = 2
 /**
  * Probes a server of unknown era with `server/discover` until it shows its era: once more with another version if
  * the server asks for it, and twice more if the server is busy. Returns `again` or `later` if the server still asks
- * for more.
+ * for more, or for a delay of more than 10 s.
  */
 export async function detectEra(options: ProbeOptions): Promise<ProbeVerdict> {
   const { http, signal } = options
@@ -60,13 +60,17 @@ export async function detectEra(options: ProbeOptions): Promise<ProbeVerdict> {
   for (let retries = 0; ;) {
     const outcome = await probe(options, version)
     const verdict = probeVerdict(outcome, http.url.display)
+    const delayMs =
+      verdict.kind === 'later' && retries < RETRIES
+        ? getProbeDelayMs(retries, verdict.error.retryAfterMs)
+        : undefined
     if (verdict.kind !== 'modern') discardAssignedSession(http, outcome.headers)
     if (verdict.kind === 'again' && !isSecond) {
       isSecond = true
       version = verdict.version
-    } else if (verdict.kind === 'later' && retries < RETRIES && !signal.aborted) {
-      const ms = getProbeDelayMs(retries++, verdict.error.retryAfterMs)
-      await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe fails if aborted
+    } else if (delayMs !== undefined && !signal.aborted) {
+      retries++
+      await sleep(delayMs, undefined, { signal, ref: false }).catch(() => {}) // the next probe fails if aborted
     } else {
       // Servers that fail at an unknown method answer it with 500 (csharp-sdk #1765).
       const isInternal = verdict.kind === 'later' && verdict.error.status === 500
@@ -111,9 +115,9 @@ export function probeVerdict(outcome: PostOutcome, url: string): ProbeVerdict {
   }
   const serverError = 'error' in answer ? answer.error : undefined
   const said = serverError?.message ?? 'a response that is not a DiscoverResult'
-  const message = `${url} answered a probe with: ${said}`
-  const retry = retryAfterMs(headers)
-  const options = { url, status, serverError, retryAfterMs: retry }
+  const delayMs = retryAfterMs(headers)
+  const message = `${url} answered a probe with: ${said}${sayDelay(delayMs)}`
+  const options = { url, status, serverError, retryAfterMs: delayMs }
   return refusedVerdict(status, new TransportError('REJECTED', message, options), serverError)
 }
 
@@ -149,10 +153,12 @@ const FIRST_MS = 500
 const MAX_MS = 10_000
 
 /**
- * Returns the delay before the next probe, in milliseconds: `Retry-After` of the server, up to a maximum.
+ * Returns the delay before the next probe, in milliseconds: `Retry-After` of the server. Undefined if that is longer than
+ * this function may wait: then the caller decides.
  *
  * @param retries Number of earlier retries
  */
-export function getProbeDelayMs(retries: number, askedMs: number | undefined): number {
-  return Math.min(askedMs ?? FIRST_MS * 2 ** retries, MAX_MS)
+export function getProbeDelayMs(retries: number, askedMs: number | undefined): number | undefined {
+  const delayMs = askedMs ?? FIRST_MS * 2 ** retries
+  return delayMs > MAX_MS ? undefined : delayMs
 }

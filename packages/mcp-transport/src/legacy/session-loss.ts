@@ -1,5 +1,5 @@
 import { isRecord, shortSessionId } from '@x/internal'
-import { headerValue, retryAfterMs, SECRET_LENGTH } from '../headers.ts'
+import { headerValue, retryAfterMs, sayDelay, SECRET_LENGTH } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcResponse, RequestId } from '../json-rpc.ts'
@@ -326,9 +326,10 @@ export function toRefusalError(
   const isUnread =
     (code === 'UNAUTHORIZED' ? errorId !== 'own' : isRefusedUnread({ status, errorId })) &&
     !isStarted
-  return new TransportError(code, `${url} ${what} (HTTP ${status}${said})`, {
+  const delayMs = retryAfterMs(headers)
+  return new TransportError(code, `${url} ${what} (HTTP ${status}${said})${sayDelay(delayMs)}`, {
     ...options,
-    retryAfterMs: retryAfterMs(headers),
+    retryAfterMs: delayMs,
     outcome: isUnread ? 'not-executed' : 'unknown',
   })
 }
