@@ -1,7 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
@@ -9,7 +6,7 @@ import {
   type ElicitResult,
   type ServerRequest,
 } from '@modelcontextprotocol/sdk/types.js'
-import { deferred, type Deferred } from '@x/mcp-testing'
+import { deferred, startTestServer, type Deferred } from '@x/mcp-testing'
 import { z } from 'zod'
 
 export interface AskingServerOptions {
@@ -143,7 +140,7 @@ export async function startAskingServer({
     return server
   }
 
-  const http = createServer((request, response) => {
+  const http = await startTestServer((request, response) => {
     const handle = async (): Promise<void> => {
       const id = request.headers['mcp-session-id']
       const known = typeof id === 'string' ? sessions.get(id) : undefined
@@ -179,10 +176,8 @@ export async function startAskingServer({
       throw error
     })
   })
-  http.listen(0, '127.0.0.1')
-  await once(http, 'listening')
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
+    url: http.url,
     executions: (tool) => count(ended, tool),
     calls: (tool) => count(called, tool),
     asked: (times) =>
@@ -205,8 +200,7 @@ export async function startAskingServer({
     opened,
     async [Symbol.asyncDispose]() {
       await Promise.all(Array.from(sessions.values(), (transport) => transport.close()))
-      http.closeAllConnections()
-      http.close()
+      await http[Symbol.asyncDispose]()
     },
   }
 }

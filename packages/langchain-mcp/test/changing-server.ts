@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { McpServer, type RegisteredTool } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { startTestServer } from '@x/mcp-testing'
 import { z } from 'zod'
 
 /** A server of SDK v1 with sessions, whose tools can change. */
@@ -60,16 +59,14 @@ export async function startChangingServer(): Promise<ChangingServer> {
     return transport
   }
 
-  const http = createServer((request: IncomingMessage, response: ServerResponse) => {
+  const http = await startTestServer((request, response) => {
     const id = request.headers['mcp-session-id']
     const known = typeof id === 'string' ? sessions.get(id)?.transport : undefined
     void (async () => (known ?? (await opened())).handleRequest(request, response))()
   })
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
-  const { port } = http.address() as AddressInfo
 
   return {
-    url: `http://127.0.0.1:${port}/mcp`,
+    url: http.url,
     runs,
     add(name) {
       descriptions.set(name, `Does ${name}.`)
@@ -91,8 +88,7 @@ export async function startChangingServer(): Promise<ChangingServer> {
     },
     async [Symbol.asyncDispose]() {
       for (const { mcp } of sessions.values()) await mcp.close()
-      http.closeAllConnections()
-      await new Promise((resolve) => http.close(resolve))
+      await http[Symbol.asyncDispose]()
     },
   }
 }

@@ -1,8 +1,11 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { McpClient } from '@x/mcp-client'
 import { bearer, createAuthProvider, deviceOAuth, memoryTokenStore } from '@x/mcp-transport/auth'
-import { startLegacyServer, startModernServer, type LegacyServer } from '@x/mcp-testing'
+import {
+  startLegacyServer,
+  startModernServer,
+  startTestServer,
+  type LegacyServer,
+} from '@x/mcp-testing'
 import { array, assert, asyncProperty, constantFrom } from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -229,13 +232,10 @@ test.each([307, 302])(
   'does not follow a redirect (%i) to another origin with credentials',
   async (status) => {
     const [target] = servers
-    const moved = createServer((_request, response) => {
+    await using moved = await startTestServer((_request, response) => {
       response.writeHead(status, { location: target?.url }).end()
-    }).listen(0, '127.0.0.1')
-    onTestFinished(() => void moved.close())
-    await new Promise((resolve) => moved.once('listening', resolve))
-    const { port } = moved.address() as AddressInfo
-    const url = `http://127.0.0.1:${port}/mcp`
+    })
+    const { url } = moved
     const secret = `moved-${status}`
     await using mcp = createMcpTools({
       servers: { moved: { url, headers: { 'x-key': secret }, authProvider: bearer(secret) } },

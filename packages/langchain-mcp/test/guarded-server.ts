@@ -1,6 +1,5 @@
-import { once } from 'node:events'
-import { createServer, request as requestOf } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request as requestOf } from 'node:http'
+import { startTestServer } from '@x/mcp-testing'
 
 /** A server that requires a token, and its authorization server, which accepts every code. */
 export interface GuardedServer extends AsyncDisposable {
@@ -20,7 +19,7 @@ export async function startGuardedServer(
   let tokens = 1
   let codes = 0
   let refusal: string | undefined
-  const http = createServer((request, response) => {
+  const http = await startTestServer((request, response) => {
     const { host = '', authorization, ...others } = request.headers
     const origin = `http://${host}`
     const { pathname } = new URL(request.url ?? '/', origin)
@@ -69,18 +68,15 @@ export async function startGuardedServer(
         .end()
     }
   })
-  http.listen(0, '127.0.0.1')
-  await once(http, 'listening')
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
+    url: http.url,
     revoke: () => void tokens++,
     get codes() {
       return codes
     },
     enterCode: (how) => void (refusal = how === 'deny' ? 'access_denied' : undefined),
     async [Symbol.asyncDispose]() {
-      http.closeAllConnections()
-      http.close()
+      await http[Symbol.asyncDispose]()
       await inner[Symbol.asyncDispose]()
     },
   }

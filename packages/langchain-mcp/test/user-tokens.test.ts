@@ -1,7 +1,6 @@
-import { createServer, request as requestOf, type Server } from 'node:http'
-import { once } from 'node:events'
+import { request as requestOf } from 'node:http'
 import { inspect } from 'node:util'
-import { startLegacyServer, startSkillServer } from '@x/mcp-testing'
+import { startLegacyServer, startSkillServer, startTestServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import {
@@ -50,7 +49,7 @@ async function startWorld({
   const inner = await startLegacyServer()
   const seen: World['seen'] = []
   const world: Pick<World, 'refuses'> = { refuses: () => false }
-  const guard: Server = createServer((request, response) => {
+  const guard = await startTestServer((request, response) => {
     const { authorization } = request.headers
     if (request.method === 'POST') seen.push(authorization)
     if (world.refuses(authorization)) return void response.writeHead(401).end()
@@ -60,12 +59,9 @@ async function startWorld({
       answer.pipe(response)
     })
     request.pipe(forwarded)
-  }).listen(0, '127.0.0.1')
-  await once(guard, 'listening')
-  const address = guard.address()
-  const port = typeof address === 'object' ? address?.port : undefined
+  })
   const mcp = createMcpTools({
-    servers: { orders: { url: `http://127.0.0.1:${port}/mcp`, era: 'legacy' } },
+    servers: { orders: { url: guard.url, era: 'legacy' } },
     authProvider: userTokens(),
     principal: ({ configurable }) => configurable?.['user'],
     onServerError,
@@ -74,8 +70,7 @@ async function startWorld({
   })
   onTestFinished(async () => {
     await mcp.close()
-    guard.closeAllConnections()
-    guard.close()
+    await guard[Symbol.asyncDispose]()
     await inner[Symbol.asyncDispose]()
   })
   return Object.assign(world, { mcp, seen })
