@@ -45,6 +45,10 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
     { ...greeting, capabilities: { tools: {} }, _meta: {} },
   ],
   ['tools/list', { tools: [], nextCursor: null, _meta: null }, { tools: [] }],
+  ['tools/list', { tools: null }, { tools: [] }],
+  ['resources/list', { resources: null }, { resources: [] }],
+  ['resources/templates/list', { resourceTemplates: null }, { resourceTemplates: [] }],
+  ['prompts/list', { prompts: null }, { prompts: [] }],
   ['tools/list', { tools: [], nextCursor: '' }, { tools: [] }],
   [
     'tools/list',

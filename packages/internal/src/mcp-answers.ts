@@ -320,6 +320,12 @@ const inputRequests: Repair = (value) => {
   return requests
 }
 
+/** The items of a page. Go sends an empty slice as `null`. */
+const page = (item: Repair): Repair => {
+  const items = list(item)
+  return (value) => (value === null ? [] : items(value))
+}
+
 const cursor: Repair = (value) => (value === '' ? undefined : nullable(value))
 const PAGE: Shape = { _meta: open, nextCursor: cursor }
 
@@ -350,12 +356,12 @@ const structured = fields({
 const RESULTS = named<Repair>({
   initialize: connected,
   'server/discover': connected,
-  'tools/list': fields({ ...PAGE, tools: list(tool) }),
+  'tools/list': fields({ ...PAGE, tools: page(tool) }),
   'tools/call': callResult,
-  'resources/list': fields({ ...PAGE, resources: list(resource) }),
-  'resources/templates/list': fields({ ...PAGE, resourceTemplates: list(resource) }),
+  'resources/list': fields({ ...PAGE, resources: page(resource) }),
+  'resources/templates/list': fields({ ...PAGE, resourceTemplates: page(resource) }),
   'resources/read': fields({ _meta: open, contents: list(contents) }),
-  'prompts/list': fields({ ...PAGE, prompts: list(prompt) }),
+  'prompts/list': fields({ ...PAGE, prompts: page(prompt) }),
   'prompts/get': fields({
     _meta: open,
     description: text,

@@ -118,7 +118,9 @@ async function readTools(
   // A server with sessions does not say how long its list is valid, but can report changes.
   const defaultMs = slot.connection?.era === 'modern' ? 0 : LIST_MS
   let ttlMs = Infinity
-  const tools = await allPages({ server, method: 'tools/list' }, async (cursor) => {
+  const onRepeated = (reason: string): unknown => leftOut.push({ name: FURTHER_TOOLS, reason })
+  const list = { server, method: 'tools/list', onRepeated }
+  const tools = await allPages(list, async (cursor) => {
     const page = parseToolPage(await requestPage(cursor))
     if (page === undefined) {
       const message = `MCP server "${server}" answered tools/list without a list of tools`
@@ -139,14 +141,27 @@ export interface Page<Item> {
 
 /** The limit that the SDK's client has as well. */
 const MAX_PAGES = 64
+const FURTHER_TOOLS = 'tools of further pages'
+
+interface PagedList {
+  readonly server: string
+  readonly method: string
+  /**
+   * Called with the reason if a cursor is repeated. Then the list ends with the last page that has new items: proxies are
+   * known to drop the cursor of a request (sparfenyuk/mcp-proxy#233, DeusData/codebase-memory-mcp#1247).
+   *
+   * @default the list is refused
+   */
+  readonly onRepeated?: (reason: string) => void
+}
 
 /**
  * Reads all pages of a list, in order.
  *
- * @throws McpClientError `INVALID_LIST` if a cursor is repeated or there are more than 64 pages
+ * @throws McpClientError `INVALID_LIST` if there are more than 64 pages, or a cursor is repeated without `onRepeated`
  */
 export async function allPages<Item>(
-  { server, method }: { readonly server: string; readonly method: string },
+  { server, method, onRepeated }: PagedList,
   readPage: (cursor: string | undefined) => Promise<Page<Item>>,
 ): Promise<readonly Item[]> {
   const all: Item[] = []
@@ -154,13 +169,22 @@ export async function allPages<Item>(
   let cursor: string | undefined
   do {
     const { items, nextCursor } = await readPage(cursor)
-    all.push(...items)
     cursor = nextCursor
-    if (cursor === undefined) return all
-    if (cursors.has(cursor)) throw endless(server, `returned the same cursor of ${method} twice`)
+    const isRepeated = cursor !== undefined && cursors.has(cursor)
+    const why = `returned the same cursor of ${method} twice`
+    if (isRepeated && onRepeated === undefined) throw endless(server, why)
+    all.push(...(isRepeated ? newItems(items, all) : items))
+    if (isRepeated) onRepeated?.(`the server ${why}`)
+    if (cursor === undefined || isRepeated) return all
     cursors.add(cursor)
   } while (cursors.size < MAX_PAGES)
   throw endless(server, `returned more than ${MAX_PAGES} pages of ${method}`)
+}
+
+/** Returns the items of a page that no earlier page has. */
+function newItems<Item>(page: readonly Item[], earlier: readonly Item[]): readonly Item[] {
+  const known = new Set(earlier.map((item) => JSON.stringify(item)))
+  return page.filter((item) => !known.has(JSON.stringify(item)))
 }
 
 function endless(server: string, what: string): McpClientError {

@@ -37,10 +37,10 @@ export type JsonRpcResponse = JsonRpcResult | JsonRpcError
 export type Answer = Pick<JsonRpcResult, 'result'> | Pick<JsonRpcError, 'error'>
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
-/** Returns undefined for a text that is not JSON. */
+/** Returns undefined for a text that is not JSON. Skips a byte order mark (RFC 8259, section 8.1). */
 export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text.startsWith('\uFEFF') ? text.slice(1) : text)
   } catch {
     return undefined
   }

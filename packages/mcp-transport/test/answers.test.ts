@@ -1,3 +1,4 @@
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -17,6 +18,32 @@ const onCall =
   (answer: (seen: Seen) => Response) =>
   (seen: Seen): Response | undefined =>
     seen.what === 'POST tools/call' ? answer(seen) : undefined
+
+const JSON_TYPE = 'application/json'
+const SSE_TYPE = 'text/event-stream'
+
+const jsonOf = (seen: Seen): string => JSON.stringify(resultOf(seen, { ok: true }))
+
+function body(content: string | Buffer<ArrayBuffer>, type: string | undefined): Response {
+  const response = new Response(Buffer.from(content))
+  if (type !== undefined) response.headers.set('content-type', type)
+  return response
+}
+
+const ENCODINGS: readonly (readonly [string, (text: string) => Buffer])[] = [
+  ['gzip', (text) => gzipSync(text)],
+  ['x-gzip', (text) => gzipSync(text)],
+  ['deflate', (text) => deflateSync(text)],
+  ['br', (text) => brotliCompressSync(text)],
+  ['zstd', (text) => zstdCompressSync(text)],
+]
+
+/** Returns an encoded answer of this type. */
+function encodedBody(content: Buffer, encoding: string, type: string): Response {
+  const response = body(Buffer.from(content), type)
+  response.headers.set('content-encoding', encoding)
+  return response
+}
 
 describe('headers', () => {
   test('have no session id for initialize, and session id and version for all later requests', async () => {
@@ -105,8 +132,10 @@ describe('headers', () => {
   })
 })
 
+type NamedAnswers = readonly (readonly [name: string, answer: (seen: Seen) => Response])[]
+
 describe('delivers an answer', () => {
-  const answers: readonly (readonly [name: string, answer: (seen: Seen) => Response])[] = [
+  const answers: NamedAnswers = [
     ['as JSON', (seen) => json(resultOf(seen, { ok: true }))],
     ['as JSON in a batch (2025-03-26)', (seen) => json([resultOf(seen, { ok: true })])],
     [
@@ -133,6 +162,37 @@ describe('delivers an answer', () => {
     [
       'with the encoding "identity"',
       (seen) => json(resultOf(seen, { ok: true }), { 'content-encoding': 'identity' }),
+    ],
+    ...ENCODINGS.flatMap(([encoding, encode]): NamedAnswers => [
+      [
+        `as JSON encoded with ${encoding}`,
+        (seen) => encodedBody(encode(jsonOf(seen)), encoding, JSON_TYPE),
+      ],
+      [
+        `as an event encoded with ${encoding}`,
+        (seen) => encodedBody(encode(`data: ${jsonOf(seen)}\n\n`), encoding, SSE_TYPE),
+      ],
+    ]),
+    ['as JSON after a byte order mark', (seen) => body(`\uFEFF${jsonOf(seen)}`, JSON_TYPE)],
+    // ThinkInAIXYZ/go-mcp#136, helidon-io/helidon-mcp#97, agentic-community/mcp-gateway-registry#1051
+    ['as JSON with the type text/plain', (seen) => body(jsonOf(seen), 'text/plain')],
+    [
+      'as JSON with the type application/json-rpc',
+      (seen) => body(jsonOf(seen), 'application/json-rpc'),
+    ],
+    ['as JSON without a type', (seen) => body(jsonOf(seen), undefined)],
+    ['as JSON with the type of an event stream', (seen) => body(`\n${jsonOf(seen)}`, SSE_TYPE)],
+    [
+      'as an event with the type of JSON',
+      (seen) => body(`event: message\ndata: ${jsonOf(seen)}\n\n`, JSON_TYPE),
+    ],
+    [
+      'as an event with another type',
+      (seen) => body(`: hi\n\ndata: ${jsonOf(seen)}\n\n`, 'application/octet-stream'),
+    ],
+    [
+      'as an event with a batch (2025-03-26)',
+      (seen) => body(`data: [{"other":"json"},${jsonOf(seen)}]\n\n`, SSE_TYPE),
     ],
   ]
   test.each(answers)('%s', async (_name, answer) => {
@@ -371,7 +431,12 @@ describe('fails a request', () => {
     ['JSON that is not a message', () => json({ ok: true }), 'UNEXPECTED_RESPONSE'],
     ['an answer to another request', () => json(resultOf({ id: 99 }, {})), 'OUTCOME_UNKNOWN'],
     [
-      'an encoding that was not requested',
+      'an encoding that is unknown',
+      () => json({}, { 'content-encoding': 'compress' }),
+      'UNEXPECTED_RESPONSE',
+    ],
+    [
+      'a body that is not in its encoding',
       () => json({}, { 'content-encoding': 'gzip' }),
       'UNEXPECTED_RESPONSE',
     ],
@@ -426,14 +491,38 @@ describe('fails a request', () => {
     })
   })
 
-  test('by its status if the body has an unknown encoding', async () => {
+  test.each(['gzip', 'compress'])(
+    'by its status if the body is not in its encoding: %s',
+    async (encoding) => {
+      const headers = { 'content-encoding': encoding }
+      const server = scriptedServer(onCall(() => new Response('x', { status: 404, headers })))
+      await using client = await connectRaw(server)
+      await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+        code: 'SESSION_LOST',
+        certain: false,
+      })
+    },
+  )
+
+  test('with the text of a refusal that is encoded', async () => {
     const headers = { 'content-encoding': 'gzip' }
-    const server = scriptedServer(onCall(() => new Response('x', { status: 404, headers })))
+    const server = scriptedServer(
+      onCall(() => new Response(Buffer.from(gzipSync('out of paper')), { status: 500, headers })),
+    )
     await using client = await connectRaw(server)
-    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
-      code: 'SESSION_LOST',
-      certain: false,
-    })
+    const { message } = await client.failureOf('tools/call')
+    expect(message).toContain('out of paper')
+  })
+
+  test.each([JSON_TYPE, SSE_TYPE])('if the decoded answer exceeds the limit: %s', async (type) => {
+    const server = scriptedServer(
+      onCall((seen) => {
+        const text = JSON.stringify(resultOf(seen, { text: 'x'.repeat(100_000) }))
+        return encodedBody(gzipSync(`data: ${text}\n\n`), 'gzip', type)
+      }),
+    )
+    await using client = await connectRaw(server, { limits: { responseBytes: 10_000 } })
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'LIMIT' })
   })
 
   test('with an error if its parameters are not JSON, and sends nothing', async () => {
@@ -484,6 +573,14 @@ describe('redirects', () => {
 })
 
 describe('a notification', () => {
+  test('is accepted while the event stream of its response stays open', async () => {
+    const stream = openSse()
+    const server = scriptedServer({ 'POST notifications/progress': () => stream.response })
+    await using client = await connectRaw(server)
+    await expect(client.notify('notifications/progress')).resolves.toBeUndefined()
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+  })
+
   test.each([
     ['202', () => new Response(null, { status: 202 })],
     ['200 with nothing', () => new Response(null, { status: 200 })],

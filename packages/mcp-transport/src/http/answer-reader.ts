@@ -1,4 +1,5 @@
 import { isAscii } from 'node:buffer'
+import * as zlib from 'node:zlib' // a named import of a new function fails on an old Node.js, before the check
 import { isRecord } from '@x/internal'
 import { createParser } from 'eventsource-parser'
 import type { RefusedResponse } from '../auth/authorizer.ts'
@@ -20,7 +21,7 @@ export type AnswerOutcome =
 
 /** A response without an answer. */
 export interface Refusal extends RefusedResponse {
-  /** The body was encoded, incomplete, or longer than the limit for errors. */
+  /** The body was incomplete, longer than the limit for errors, or in an encoding that cannot be read. */
   readonly isPartial: boolean
   /** Reason why no other credentials could be obtained, if they were requested. */
   readonly cause: unknown
@@ -56,7 +57,29 @@ const REFUSAL_BYTES = 64 * 1024
 /** Limit for a response of another server than an MCP server. */
 const TEXT_BYTES = 1024 * 1024
 
-/** Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. */
+/** Decodes a complete body of at most `maxOutputLength` bytes. */
+type Decode = (body: Buffer, options: { readonly maxOutputLength: number }) => Buffer
+
+/**
+ * Encodings that servers and proxies use without being asked: the client sends no `Accept-Encoding`, so each one is
+ * allowed (RFC 9110, section 12.5.3).
+ */
+const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
+  ['gzip', zlib.gunzipSync],
+  ['x-gzip', zlib.gunzipSync],
+  ['deflate', zlib.inflateSync],
+  ['br', zlib.brotliDecompressSync],
+  ['zstd', zlib.zstdDecompressSync],
+])
+
+/** The first characters of JSON (group 1), or a field or a comment of an event stream. */
+const START = /^(?:\xEF\xBB\xBF)?\s*(?:([[{])|(?:data|event|id|retry)?:)/
+
+/**
+ * Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. The first bytes of a 2xx
+ * response decide between JSON and an event stream, because servers and proxies are known to send a wrong content type or
+ * none (agentic-community/mcp-gateway-registry#1051, helidon-io/helidon-mcp#97). An encoded response is decoded at its end.
+ */
 export class AnswerReader {
   readonly #source: AnswerSource
   readonly #handlers: AnswerHandlers
@@ -64,10 +87,14 @@ export class AnswerReader {
   readonly #isMcp: boolean
   /** Headers of the request. Their values may be secrets. */
   readonly #sent: readonly string[]
+  readonly #isLongLived: boolean
   #status = 0
   #headers: ResponseHeaders = {}
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
   #feed: EventReader | undefined
+  #decode: Decode | undefined
+  /** The first bytes of the body can still change the mode. */
+  #isStart = false
   /** The body, or all its pieces. */
   #body: Buffer | Buffer[] | undefined
   #room = 0
@@ -76,63 +103,82 @@ export class AnswerReader {
   constructor(
     source: AnswerSource,
     handlers: AnswerHandlers,
-    { isMcp, headers }: { readonly isMcp: boolean; readonly headers: readonly string[] },
+    {
+      isMcp,
+      headers,
+      isLongLived = false,
+    }: {
+      readonly isMcp: boolean
+      readonly headers: readonly string[]
+      /** The response may be a stream that does not end. @default false */
+      readonly isLongLived?: boolean
+    },
   ) {
     this.#source = source
     this.#handlers = handlers
     this.#isMcp = isMcp
     this.#sent = headers
+    this.#isLongLived = isLongLived
   }
 
   head(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
     const handlers = this.#handlers
-    const { limits } = this.#source
     handlers.activity?.()
     const isOk = this.#isMcp && status >= 200 && status < 300
     const type = mediaType(headers)
     const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
-    if (encoding !== 'identity') {
-      const problem = `encoded its answer as "${encoding}", which was not asked for`
+    const isStream = isOk && type === 'text/event-stream'
+    if (encoding !== 'identity') this.#decode = DECODERS.get(encoding)
+    if (
+      encoding !== 'identity' &&
+      (this.#decode === undefined || (isStream && this.#isLongLived))
+    ) {
+      const problem = `encoded its answer as "${encoding}", which cannot be read${isStream ? ' in a stream without an end' : ''}: disable it in the server or its proxy`
       if (isOk) throw this.#error('UNEXPECTED_RESPONSE', problem)
       this.#mode = 'refusal' // only the status is used
       this.#isPartial = true
-    } else if (isOk && type === 'text/event-stream') {
-      this.#mode = 'stream'
-      this.#feed = eventReader((text) => this.#event(text), handlers, limits.eventBytes)
+    } else if (isStream) {
+      this.#startStream()
     } else if (isOk && type === 'application/json') {
-      this.#mode = 'json'
-      this.#room = limits.responseBytes
+      this.#startJson()
     } else {
       this.#mode = isOk && (status === 202 || status === 204) ? 'empty' : 'refusal'
       this.#room = this.#isMcp ? REFUSAL_BYTES : TEXT_BYTES
     }
+    this.#isStart = isOk && this.#mode !== 'empty'
     if (isOk) handlers.head?.(status, headers)
   }
 
   /** Returns false if the rest of the response is not needed. */
   data(chunk: Buffer): boolean {
     this.#handlers.activity?.()
-    if (this.#feed !== undefined) {
-      if (!this.#feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
-      return true
-    }
+    if (this.#isStart && this.#decode === undefined) this.#sniff(chunk)
+    if (this.#feed !== undefined && this.#decode === undefined) return this.#feedAll(chunk)
     const fits = chunk.length <= this.#room
     this.#keep(fits ? chunk : chunk.subarray(0, this.#room))
     this.#room -= chunk.length
     if (fits) return true
-    if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
+    if (this.#mode !== 'refusal') throw this.#tooLarge('an answer', 'responseBytes')
     this.#isPartial = true
     return false
   }
 
   /** Returns the outcome of a response that is complete, or whose rest is not needed. */
   end(): AnswerOutcome {
-    if (this.#mode === 'stream') return STREAM_ENDED
     if (this.#mode === 'empty') return BODY_ENDED
-    const body = this.#body ?? []
-    const text = (Array.isArray(body) ? Buffer.concat(body) : body).toString()
+    const kept = this.#body ?? []
+    let body = Array.isArray(kept) ? Buffer.concat(kept) : kept
+    if (this.#decode !== undefined) {
+      body = this.#decoded(body, this.#decode)
+      if (this.#isStart) this.#sniff(body)
+    }
+    if (this.#mode === 'stream') {
+      if (this.#decode !== undefined) this.#feedAll(body)
+      return STREAM_ENDED
+    }
+    const text = body.toString()
     if (this.#mode === 'refusal') return this.#refused(text)
     const value = parseJson(text)
     if (Array.isArray(value)) return this.#batch(value, text)
@@ -140,6 +186,47 @@ export class AnswerReader {
     if (message === undefined) return this.#refused(text)
     this.#handlers.message(message)
     return BODY_ENDED
+  }
+
+  #startStream(): void {
+    const { limits } = this.#source
+    this.#mode = 'stream'
+    this.#room = limits.responseBytes // for an encoded stream, which is kept until its end
+    this.#feed = eventReader((text) => this.#event(text), this.#handlers, limits.eventBytes)
+  }
+
+  #startJson(): void {
+    this.#mode = 'json'
+    this.#room = this.#source.limits.responseBytes
+    this.#feed = undefined
+  }
+
+  /** Corrects the mode by the first bytes of the body. */
+  #sniff(chunk: Buffer): void {
+    this.#isStart = false
+    const start = START.exec(chunk.toString('latin1', 0, 64))
+    if (start === null) return
+    if (start[1] !== undefined) this.#startJson()
+    else if (this.#mode !== 'stream') this.#startStream()
+  }
+
+  #feedAll(chunk: Buffer): true {
+    if (this.#feed?.(chunk) === false) throw this.#tooLarge('an event', 'eventBytes')
+    return true
+  }
+
+  #decoded(body: Buffer, decode: Decode): Buffer {
+    const { responseBytes } = this.#source.limits
+    try {
+      return decode(body, { maxOutputLength: this.#isMcp ? responseBytes : TEXT_BYTES })
+    } catch (cause) {
+      if (this.#mode === 'refusal') {
+        this.#isPartial = true
+        return Buffer.alloc(0)
+      }
+      if (cause instanceof RangeError) throw this.#tooLarge('an answer', 'responseBytes')
+      throw this.#error('UNEXPECTED_RESPONSE', 'sent an answer that cannot be decoded', cause)
+    }
   }
 
   #keep(chunk: Buffer): void {
@@ -179,11 +266,14 @@ export class AnswerReader {
     return { kind: 'refused', refusal }
   }
 
+  /** Also reads a batch: servers of 2025-03-26 may send one in an event. */
   #event(text: string): void {
     const value = parseJson(text)
-    const message = messageFrom(value)
-    if (message !== undefined) this.#handlers.message(message)
-    else if (isRecord(value)) this.#handlers.stray?.(text)
+    for (const item of Array.isArray(value) ? value : [value]) {
+      const message = messageFrom(item)
+      if (message !== undefined) this.#handlers.message(message)
+      else if (isRecord(item)) this.#handlers.stray?.(text)
+    }
   }
 
   #tooLarge(what: string, option: 'eventBytes' | 'responseBytes'): TransportError {
@@ -192,9 +282,9 @@ export class AnswerReader {
     return this.#error('LIMIT', problem)
   }
 
-  #error(code: 'LIMIT' | 'UNEXPECTED_RESPONSE', problem: string): TransportError {
+  #error(code: 'LIMIT' | 'UNEXPECTED_RESPONSE', problem: string, cause?: unknown): TransportError {
     const { display: url } = this.#source.url
-    return new TransportError(code, `${url} ${problem}`, { status: this.#status, url })
+    return new TransportError(code, `${url} ${problem}`, { status: this.#status, url, cause })
   }
 }
 

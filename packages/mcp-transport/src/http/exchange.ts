@@ -229,6 +229,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     this.#reader = new AnswerReader(client, this.#handlers, {
       isMcp: request.era !== undefined,
       headers,
+      isLongLived: request.method === 'GET' || request.isLongLived === true,
     })
     this.#phase = 'sent'
     this.#status = undefined

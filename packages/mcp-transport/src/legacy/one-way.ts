@@ -1,8 +1,8 @@
 import { isSessionId } from '@x/internal'
-import { headerValue } from '../headers.ts'
+import { headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { HttpRequest } from '../http/exchange.ts'
+import type { Exchange, HttpRequest } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { sessionHeaders } from './legacy-session.ts'
@@ -16,7 +16,7 @@ const DELETE_MS = 800
 
 /**
  * Posts a notification or a response, within `limitMs` if given. Every 2xx is an acceptance. Reads the complete
- * body, so that the connection can be reused.
+ * body, so that the connection can be reused, but does not wait for the end of an event stream.
  *
  * @throws TransportError if it was not accepted.
  */
@@ -96,8 +96,20 @@ async function send(
   }
   const timer = limitMs === undefined ? undefined : setTimeout(onLate, limitMs).unref()
   const outcome = await new Promise<AnswerOutcome>((resolve) => {
-    const handlers = { message: () => {}, outcome: resolve }
-    http.send({ ...request, signal: limit.signal }, handlers)
+    let exchange: Exchange | undefined
+    exchange = http.send(
+      { ...request, signal: limit.signal },
+      {
+        // Some servers answer a notification with an event stream that stays open.
+        head: (_status, headers) => {
+          if (mediaType(headers) !== 'text/event-stream') return
+          resolve({ kind: 'ended', isStream: true })
+          http.answered(exchange)
+        },
+        message: () => {},
+        outcome: resolve,
+      },
+    )
   })
   clearTimeout(timer)
   if (outcome.kind === 'failed') throw outcome.error
