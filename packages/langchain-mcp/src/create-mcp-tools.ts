@@ -21,7 +21,7 @@ import {
   type OnServerError,
   type ServerClientsOptions,
 } from './definitions/server-clients.ts'
-import { isErrorOfUser } from './definitions/user-tokens.ts'
+import { isErrorOfUser, isTokenRefused } from './definitions/user-tokens.ts'
 import type { NeedsAccess } from './graph/list-sign-in.ts'
 import {
   ambientConfig,
@@ -80,8 +80,8 @@ const optionChecks: Checks<CreateMcpToolsOptions> = {
 
 interface ListMcpToolsOptions extends ListRequest {
   /**
-   * Time after a failed list request in which the server is not asked again, in milliseconds. For agents that
-   * list often: a server that does not answer delays each list. @default 0
+   * Time after a failed list request in which the server is not asked again, in milliseconds, unless it refused a token.
+   * For agents that list often: a server that does not answer delays each list. @default 0
    */
   readonly retryDownAfterMs?: number | undefined
 }
@@ -280,16 +280,10 @@ class LiveTools implements McpTools {
     return mapBounded(this.#servers, maxParallelLists, async (server) => {
       const { label } = server
       const { timeoutMs } = server.config
-      let log = this.#log
+      const failure = forceRefresh ? undefined : server.failureWithin(retryDownAfterMs, config)
       try {
-        const failure = forceRefresh ? undefined : server.failureWithin(retryDownAfterMs, config)
-        // The person who was asked may have signed in since.
-        const mayHaveAccess =
-          needsAccess !== undefined && this.#elicitation.needsAccess(failure?.error)
-        if (failure !== undefined && !mayHaveAccess) {
-          log = () => {} // already logged when the server was asked
-          throw failure.error
-        }
+        // The user may have signed in since.
+        if (failure !== undefined && !isTokenRefused(failure.error)) throw failure.error
         const { tools, ...list } = await server.list({ config, forceRefresh, acceptStored })
         return {
           ...list,
@@ -303,6 +297,8 @@ class LiveTools implements McpTools {
         if (this.#closing !== undefined || isErrorOfUser(error)) throw error
         if (needsAccess?.(error, label) === true) return undefined
         const { onServerError } = this.#options
+        const isLogged = failure !== undefined && String(error) === String(failure.error)
+        const log: ToolLog = isLogged ? () => {} : this.#log
         await skipServer(error, label, { onServerError, log, next: 'The next list asks it again.' })
         return undefined
       }

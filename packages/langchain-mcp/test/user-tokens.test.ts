@@ -8,6 +8,7 @@ import {
   userTokens,
   type CreateMcpToolsOptions,
   type McpTools,
+  type ToolLogEntry,
   type UserCredentials,
 } from '../src/index.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
@@ -45,7 +46,8 @@ interface World {
 /** A server that may refuse tokens, behind tools that act for users. */
 async function startWorld({
   onServerError = 'throw',
-}: Pick<CreateMcpToolsOptions, 'onServerError'> = {}): Promise<World> {
+  log = () => {},
+}: Pick<CreateMcpToolsOptions, 'log' | 'onServerError'> = {}): Promise<World> {
   const inner = await startLegacyServer()
   const seen: World['seen'] = []
   const world: Pick<World, 'refuses'> = { refuses: () => false }
@@ -66,7 +68,7 @@ async function startWorld({
     principal: ({ configurable }) => configurable?.['user'],
     onServerError,
     listen: false,
-    log: () => {},
+    log,
   })
   onTestFinished(async () => {
     await mcp.close()
@@ -194,6 +196,25 @@ describe.each([
       }
     },
   )
+})
+
+test('a user whose token the server refuses gets the tools with the next sign-in, and others keep theirs', async () => {
+  const log: ToolLogEntry[] = []
+  const world = await startWorld({ onServerError: 'skip', log: (entry) => void log.push(entry) })
+  const middleware = [mcpToolsMiddleware(world.mcp)]
+  const agent = createAgent({ model: new ScriptedModel(), middleware })
+  const messages = [{ role: 'user' as const, content: 'call counter_add {"by":2}' }]
+  const answerTo = async (user: string) => {
+    const answer = await agent.invoke({ messages }, configOf(user))
+    return answer.messages.at(-1)?.text
+  }
+  world.refuses = (token) => token?.startsWith('Bearer ada') === true
+  expect(await answerTo('ada')).not.toContain('2')
+  expect(await answerTo('bob')).toContain('2')
+  expect(await answerTo('ada')).not.toContain('2')
+  expect(log.map(({ code }) => code)).toEqual(['SERVER_DOWN']) // once, however often it is asked
+  world.refuses = () => false
+  expect(await answerTo('ada')).toContain('2')
 })
 
 test('skills for a user with expired credentials fail, and are there after a new sign-in', async () => {

@@ -73,6 +73,16 @@ export function isErrorOfUser(error: unknown): boolean {
   return causesOf(error).some((cause) => errorsOfUsers.has(cause))
 }
 
+/**
+ * Returns true if the server refused a token, and no sign-in failed: the user may have another token a moment later.
+ * That is also the case if the graph was interrupted for a sign-in.
+ */
+export function isTokenRefused(error: unknown): boolean {
+  if (!McpClientError.is(error) || error.code !== 'UNAUTHORIZED') return false
+  const ofSignIn = causesOf(error).find(({ name }) => name === 'AuthError')
+  return ofSignIn === undefined || ('code' in ofSignIn && ofSignIn.code === 'TOKEN_REFUSED')
+}
+
 /** Asks the credentials of the current call, because a session outlives the call that opened it. */
 class UserTokens {
   readonly #target: TokenTarget

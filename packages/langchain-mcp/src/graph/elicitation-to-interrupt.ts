@@ -113,11 +113,6 @@ export class ElicitationToInterrupt {
     return new CallRounds({ ...call, graph, place, answering, shared: this.#shared }).run()
   }
 
-  /** Returns true for the failure of a list that needs the sign-in of a person. */
-  needsAccess(error: unknown): boolean {
-    return this.#shared.authorization?.pageIn(error) !== undefined
-  }
-
   /** Reads lists of tools as `listWithSignIn()` does. */
   listWithSignIn<Lists>(
     listing: Listing<Lists>,

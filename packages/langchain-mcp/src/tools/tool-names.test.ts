@@ -57,7 +57,35 @@ test('keeps the plain name for the first server, and adds a suffix for the later
   expect(entries).toEqual([
     expect.objectContaining({ code: 'NAME_COLLISION', server: 'bank', tool: 'search' }),
   ])
-  expect(entries[0]?.message).toContain(shown[1])
+  expect(entries[0]?.message).toBe(
+    `Renamed 1 of the tools of MCP server "bank", because server "shop" has tools of the same name: "search" is now "${shown[1]}". Set prefixToolNames`,
+  )
+})
+
+test('warns once for each two servers, with the number of the tools and three of their names', () => {
+  const entries: ToolLogEntry[] = []
+  const tools = ['shop', 'bank', 'mail'].flatMap((server) =>
+    Array.from({ length: 20 }, (_, at) => `${server} do_${at}`),
+  )
+  const shown = names([...tools, 'post do_0'], false, (entry) => void entries.push(entry))
+  expect(entries.map(({ server, tool }) => [server, tool])).toEqual([
+    ['bank', undefined],
+    ['mail', undefined],
+    ['post', 'do_0'],
+  ])
+  const examples = [0, 1, 2].map((at) => `"do_${at}" is now "${shown[20 + at]}"`).join(', ')
+  expect(entries[0]?.message).toContain(`Renamed 20 of the tools of MCP server "bank"`)
+  expect(entries[0]?.message).toContain(`: ${examples}, and 17 more. Set prefixToolNames`)
+})
+
+test.each([
+  ['that one server has twice', ['shop run', 'shop run'], false],
+  ['of servers with one name', ['A/shop run', 'B/shop run'], true],
+])('does not advise a prefix for names %s', (_title, tools, hasPrefix) => {
+  const entries: ToolLogEntry[] = []
+  names(tools, hasPrefix, (entry) => void entries.push(entry))
+  expect(entries).toHaveLength(1)
+  expect(entries[0]?.message).not.toContain('prefixToolNames')
 })
 
 test('keeps names apart that become equal when characters are removed', () => {

@@ -8,7 +8,7 @@ const SUFFIX_LENGTH = 9 // `_` and 8 hex digits
 
 /**
  * Returns the names that a model sees, in the order of `origins`: unique, with at most 64 characters of
- * `[A-Za-z0-9_-]`. A later tool of the same name gets a suffix. Names depend only on the tools and their order,
+ * `[A-Za-z0-9_-]`. A later tool of the same name gets a suffix, and a warning for each two servers says so. Names depend only on the tools and their order,
  * so that a stored conversation stays valid in the next process.
  */
 export function nameTools(
@@ -17,7 +17,8 @@ export function nameTools(
   log: ToolLog,
 ): string[] {
   const owners = new Map<string, McpToolOrigin>()
-  return origins.map((origin) => {
+  const renamed: RenamedTool[] = []
+  const names = origins.map((origin) => {
     const wanted = wantedName(origin, hasPrefix)
     const plain = wanted.length <= MAX_LENGTH ? wanted : withSuffix(wanted, hash(origin, 0))
     const owner = owners.get(plain)
@@ -25,17 +26,50 @@ export function nameTools(
     // A server may list the same tool twice, and a plain name may look like one with a suffix.
     for (let salt = 0; owners.has(name); salt++) name = withSuffix(wanted, hash(origin, salt))
     owners.set(name, origin)
-    if (owner !== undefined) {
-      log({
-        level: 'warning',
-        code: 'NAME_COLLISION',
-        message: `Tool "${origin.toolName}" of MCP server "${serverTitle(origin.server)}" is called "${name}": "${plain}" is taken by server "${serverTitle(owner.server)}"`,
-        server: serverTitle(origin.server),
-        tool: origin.toolName,
-      })
-    }
+    if (owner !== undefined) renamed.push({ origin, owner, plain, name })
     return name
   })
+  const pairs = Map.groupBy(renamed, ({ origin, owner }) =>
+    JSON.stringify([serverKey(origin), serverKey(owner)]),
+  )
+  for (const tools of pairs.values()) warnOf(tools, hasPrefix, log)
+  return names
+}
+
+/** A tool whose name an earlier tool has. */
+interface RenamedTool {
+  readonly origin: McpToolOrigin
+  readonly owner: McpToolOrigin
+  /** The name of both tools. */
+  readonly plain: string
+  readonly name: string
+}
+
+/** Number of names in a warning. */
+const MAX_EXAMPLES = 3
+
+/** Logs one warning for the tools of a server whose names another server has. */
+function warnOf(tools: readonly RenamedTool[], hasPrefix: boolean, log: ToolLog): void {
+  const [first] = tools
+  if (first === undefined) return
+  const { origin, owner } = first
+  const [server, other] = [serverTitle(origin.server), serverTitle(owner.server)]
+  const examples = tools
+    .slice(0, MAX_EXAMPLES)
+    .map(({ plain, name }) => `"${plain}" is now "${name}"`)
+  const more = tools.length > MAX_EXAMPLES ? `, and ${tools.length - MAX_EXAMPLES} more` : ''
+  const isHelped = !hasPrefix && serverKey(origin) !== serverKey(owner)
+  log({
+    level: 'warning',
+    code: 'NAME_COLLISION',
+    message: `Renamed ${tools.length} of the tools of MCP server "${server}", because server "${other}" has tools of the same name: ${examples.join(', ')}${more}.${isHelped ? ' Set prefixToolNames' : ''}`,
+    server,
+    ...(tools.length === 1 && { tool: origin.toolName }),
+  })
+}
+
+function serverKey({ server }: McpToolOrigin): string {
+  return originKey({ server, toolName: '' })
 }
 
 /** Returns the name without other tools and without a limit. */
