@@ -27,8 +27,8 @@ const IN_A_PROCESS_OF_THEIR_OWN = [
 /** Code that was compiled once is not compiled again by each worker, or by each process that a test starts. */
 const COMPILED = fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url))
 
-/** With `LANGGRAPH=lowest`, the tests run on the lowest LangGraph that is supported, also in the processes that they start. */
-const LOWEST = new URL('packages/internal/src/testing/lowest-langgraph.ts', import.meta.url).href
+/** With `LANGGRAPH=lowest`, the tests run on the lowest LangGraph and LangChain that are supported, also in the processes that they start. */
+const LOWEST = new URL('packages/internal/src/testing/lowest-peers.ts', import.meta.url).href
 const lowest =
   process.env['LANGGRAPH'] === 'lowest'
     ? { execArgv: ['--import', LOWEST], env: { NODE_OPTIONS: `--import=${LOWEST}` } }
