@@ -8,14 +8,14 @@ import { spaced, wordsOf } from './words.ts'
 /** What is known of a tool that can be found. */
 type FindableTool = Pick<McpTool, 'name' | 'definition' | 'origin'>
 
-/** Weights of the fields that are searched. The name says most. */
-const WEIGHTS = {
-  name: 4,
-  title: 3,
-  server: 3,
-  description: 1,
-  parameters: 0.5,
-  parameterDescriptions: 0.2,
+/** How often a word of each text counts. The name says most. */
+const TIMES = {
+  name: 8,
+  title: 6,
+  server: 6,
+  description: 2,
+  parameters: 1,
+  parameterDescriptions: 1,
 } as const
 
 /**
@@ -127,15 +127,12 @@ function textsOf({ name, definition, origin }: FindableTool): ToolTexts {
     names: [name, toolName, `${server}_${toolName}`].map((one) => one.toLowerCase()),
     server,
     texts: [
-      [spaced(toolName).slice(0, MAX_TITLE_CHARACTERS), WEIGHTS.name],
-      [title.slice(0, MAX_TITLE_CHARACTERS), WEIGHTS.title],
-      [server.slice(0, MAX_TITLE_CHARACTERS), WEIGHTS.server],
-      [description.slice(0, MAX_TEXT_CHARACTERS), WEIGHTS.description],
-      [
-        spaced(parametersOf(inputSchema).join(' ')).slice(0, MAX_TEXT_CHARACTERS),
-        WEIGHTS.parameters,
-      ],
-      [descriptions.join(' ').slice(0, MAX_TEXT_CHARACTERS), WEIGHTS.parameterDescriptions],
+      [spaced(toolName).slice(0, MAX_TITLE_CHARACTERS), TIMES.name],
+      [title.slice(0, MAX_TITLE_CHARACTERS), TIMES.title],
+      [server.slice(0, MAX_TITLE_CHARACTERS), TIMES.server],
+      [description.slice(0, MAX_TEXT_CHARACTERS), TIMES.description],
+      [spaced(parametersOf(inputSchema).join(' ')).slice(0, MAX_TEXT_CHARACTERS), TIMES.parameters],
+      [descriptions.join(' ').slice(0, MAX_TEXT_CHARACTERS), TIMES.parameterDescriptions],
     ],
   }
 }

@@ -5,7 +5,6 @@ import { assertOptions, configError } from '../options.ts'
 import { serverTitle } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
 import { startOf } from '../tools/well-formed.ts'
-import { indexOf } from './tool-index.ts'
 
 /** How a model gets tools, if there are many. */
 export interface ToolSearchOptions {
@@ -183,6 +182,7 @@ export class ToolSearch {
       schema: SEARCH_SCHEMA,
       responseFormat: 'content_and_artifact',
       func: async ({ query }: { query: string }) => {
+        const { indexOf } = await import('./tool-index.ts') // with the library, when it is needed
         const names = indexOf(tools).find(query, FOUND_AT_ONCE)
         return [answerWith(names, tools), { [FOUND]: names }]
       },

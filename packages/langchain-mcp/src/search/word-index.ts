@@ -1,99 +1,69 @@
+import MiniSearch from 'minisearch'
+import type { SearchResult } from 'minisearch'
 import { meaningsOf, queryStemsOf, stemsOf } from './words.ts'
 
-/** The texts of a document, and how much a word says in each of them. */
-export type WeightedTexts = readonly (readonly [text: string, weight: number])[]
+/** The texts of a document. A word counts this often for each text that has it: more of the same word adds nothing. */
+export type WeightedTexts = readonly (readonly [text: string, times: number])[]
 
-/** Parameters of BM25: how soon more of the same word adds little, and how much the length of a text counts. */
-const SATURATION = 3
-const LENGTH_SHARE = 0.6
+/** Parameters of BM25: how soon more of the same word adds little (k), and how much the length counts (b). */
+const BM25 = { k: 6, b: 0.6, d: 0 }
 /** Other forms of a word of the query count less than the word itself. */
 const MEANING_SHARE = 0.75
 const PREFIX_SHARE = 0.5
 const TYPING_ERROR_SHARE = 0.3
 
 /**
- * Scores documents by the words of their texts, as BM25F does. A word of the query counts once, by its best form: itself,
- * a word with the same meaning, a longer word that starts with it, or a word that differs in one letter.
+ * Scores documents by their words. A word of the query counts once, by its best form: itself, a word with the same
+ * meaning, a longer word that starts with it, or a word that differs in one letter.
  */
 export class WordIndex {
-  readonly #ids: readonly string[]
-  /** Terms are stems and meanings. Each has the numbers of its documents, and how much it says about them. */
-  readonly #documents = new Map<string, Map<number, number>>()
+  readonly #index = new MiniSearch<{ readonly id: string; readonly terms: string }>({
+    fields: ['terms'],
+    tokenize: (terms) => terms.split(' '),
+    processTerm: (term) => term,
+  })
 
-  /** Each document has the same number of texts. */
   constructor(documents: ReadonlyMap<string, WeightedTexts>) {
-    this.#ids = [...documents.keys()]
-    const all = Array.from(documents.values(), (texts) =>
-      texts.map(([text, weight]) => ({ stems: stemsOf(text), weight })),
-    )
-    const lengths = all.reduce<number[]>(
-      (sums, texts) => texts.map(({ stems }, field) => (sums[field] ?? 0) + stems.length),
-      [],
-    )
-    for (const [number, texts] of all.entries()) {
-      for (const [field, { stems, weight }] of texts.entries()) {
-        const relativeLength = (stems.length * all.length) / (lengths[field] ?? 1)
-        const part = weight / (1 - LENGTH_SHARE + LENGTH_SHARE * relativeLength)
-        for (const term of stems.flatMap((stem) => [stem, ...meaningsOf(stem)])) {
-          const numbers = this.#documents.get(term) ?? new Map<number, number>()
-          numbers.set(number, (numbers.get(number) ?? 0) + part)
-          this.#documents.set(term, numbers)
-        }
-      }
+    // One field with repeated terms, because the scores of several fields would be added: two rare fields with the same
+    // word would count more than one field with two words.
+    for (const [id, texts] of documents) {
+      const terms = texts.flatMap(([text, times]) => {
+        const ofText = new Set(stemsOf(text).flatMap((stem) => [stem, ...meaningsOf(stem)]))
+        return Array.from({ length: times }, () => [...ofText]).flat()
+      })
+      this.#index.add({ id, terms: terms.join(' ') })
     }
   }
 
   /** Returns the scores of the documents that have a word of the query, by their ids. */
   scores(query: string): ReadonlyMap<string, number> {
-    const scores = new Map<number, { sum: number; words: number }>()
+    const scores = new Map<string, { sum: number; words: number }>()
     for (const stem of queryStemsOf(query)) {
       const found = this.#scoresOf(stem)
       const best = Math.max(...found.values())
-      for (const [number, score] of found) {
-        const { sum, words } = scores.get(number) ?? { sum: 0, words: 0 }
-        scores.set(number, { sum: sum + score, words: words + score / best })
+      for (const [id, score] of found) {
+        const { sum, words } = scores.get(id) ?? { sum: 0, words: 0 }
+        scores.set(id, { sum: sum + score, words: words + score / best })
       }
     }
     // A document with two words of the query is meant rather than one with a rarer word.
-    return new Map(
-      Array.from(scores, ([number, { sum, words }]) => [this.#ids[number] ?? '', sum * words]),
-    )
+    return new Map(Array.from(scores, ([id, { sum, words }]) => [id, sum * words]))
   }
 
-  #scoresOf(stem: string): ReadonlyMap<number, number> {
-    const best = new Map<number, number>()
-    for (const [term, share] of this.#formsOf(stem)) {
-      const numbers = this.#documents.get(term) ?? new Map<number, number>()
-      const rarity = Math.log(1 + (this.#ids.length - numbers.size + 0.5) / (numbers.size + 0.5))
-      for (const [number, frequency] of numbers) {
-        const score = (share * rarity * frequency) / (frequency + SATURATION)
-        if (score > (best.get(number) ?? 0)) best.set(number, score)
+  #scoresOf(stem: string): ReadonlyMap<string, number> {
+    const best = new Map<string, number>()
+    const take = (share: number, results: readonly SearchResult[]): void => {
+      for (const { id, score } of results) {
+        best.set(String(id), Math.max(share * score, best.get(String(id)) ?? 0))
       }
+    }
+    const weights = { prefix: PREFIX_SHARE, fuzzy: TYPING_ERROR_SHARE }
+    const fuzzy = stem.length > 5 && 1
+    const similar = { prefix: stem.length > 3, fuzzy, maxFuzzy: 1, weights, bm25: BM25 }
+    take(1, this.#index.search(stem, similar))
+    for (const meaning of meaningsOf(stem)) {
+      take(MEANING_SHARE, this.#index.search(meaning, { bm25: BM25 }))
     }
     return best
   }
-
-  /** Returns the terms that stand for a word of the query, and how much each counts. */
-  #formsOf(stem: string): (readonly [term: string, share: number])[] {
-    const meanings = meaningsOf(stem).map((meaning) => [meaning, MEANING_SHARE] as const)
-    if (stem.length < 4) return [[stem, 1], ...meanings]
-    const isMistyped = stem.length > 5 && !this.#documents.has(stem)
-    const shareOf = (term: string): number => {
-      if (term === stem) return 1
-      if (term.startsWith(stem)) return PREFIX_SHARE
-      return isMistyped && differInOneLetter(term, stem) ? TYPING_ERROR_SHARE : 0
-    }
-    const similar = Array.from(this.#documents.keys(), (term) => [term, shareOf(term)] as const)
-    return [...meanings, ...similar.filter(([, share]) => share > 0)]
-  }
-}
-
-/** Returns true if one letter was replaced, added or left out. */
-function differInOneLetter(a: string, b: string): boolean {
-  const [short, long] = a.length < b.length ? [a, b] : [b, a]
-  if (long.length - short.length > 1) return false
-  let at = 0
-  while (at < short.length && short[at] === long[at]) at++
-  const rest = long.slice(at + 1)
-  return rest === short.slice(at) || rest === short.slice(at + 1)
 }
