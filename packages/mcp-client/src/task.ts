@@ -1,10 +1,9 @@
 import { abortReason, isRecord, Listeners, untilAborted } from '@x/internal'
-import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import type { InputRequest } from '@x/mcp-transport'
 import { Deadline, LONGEST_MS } from './deadline.ts'
-import { getFailure, getTransportError, isTimeout, McpClientError } from './errors.ts'
-import type { McpClientErrorCode } from './errors.ts'
+import { getFailure, McpClientError } from './errors.ts'
 import type { InputRequired, InputResume, TaskReference } from './input-required.ts'
 import { headersOf, sendUntilSettled } from './operation.ts'
 import type { Attempt, Operations } from './operation.ts'
@@ -13,8 +12,20 @@ import type { ScopeSlot } from './scope-slot.ts'
 import type { TrackedCall } from './session-calls.ts'
 import { messageHandlers } from './handlers.ts'
 import { checkedResult } from './output-check.ts'
-import { expiryOf, isFinal, parseTask, shortened } from './task-data.ts'
+import { expiryOf, isFinal, parseTask } from './task-data.ts'
 import type { Task, TaskStatus } from './task-data.ts'
+import {
+  endError,
+  expiredError,
+  isAbort,
+  isTemporary,
+  noInputError,
+  retryAfterOf,
+  taskError,
+  taskMessage,
+  toTaskError,
+} from './task-errors.ts'
+import type { FailedTask } from './task-errors.ts'
 
 /** A change of a task: its status, or its reference after a question was answered. */
 export interface TaskChange {
@@ -71,19 +82,6 @@ const REQUEST_MS = 30_000
 const MAX_ASKING = 8
 /** Time that an aborted call waits until the server has received the cancellation, in milliseconds. */
 const CANCEL_MS = 1000
-const INVALID_PARAMS: number = ErrorCode.InvalidParams
-/** Errors of JSON-RPC and MCP with which a server refuses a request. It gives others if it could not answer in time. */
-const REFUSALS: ReadonlySet<number> = new Set([
-  -32700, -32600, -32601, -32602, -32020, -32021, -32022,
-])
-/** Request Timeout, Too Early, Too Many Requests. */
-const BUSY: ReadonlySet<number> = new Set([408, 425, 429])
-const TEMPORARY: ReadonlySet<McpClientErrorCode> = new Set([
-  'UNREACHABLE',
-  'OUTCOME_UNKNOWN',
-  'TIMEOUT',
-  'SESSION_LOST',
-])
 
 /**
  * A call of a tool that the server continues after its answer. The server finishes it also if this process ends: store
@@ -221,7 +219,7 @@ export class McpTask {
           // The task may have ended meanwhile: that says more than the failure.
           const last = await this.#poll(asker, signal)
           if (isFinal(last)) return this.#resultOf(last, slot)
-          throw this.#noInput(this.#inputFailure)
+          throw noInputError(this.#about, this.#inputFailure)
         }
         if (open !== undefined) this.#ask(asker, open, asked)
         isDue = await this.#pause(this.#intervalMs(slot), signal)
@@ -232,7 +230,7 @@ export class McpTask {
         // The caller need not wait for a server that is away.
         if (!isTemporary(error)) await cancelled
       }
-      throw this.#toError(error, signal)
+      throw toTaskError(this.#about, error, signal)
     } finally {
       ended.abort()
       stopReporting()
@@ -264,7 +262,8 @@ export class McpTask {
     return this.#operations.use(call, own, async (lease) => {
       if ((lease.slot.scope?.principal ?? null) !== principal) {
         const { server } = this.#operations
-        const message = `${this.#what}: the task belongs to another principal: resume it in the scope in which it was started`
+        const text = 'belongs to another principal: resume it in the scope in which it was started'
+        const message = taskMessage(this.#about, text)
         const outcome = 'unknown'
         throw new McpClientError('TASK_REFERENCE', message, { server, tool, outcome })
       }
@@ -284,7 +283,7 @@ export class McpTask {
       try {
         return await run({ slot, headers, deadline }, either)
       } catch (error) {
-        throw this.#toError(error, either)
+        throw toTaskError(this.#about, error, either)
       }
     })
   }
@@ -306,7 +305,10 @@ export class McpTask {
     try {
       const problem = this.#received(await this.#send(asker, 'get', { signal }))
       if (problem === undefined && this.#task !== undefined) return this.#task
-      throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
+      throw taskError(this.#about, {
+        code: 'UNEXPECTED_RESPONSE',
+        text: problem ?? 'has no status',
+      })
     } finally {
       this.#polling = undefined
     }
@@ -337,7 +339,7 @@ export class McpTask {
       // An aborted attempt says nothing about the server. The last failure does.
       if (signal.aborted) throw failure ?? abortReason(signal)
       if (!isTemporary(failed)) throw failed
-      if (this.#isExpired) throw this.#expired(failed)
+      if (this.#isExpired) throw expiredError(this.#about, failed)
       const askedMs = retryAfterOf(failed)
       const isHttp = getFailure(failed) !== undefined
       if (isHttp && askedMs >= deadline.leftMs) throw failed
@@ -356,17 +358,17 @@ export class McpTask {
   /** @throws McpClientError before a request about this task reaches another server, or one without tasks */
   #assertServer({ connection }: ScopeSlot): void {
     if (connection?.endpoint !== this.#reference.server) {
-      throw this.#error(
-        'TASK_REFERENCE',
-        `belongs to ${shownUrl(this.#reference.server)}, and this client uses ${shownUrl(connection?.endpoint)}: resume it with a client of its server`,
-      )
+      throw taskError(this.#about, {
+        code: 'TASK_REFERENCE',
+        text: `belongs to ${shownUrl(this.#reference.server)}, and this client uses ${shownUrl(connection?.endpoint)}: resume it with a client of its server`,
+      })
     }
     if (connection.era === 'modern') return
     const version = connection.protocolVersion ?? 'another revision'
-    throw this.#error(
-      'TASK_UNKNOWN',
-      `was created with ${this.#reference.protocolVersion}, and the server speaks ${version} now, which has no such tasks: check whether the tool has run before you call it again`,
-    )
+    throw taskError(this.#about, {
+      code: 'TASK_UNKNOWN',
+      text: `was created with ${this.#reference.protocolVersion}, and the server speaks ${version} now, which has no such tasks: check whether the tool has run before you call it again`,
+    })
   }
 
   /** Takes the status from an answer. Returns what is wrong with it. */
@@ -501,20 +503,7 @@ export class McpTask {
 
   #resultOf(task: Task, slot: ScopeSlot): CallToolResult {
     const { tool } = this.#reference
-    if (task.status === 'cancelled') {
-      const { statusMessage } = task
-      const reason = statusMessage === undefined ? '' : `: ${statusMessage}`
-      throw this.#error('TASK_CANCELLED', `was cancelled${reason}. ${CHECK}`)
-    }
-    if (task.status === 'failed') {
-      const { code, message, data } = isRecord(task.error) ? task.error : {}
-      const cause = new McpError(
-        typeof code === 'number' ? code : ErrorCode.InternalError,
-        typeof message === 'string' ? shortened(message) : 'The server gave no reason',
-        data,
-      )
-      throw this.#error('TASK_FAILED', `failed: ${cause.message}. ${CHECK}`, cause)
-    }
+    if (task.status !== 'completed') throw endError(this.#about, task)
     const { resultType = 'complete', ...given } = isRecord(task.result) ? task.result : {}
     const result = slot.connection?.toToolResult?.(tool, given) ?? given
     const parsed = CallToolResultSchema.safeParse(result)
@@ -523,7 +512,7 @@ export class McpTask {
     }
     const message = 'has completed, with an invalid result: report it to the authors of the server'
     const { server } = this.#operations
-    throw new McpClientError('UNEXPECTED_RESPONSE', this.#message(message), {
+    throw new McpClientError('UNEXPECTED_RESPONSE', taskMessage(this.#about, message), {
       server,
       tool,
       outcome: 'executed',
@@ -538,124 +527,18 @@ export class McpTask {
     try {
       await untilAborted(this.#send({ ...asker, deadline }, 'cancel', { signal }), signal)
     } catch (error) {
-      asker.slot.log('warning', `the task of ${this.#what} could not be cancelled`, error)
+      asker.slot.log('warning', taskMessage(this.#about, 'could not be cancelled'), error)
     }
   }
 
-  /** Returns the error for the caller. */
-  #toError(cause: unknown, signal: AbortSignal): unknown {
-    if (isAbort(signal)) return signal.reason
-    const error = isClosed(signal) ? signal.reason : cause
-    if (isTimeout(signal)) {
-      const { message } = abortReason(signal)
-      const state =
-        isTemporary(error) && error instanceof Error
-          ? `may still be running, and its server does not answer: ${error.message}. The time limit has passed`
-          : 'goes on, and the time limit has passed'
-      return this.#error(
-        'TIMEOUT',
-        `${state}: ${message}. Continue with resumeTask(), or raise timeoutMs`,
-        error,
-      )
-    }
-    if (McpClientError.is(error)) {
-      if (error.task !== undefined || error.outcome === 'executed') return error
-      return this.#error(error.code, `could not be continued: ${error.message}`, error)
-    }
-    const failure = getTransportError(error)
-    if (failure !== undefined) {
-      return this.#error(
-        failure.code,
-        `could not be continued: ${failure.message}. It may go on: continue with resumeTask()`,
-        failure,
-      )
-    }
-    if (!(error instanceof McpError)) return error
-    if (error.code !== INVALID_PARAMS) {
-      return this.#error(
-        'TASK_UNKNOWN',
-        `is refused by the server: ${error.message}. ${CHECK}`,
-        error,
-      )
-    }
-    if (this.#task !== undefined) return this.#expired(error)
-    return this.#error(
-      'TASK_UNKNOWN',
-      `is not known to the server: it has expired, or belongs to somebody else. ${CHECK}`,
-      error,
-    )
-  }
-
-  #expired(cause?: unknown): McpClientError {
-    return this.#error(
-      'TASK_EXPIRED',
-      `has expired on the server without a result. ${CHECK}`,
-      cause,
-    )
-  }
-
-  #noInput(cause: unknown): McpClientError {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    return this.#error(
-      'TASK_INPUT',
-      `waits for an answer that was not given: ${why}. Continue with resumeTask() and a handler, or cancel it`,
-      cause,
-    )
-  }
-
-  get #what(): string {
-    return `tool "${this.#reference.tool}" of MCP server "${this.#operations.server}"`
-  }
-
-  #message(text: string): string {
-    return `${this.#what}: the task ${text}`
-  }
-
-  /** The tool may have run: nothing in this file proves that it did not. */
-  #error(code: McpClientErrorCode, text: string, cause?: unknown): McpClientError {
-    const { tool } = this.#reference
-    return new McpClientError(code, this.#message(text), {
-      server: this.#operations.server,
-      tool,
-      outcome: 'unknown',
-      task: this.#reference,
-      retryAfterMs: getFailure(cause)?.retryAfterMs,
-      ...(cause === undefined ? {} : { cause }),
-    })
+  /** This task in errors, as it is now. */
+  get #about(): FailedTask {
+    const { server } = this.#operations
+    return { server, reference: this.#reference, isKnown: this.#task !== undefined }
   }
 }
-
-const CHECK = 'The tool may have run in part: check before you call it again'
 
 const UNCHECKED = { parse: (result: unknown): unknown => result }
-
-/** Returns whether the client was disposed of. */
-function isClosed({ reason }: AbortSignal): boolean {
-  return McpClientError.is(reason) && reason.code === 'CLOSED'
-}
-
-/** Returns whether the caller has aborted. */
-function isAbort(signal: AbortSignal): boolean {
-  return signal.aborted && !isTimeout(signal) && !isClosed(signal)
-}
-
-/** Returns whether the same request may succeed later. */
-function isTemporary(error: unknown): boolean {
-  const failure = getFailure(error)
-  const code = McpClientError.is(error) ? error.code : failure?.code
-  if (code === undefined) return error instanceof McpError && !REFUSALS.has(error.code)
-  const { status = 0 } = failure ?? {}
-  return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || BUSY.has(status)))
-}
-
-/** Returns the time for which the server asks to wait before the request is repeated. */
-function retryAfterOf(error: unknown): number {
-  const failure = getFailure(error)
-  if (failure !== undefined) return failure.retryAfterMs ?? 0
-  const data: unknown = error instanceof McpError ? error.data : undefined
-  const ms = isRecord(data) ? data['retryAfterMs'] : undefined
-  return typeof ms === 'number' && ms > 0 ? Math.min(ms, MAX_POLL_MS) : 0
-}
 
 function shownUrl(endpoint = 'no URL'): string {
   return endpoint.split('?')[0] ?? endpoint
