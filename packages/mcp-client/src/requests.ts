@@ -57,7 +57,7 @@ export interface SendOptions {
  * for an error of the server; UnreadableResult for a result that does not fit the schema
  */
 export async function sendRequest<T>(
-  connection: ServerConnection,
+  connection: Pick<ServerConnection, 'createCall' | 'send' | 'withdraw' | 'cancel'>,
   request: {
     readonly method: string
     readonly params?: Readonly<Record<string, unknown>> | undefined
