@@ -87,6 +87,18 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
       { type: 'object', required: ['a'] },
     ],
     [
+      { type: 'object', properties: { a: { required: true }, b: { required: false } } },
+      { type: 'object', properties: { a: {}, b: {} }, required: ['a'] },
+    ],
+    [
+      { type: 'object', properties: { a: { required: true } }, required: ['a'] },
+      { type: 'object', properties: { a: {} }, required: ['a'] },
+    ],
+    [
+      { type: 'object', properties: { title: { type: 'string', title: 5, description: ['x'] } } },
+      { type: 'object', properties: { title: { type: 'string' } } },
+    ],
+    [
       { type: 'object', properties: { a: [], b: true, c: null } },
       { type: 'object', properties: { a: {}, b: {}, c: {} } },
     ],
@@ -176,6 +188,17 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
     [
       { type: 'image', data: 'no base64!', mimeType: 'image/png' },
       { type: 'text', text: '{"type":"image","data":"no base64!","mimeType":"image/png"}' },
+    ],
+    [{ ...image, data: 'data:image/png;base64,aGk=' }, image],
+    [{ ...image, data: 'data:;base64,aG\r\nk=\n' }, image],
+    [
+      { ...image, data: '-_-_' },
+      { ...image, data: '+/+/' },
+    ],
+    [{ type: 'image', data: 'data:image/png;base64,aGk=' }, image],
+    [
+      { type: 'resource', resource: { uri: 'a:b', blob: 'data:image/png;base64,aGk=' } },
+      { type: 'resource', resource: { uri: 'a:b', blob: 'aGk=' } },
     ],
     [
       { type: 'image', data: 'aGk=', mimeType: null },

@@ -133,7 +133,12 @@ const DESCRIBED: Shape = { title: text, description: text, icons, _meta: open }
 const hasText = (value: unknown, ...names: readonly string[]): boolean =>
   isObject(value) && names.every((name) => typeof value[name] === 'string')
 
-const contents = fields({ mimeType: text, text: nullable, blob: nullable, _meta: open })
+const contents = fields({
+  mimeType: text,
+  text: nullable,
+  blob: (value) => (typeof value === 'string' ? base64From(value)[1] : nullable(value)),
+  _meta: open,
+})
 
 const isContents = (value: unknown): boolean =>
   hasText(value, 'uri', 'text') || hasText(value, 'uri', 'blob')
@@ -156,8 +161,12 @@ function blockFrom(given: unknown): Fields {
     if (value['type'] === 'resource_link' && typeof value['uri'] === 'string') {
       value['name'] ??= value['uri']
     }
-    if (hasText(value, 'data') && value['type'] === 'image') value['mimeType'] ??= 'image/*'
-    if (hasText(value, 'data') && value['type'] === 'audio') value['mimeType'] ??= 'audio/*'
+    const kind = value['type']
+    if (hasText(value, 'data') && (kind === 'image' || kind === 'audio')) {
+      const [type, data] = base64From(String(value['data']))
+      value['data'] = data
+      value['mimeType'] ??= type ?? `${kind}/*`
+    }
     if (isKnownBlock(value)) return value
   }
   return { type: 'text', text: JSON.stringify(given) }
@@ -179,9 +188,20 @@ function isKnownBlock(value: Fields): boolean {
   }
 }
 
-/** As `atob()` takes it. Checked without decoding: an image may have megabytes. */
+/** Checked without decoding: an image may have megabytes. */
 function isBase64(data: string): boolean {
-  return !/[^A-Za-z0-9+/=\s]/.test(data)
+  return !/[^A-Za-z0-9+/=]/.test(data)
+}
+
+/**
+ * Returns the media type of a data URL, and the data in the alphabet and without the line breaks that providers refuse.
+ * Servers send data URLs (nota/gyazo-mcp-server#129), MIME lines and the alphabet for URLs.
+ */
+function base64From(given: string): readonly [type: string | undefined, data: string] {
+  const [start = '', type] = /^data:([\w.+-]+\/[\w.+-]+)?[^,]{0,256};base64,/i.exec(given) ?? []
+  const data = given.slice(start.length).replaceAll(/\s+/g, '')
+  const standard = data.replaceAll('-', '+').replaceAll('_', '/')
+  return isBase64(standard) ? [type, standard] : [undefined, given]
 }
 
 const blocks: Repair = (value) => {
@@ -201,15 +221,31 @@ function schemaAt(depth: number): Repair {
     if (depth >= MAX_DEPTH) return value
     const inner = schemaAt(depth + 1)
     for (const [name, child] of Object.entries(value)) {
-      const repaired =
-        schemaFields.get(name)?.(child, inner) ?? (VALUES.has(name) ? child : nullable(child))
+      const repair = schemaFields.get(name) ?? (VALUES.has(name) ? unchanged : nullable)
+      const repaired = repair(child, inner)
       if (repaired === undefined) delete value[name]
       else value[name] = repaired
     }
+    listRequired(value)
     return value
   }
 }
 
+/** Replaces a boolean `required` of a property (draft-03; MarkusPfundstein/mcp-gsuite#48) by the name in the list of its owner. */
+function listRequired(owner: Fields): void {
+  const { properties } = owner
+  if (!isObject(properties)) return
+  for (const [name, property] of Object.entries(properties)) {
+    if (!isObject(property) || typeof property['required'] !== 'boolean') continue
+    const names = owner['required'] ?? []
+    if (property['required'] && Array.isArray(names) && !names.includes(name)) {
+      owner['required'] = [...names, name]
+    }
+    delete property['required']
+  }
+}
+
+const unchanged: Repair = (value) => value
 const VALUES = new Set(['default', 'const', 'enum', 'examples', 'example'])
 
 type SchemaRepair = (value: unknown, inner: Repair) => unknown
@@ -225,6 +261,8 @@ const each: SchemaRepair = (value, inner) =>
 const single: SchemaRepair = (value, inner) => (Array.isArray(value) ? value : inner(value))
 
 const schemaFields = named<SchemaRepair>({
+  title: text,
+  description: text,
   properties: schemas,
   patternProperties: schemas,
   $defs: schemas,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { authErrorOf, oauthUser, REDIRECT_URL } from '../../test/oauth-user.ts'
+import { authErrorOf, oauthUser, REDIRECT_URL, RESOURCE } from '../../test/oauth-user.ts'
 import { startProtectedServer } from '../../test/protected-server.ts'
 
 const { sentTo, user, signIn } = oauthUser()
@@ -95,6 +95,68 @@ describe('null and empty text', () => {
       expect(error.message).not.toContain('secret')
     },
   )
+})
+
+describe('another type than the specifications say', () => {
+  test('in a token response is read', async () => {
+    await using server = await startProtectedServer()
+    server.behaviour.pages['/token'] = () => ({
+      status: 200,
+      body: { ...server.issue(), scope: ['read', 'write'], expires_in: '2026-12-31T00:00:00Z' },
+    })
+    const provider = user()
+    expect(await signIn(server, provider)).toBe('access-1')
+    expect(await provider.tokens()).toMatchObject({ scope: 'read write' })
+    expect(await provider.tokens()).not.toHaveProperty('expires_in')
+  })
+
+  test.each([
+    [{ scope: ['read', 'write'] }, { scope: 'read write' }],
+    [{ grant_types: 'authorization_code' }, { grant_types: ['authorization_code'] }],
+    [
+      { response_types: 'code', client_secret: 's', client_secret_expires_at: '0' },
+      { response_types: ['code'], client_secret: 's', client_secret_expires_at: 0 },
+    ],
+    [{ client_id_issued_at: '2026-01-01T00:00:00Z' }, { client_id: 'c' }],
+  ])('in a registration response is read: %j', async (fields, expected) => {
+    await using server = await startProtectedServer()
+    server.behaviour.pages['/register'] = ({ body }) => ({
+      status: 201,
+      body: { ...JSON.parse(body), client_id: 'c', ...fields },
+    })
+    const provider = user()
+    expect(await signIn(server, provider)).toBe('access-1')
+    expect(await provider.clientInformation()).toMatchObject(expected)
+  })
+
+  test.each([
+    { scopes_supported: 'read write' },
+    { grant_types_supported: 'authorization_code' },
+    { code_challenge_methods_supported: 'S256' },
+    { response_types_supported: undefined },
+  ])('in metadata is read: %j', async (metadata) => {
+    await using server = await startProtectedServer({ metadata })
+    expect(await signIn(server, user())).toBe('access-1')
+  })
+
+  test('in resource metadata leads to the authorization server that they name', async () => {
+    await using issuer = await startProtectedServer()
+    await using server = await startProtectedServer()
+    const body = { resource: server.url, authorization_servers: issuer.origin }
+    server.behaviour.pages[RESOURCE] = { status: 200, body }
+    expect(await signIn(server, user())).toBe('access-1')
+    expect(issuer.of('/token')).toHaveLength(1)
+    expect(server.of('/token')).toHaveLength(0)
+  })
+})
+
+test('says what to do if the authorization server registers no clients', async () => {
+  await using server = await startProtectedServer({
+    metadata: { registration_endpoint: undefined },
+  })
+  const error = await authErrorOf(signIn(server, user()))
+  expect(error).toMatchObject({ code: 'NOT_REGISTERED' })
+  expect(error.message).toContain('pass its client id')
 })
 
 describe('a token response that is not JSON', () => {

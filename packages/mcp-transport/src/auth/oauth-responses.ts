@@ -22,7 +22,9 @@ export async function metadataDocument(
     const methods = document['code_challenge_methods_supported']
     // A server that lists no methods is used with S256, like one without a list (typescript-sdk#832).
     const isEmpty = Array.isArray(methods) && methods.length === 0
-    return withoutEmpty({ ...document, ...(isEmpty && { code_challenge_methods_supported: null }) })
+    return withLists(
+      withoutEmpty({ ...document, ...(isEmpty && { code_challenge_methods_supported: null }) }),
+    )
   } catch (cause) {
     const code = TransportError.is(cause) ? cause.code : undefined
     if (code === 'CLOSED') throw cause
@@ -47,7 +49,7 @@ export async function tokenResponse(response: Response, { origin }: URL): Promis
   const form = body === undefined ? formOf(response, text) : undefined
   const oauthError = printable(form?.get('error')) ?? refusalOf(response, text, body)
   const problem = oauthError ?? problemOf(response, body, form)
-  if (problem === undefined) return Response.json(body, { status, headers })
+  if (problem === undefined) return Response.json(withTexts(body ?? {}), { status, headers })
   throw refused(`${origin} gave no usable token: ${problem}`, status, oauthError)
 }
 
@@ -138,7 +140,7 @@ export async function registrationResponse(response: Response, sent: unknown): P
   const text = await response.text()
   const body = parseJson(text)
   if (!isRecord(body)) return new Response(text, { status, headers })
-  const registered = withoutEmpty(body)
+  const registered = withLists(withTexts(withoutEmpty(body)))
   const uris = registered['redirect_uris']
   const request = parseJson(String(sent))
   if (isRecord(request) && (uris === undefined || (Array.isArray(uris) && uris.length === 0))) {
@@ -151,6 +153,33 @@ export async function registrationResponse(response: Response, sent: unknown): P
 function withoutEmpty(document: Record<string, unknown>): Record<string, unknown> {
   const members = Object.entries(document)
   return Object.fromEntries(members.filter(([, value]) => value !== null && value !== ''))
+}
+
+/** Members that hold a list. */
+const LIST =
+  /^(?:authorization_servers|grant_types|response_types|redirect_uris|contacts|\w+_supported)$/
+
+/** Turns a text in place of a list into a list. A server whose metadata has no response types has the one that is used. */
+function withLists(document: Record<string, unknown>): Record<string, unknown> {
+  const members = Object.entries(document).map(([name, value]) => {
+    const isText = typeof value === 'string' && !/^(?:true|false)$/i.test(value)
+    return [name, isText && LIST.test(name) ? value.trim().split(/[\s,]+/) : value]
+  })
+  const isServer = document['authorization_endpoint'] !== undefined
+  return { ...(isServer && { response_types_supported: ['code'] }), ...Object.fromEntries(members) }
+}
+
+/** Members of a response that hold a number of seconds, or a time in seconds. Without one, a server is asked again when it refuses. */
+const SECONDS = /^(?:expires_in|client_secret_expires_at|client_id_issued_at)$/
+
+/** Turns a list of scopes into text, and drops times that are not numbers. */
+function withTexts(document: Record<string, unknown>): Record<string, unknown> {
+  const members = Object.entries(document).map(([name, value]): [string, unknown] => {
+    if (name === 'scope' && Array.isArray(value)) return [name, value.join(' ')]
+    if (!SECONDS.test(name)) return [name, value]
+    return [name, Number.isFinite(Number(value)) ? Number(value) : undefined]
+  })
+  return Object.fromEntries(members)
 }
 
 /** Returns the error code of a response (RFC 6749, section 5.2), safe to show. */
@@ -185,6 +214,11 @@ export function toAuthError(cause: unknown, library: OAuthLibrary): unknown {
     const why = oauthError === undefined ? '' : `, ${oauthError}`
     const message = `The authorization server did not register this client (HTTP ${cause.status}${why}). Register it there by hand, and pass its client id`
     return new AuthError('NOT_REGISTERED', message, { oauthError })
+  }
+  if (cause instanceof Error && /not support dynamic client registration/.test(cause.message)) {
+    const message =
+      'The authorization server registers no clients. Register this one there by hand, and pass its client id'
+    return new AuthError('NOT_REGISTERED', message, { cause })
   }
   if (!(cause instanceof Error) || !['ZodError', 'SyntaxError'].includes(cause.name)) return cause
   // Without the cause: a `SyntaxError` quotes the response, which may hold a secret.
