@@ -110,7 +110,7 @@ async function startGateway(): Promise<void> {
     stateKey: 'the same in all processes, and long enough',
     requestsPerMinute: 0,
     tools: { overrides: { order: { tasks: 'always' } } },
-    tasks: { ttlMs: 600_000 },
+    resultTtlMs: 600_000,
     log: false,
   })
   if (role === 'worker') {

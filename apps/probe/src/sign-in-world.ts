@@ -11,7 +11,7 @@ export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('b
 export const CALLBACK = 'http://127.0.0.1:4444/callback'
 
 /** Header from which the gateway takes the address of a client. */
-export const ADDRESS = 'x-client'
+export const ADDRESS = 'x-forwarded-for'
 
 /** A gateway with sign-in, as browsers and clients see it. */
 export interface World {
@@ -164,7 +164,7 @@ export async function startWorld(stack: AsyncDisposableStack, url: string): Prom
     now,
     redirectUris: ['https://app.example/callback'],
   })
-  const http = { clientAddress: { header: ADDRESS } }
+  const http = { proxies: 1 }
   return { target: await startTarget(stack, { auth, store, http }), time }
 }
 

@@ -6,7 +6,6 @@ export type { GatewayListener } from './http/server.ts'
 export type {
   ClientAddress,
   ArtifactSettings,
-  CachePolicy,
   GatewayObjects,
   GatewayOptions,
   GatewaySettings,

@@ -60,9 +60,17 @@ export interface GatewayObjects {
   readonly log?: GatewayLogger | false | undefined
   /** Receives what the gateway does, for your own logs, traces and metrics. @default none */
   readonly observer?: GatewayObserver | undefined
+  /**
+   * Returns the address of a client, for the limits of callers without a name. Gets what the application passes to
+   * `gateway.fetch()` beside the request: `optionHandler` of Hono's `mount`, `server` of Bun. @default as `http.proxies` says
+   */
+  readonly clientAddress?: ClientAddress | undefined
   /** @default the time of this machine */
   readonly clock?: Clock | undefined
 }
+
+/** Returns the address of the client of a request. `undefined`: it is not known. */
+export type ClientAddress = (request: Request, context: unknown) => string | undefined
 
 /** Options after they were checked: every setting has a value. */
 export interface CheckedOptions extends GatewayObjects, GatewaySettings {}
@@ -119,6 +127,8 @@ export interface GatewaySettings {
    * Requests of one caller per minute; of one network for callers without a name and for wrong credentials. 0: no limit, except 600 wrong credentials.
    */
   readonly requestsPerMinute: number
+  /** Time for which each version of a file, and a task after its end, are kept. */
+  readonly resultTtlMs: number
   /**
    * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
    * Without it, they end with the process.
@@ -136,22 +146,6 @@ export interface ServerSettings {
 const server: Shape<ServerSettings> = {
   name: text.default('Agent Gateway'),
   description: text.default('Agents over MCP'),
-}
-
-/**
- * Source of the address of a client. A header counts only where your own proxies write it. Each proxy appends an entry to
- * a header such as `x-forwarded-for`; the entry of your outermost proxy is used. A function also receives what the
- * application passes to `gateway.fetch()` beside the request: `optionHandler` of Hono's `mount`, `server` of Bun.
- */
-export type ClientAddress =
-  | ClientAddressHeader
-  | ((request: Request, context: unknown) => string | undefined)
-
-interface ClientAddressHeader {
-  /** Header that your proxies write, such as `x-forwarded-for`. */
-  readonly header: string
-  /** Number of your own proxies in a row. @default 1 */
-  readonly proxies?: number | undefined
 }
 
 export interface HttpSettings {
@@ -173,9 +167,10 @@ export interface HttpSettings {
   /** Origins of web pages that may call, besides pages of this machine. */
   readonly allowedOrigins: readonly string[]
   /**
-   * Source of the address of a client, for the limits of callers without a name. Without it: the other end of the connection.
+   * Number of your own proxies in a row. Each appends an entry to `x-forwarded-for`; that of the outermost one is the address
+   * of the client, for the limits of callers without a name. 0: the other end of the connection is the client.
    */
-  readonly clientAddress: ClientAddress | undefined
+  readonly proxies: number
   /** Larger request bodies get 413. Without it: 4 MiB with `auth`, else 1 MiB. */
   readonly maxBodyBytes: number | undefined
   /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. */
@@ -194,8 +189,6 @@ const path: z.ZodString = matching(
   'a path such as /mcp',
 )
 
-const func = z.custom<never>((value) => typeof value === 'function')
-
 const http: Shape<HttpSettings> = {
   host: text.default('127.0.0.1'),
   port: whole(0, 65_535).default(8000),
@@ -203,18 +196,7 @@ const http: Shape<HttpSettings> = {
   publicUrl: unset(publicUrl),
   allowedHosts: z.array(hostName, { error: 'a list of host names' }).default([]),
   allowedOrigins: z.array(origin, { error: 'a list of origins' }).default([]),
-  clientAddress: unset(
-    z.union(
-      [
-        z.strictObject({
-          header: matching(/^[\w-]+$/, 'the name of a header'),
-          proxies: whole(1, 16).default(1),
-        }),
-        func,
-      ],
-      { error: '{ header, proxies } or a function' },
-    ),
-  ),
+  proxies: whole(0, 16).default(0),
   maxBodyBytes: unset(bytes),
   drainDelayMs: ms().default(0),
   shutdownGraceMs: ms().default(10_000),
@@ -247,14 +229,6 @@ export type TaskPolicy = 'never' | 'auto' | 'always' | 'required' | 'pair'
 
 const taskPolicy = oneOf('never', 'auto', 'always', 'required', 'pair')
 
-/** For how long a result answers the same call of the same caller again. */
-export interface CachePolicy {
-  /** Milliseconds. */
-  readonly ttlMs: number
-  /** Callers without a name share results too. @default false */
-  readonly anonymous?: boolean | undefined
-}
-
 /** Settings of one tool. What is left out is as for all tools, or as the agent says. */
 export interface ToolOverride {
   /** Name of the tool. */
@@ -269,8 +243,8 @@ export interface ToolOverride {
   readonly timeoutMs?: number | undefined
   /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
   readonly scopes?: readonly string[] | undefined
-  /** Answers the same arguments with the same result for some time. */
-  readonly cache?: CachePolicy | undefined
+  /** Time for which the same arguments of the same caller get the same result. Without `auth`, all callers share results. */
+  readonly cacheTtlMs?: number | undefined
   /** Which calls of the tool become tasks. */
   readonly tasks?: TaskPolicy | undefined
   /** Hints for clients. They win over the hints of the agent. */
@@ -284,7 +258,7 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
   examples: texts.optional(),
   timeoutMs: ms(1).optional(),
   scopes: texts.optional(),
-  cache: z.strictObject({ ttlMs: ttl, anonymous: flag.optional() }).optional(),
+  cacheTtlMs: ttl.optional(),
   tasks: taskPolicy.optional(),
   annotations: z
     .strictObject({
@@ -353,14 +327,11 @@ const runs: Shape<RunSettings> = {
 }
 
 interface TaskSettings {
-  /** Time for which a task is kept after its end. */
-  readonly ttlMs: number
   /** Number of tasks of one caller, or of one network of callers without a name, ended ones included. Further calls become no tasks. */
   readonly maxPerPrincipal: number
 }
 
 const tasks: Shape<TaskSettings> = {
-  ttlMs: ms(1).default(86_400_000),
   maxPerPrincipal: whole(0).default(1000),
 }
 
@@ -392,23 +363,20 @@ const inline: Shape<InlineSettings> = {
 }
 
 export interface ArtifactSettings {
-  /** `false`: files are not kept. A result shows the files that fit, and names the others. */
-  readonly enabled: boolean
-  /** Time for which a version of a file is kept. */
-  readonly ttlMs: number
   /** Size of one file. */
   readonly maxBytes: number
-  /** Bytes of all files of one caller. Callers without a name are counted by address. */
+  /**
+   * Bytes of all files of one caller. Callers without a name are counted by address. 0: files are not kept; a result shows
+   * those that fit, and names the others.
+   */
   readonly quota: number
   /** Accepts files by `PUT`, and offers the parameter `files`. */
   readonly upload: boolean
 }
 
 const artifacts: Shape<ArtifactSettings> = {
-  enabled: flag.default(true),
-  ttlMs: ttl.default(86_400_000),
   maxBytes: bytes.default(104_857_600),
-  quota: bytes.default(1_073_741_824),
+  quota: size(0).default(1_073_741_824),
   upload: flag.default(true),
 }
 
@@ -425,6 +393,7 @@ export const settingsShape: Shape<GatewaySettings> = {
   artifacts: section(artifacts),
   skillFolder: unset(text),
   requestsPerMinute: whole(0).default(600),
+  resultTtlMs: ttl.default(86_400_000),
   stateKey: secret(
     unset(
       z.union([matching(/^.{32,}$/s, 'text of 32 bytes or more'), z.instanceof(Uint8Array)], {

@@ -195,7 +195,7 @@ test('takes another limit from its options', async () => {
 })
 
 test('marks a cut text also where no files are kept', async () => {
-  await using bare = createGateway({ agents, artifacts: { enabled: false } })
+  await using bare = createGateway({ agents, artifacts: { quota: 0 } })
   const ask = await legacy((await bare.listen({ port: 0 })).url)
   const { result } = await ask('tools/call', callOf('long'))
   expect(result.content).toHaveLength(1)

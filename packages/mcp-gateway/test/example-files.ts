@@ -21,7 +21,8 @@ const painter: AgentSource = {
 const gateway = createGateway({
   sources: [painter],
   inline: { resultMaxBytes: 200_000 },
-  artifacts: { ttlMs: 3_600_000, quota: 50_000_000 },
+  resultTtlMs: 3_600_000,
+  artifacts: { quota: 50_000_000 },
 })
 const { url } = await gateway.listen({ port: 0 })
 const put = { method: 'PUT', body: 'two circles' }

@@ -104,7 +104,7 @@ test('offers no earlier files where files are not stored, and none after the run
     const { length } = await given.artifacts.list()
     yield { type: 'done', text: `${length} files; ${(await textOf(given)) || 'no diary'}` }
   }
-  await using at = await serve({ files }, { artifacts: { enabled: false } })
+  await using at = await serve({ files }, { artifacts: { quota: 0 } })
   await using client = await connectForFiles('legacy', at.url)
   expect(await say(client, 'files', 'Go')).toMatchObject({ text: '0 files; no diary' })
   await expect(call?.artifacts.read('diary.txt')).rejects.toMatchObject({ code: 'CLOSED' })

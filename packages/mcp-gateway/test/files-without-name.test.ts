@@ -103,7 +103,7 @@ describe('callers without a name', () => {
     expect(await properties({ auth: twoPeople() })).toEqual(['message', 'files'])
     const off = { artifacts: { upload: false }, auth: twoPeople() }
     expect(await properties(off)).toEqual(['message'])
-    const none = { artifacts: { enabled: false }, auth: twoPeople() }
+    const none = { artifacts: { quota: 0 }, auth: twoPeople() }
     expect(await properties(none)).toEqual(['message'])
   })
 })

@@ -162,7 +162,7 @@ test('gives a run a reason of its own if its agent cannot store a file', async (
 })
 
 describe('a gateway that does not store files', () => {
-  const artifacts = { enabled: false, maxBytes: 3000 }
+  const artifacts = { quota: 0, maxBytes: 3000 }
 
   test.each(FILE_CLIENTS)(
     'shows the files that fit into a result, and names the others: %s',

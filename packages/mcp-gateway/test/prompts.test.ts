@@ -36,7 +36,7 @@ test.each(['v1', 'v2'])(
     }
     const agents = new AgentsAtHand()
     agents.join('meteo', echo, { skills: [skill] })
-    await using gateway = createGateway({ sources: [agents], artifacts: { enabled: false } })
+    await using gateway = createGateway({ sources: [agents], artifacts: { quota: 0 } })
     const { url } = await gateway.listen({ port: 0 })
     const client = await connected(kind, new URL(url))
     const { prompts } = await client.listPrompts()

@@ -25,7 +25,7 @@ test('refuses new tokens from a network that sends wrong tokens, and serves thos
       ada: { token, scopes: ['*'] },
       bob: { token: 'the-token-of-bob-0123456789', scopes: ['*'] },
     }),
-    http: { clientAddress: () => address },
+    clientAddress: () => address,
     requestsPerMinute: 3,
   })
   const statusOf = async (credential?: string): Promise<number> => {

@@ -69,7 +69,6 @@ const FIELD = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}readonly (\w+)\??: ([^\n]+)/
 
 /** Interfaces that describe sections of packages. */
 const TYPES: Readonly<Record<string, string>> = {
-  clientAddress: 'ClientAddressHeader',
   store: 'RedisFileSettings',
   facade: 'FacadeSettings',
   langgraph: 'LangGraphSettings',

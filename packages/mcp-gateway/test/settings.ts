@@ -29,7 +29,7 @@ export function runsOptions(given: GivenRuns): RunsOptions {
     engine: new LocalEngine(),
     logs: undefined,
     outlive: true,
-    taskTtlMs: DEFAULTS.tasks.ttlMs,
+    taskTtlMs: DEFAULTS.resultTtlMs,
     prepare: () => {
       throw new Error('There are no tasks')
     },
@@ -46,6 +46,7 @@ export type GivenArtifacts = Partial<ArtifactsOptions> & Pick<ArtifactsOptions, 
 /** Adds defaults to the options of `Artifacts`. */
 export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
   ...DEFAULTS.artifacts,
+  ttlMs: DEFAULTS.resultTtlMs,
   readMaxBytes: READ_MAX_BYTES,
   key: 'k'.repeat(32),
   clock: systemClock,

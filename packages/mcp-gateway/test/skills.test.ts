@@ -134,7 +134,7 @@ test('lists skills among the resources, beside files of agents', async () => {
     { uriTemplate: 'skill://{+path}' },
     { name: 'artifact' },
   ])
-  await using alone = gatewayOf(folder, { artifacts: { enabled: false } })
+  await using alone = gatewayOf(folder, { artifacts: { quota: 0 } })
   const { result: listed } = await ask(alone, ['resources/list'])
   expect(urisIn(listed?.['resources'])).toEqual([REFUND, GREET])
   const file = { uri: 'artifact://a/b' }

@@ -315,7 +315,7 @@ test('cancels the work, but not when a client stops waiting for it', async () =>
 test('gives the same answer for an unknown, a foreign and an expired handle', async () => {
   const ids: Readonly<Record<string, string>> = { 'token-of-ada': 'ada', 'token-of-bob': 'bob' }
   await using world = pairs({
-    tasks: { ttlMs: 60_000 },
+    resultTtlMs: 60_000,
     auth: {
       authenticate: async ({ headers }: Request) => {
         const id = ids[headers.get('authorization')?.slice(7) ?? ''] ?? ''
@@ -350,7 +350,7 @@ test('executes nothing where no result can be stored', async () => {
 test('counts the started work of callers without a name by their network', async () => {
   const clientAddress = (given: Request): string | undefined =>
     given.headers.get('x-address') ?? undefined
-  await using world = pairs({ tasks: { maxPerPrincipal: 1 }, http: { clientAddress } })
+  await using world = pairs({ tasks: { maxPerPrincipal: 1 }, clientAddress })
   const clientAt = (address: string) =>
     clientOf((given) => {
       given.headers.set('x-address', address)

@@ -88,7 +88,7 @@ test('refuses a client without the extension where only a task is possible', asy
 test('gives the same answer for an unknown, a foreign and an expired task', async () => {
   const tokens: Readonly<Record<string, string>> = { 'token-of-ada': 'ada', 'token-of-bob': 'bob' }
   await using world = twoReplicas({
-    tasks: { ttlMs: 60_000 },
+    resultTtlMs: 60_000,
     tools: { overrides: { echo: { tasks: 'always' } } },
     auth: {
       authenticate: async ({ headers }: Request) => {

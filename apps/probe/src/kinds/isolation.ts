@@ -368,7 +368,7 @@ export const isolation: Kind = {
         auth: knownCallers(),
         runs: { mode: 'thread', maxConcurrentPerPrincipal: 32 },
         stateKey: 'a key of at least thirty-two characters',
-        tools: { overrides: { work: { tasks: 'always' }, whoami: { cache: { ttlMs: 60_000 } } } },
+        tools: { overrides: { work: { tasks: 'always' }, whoami: { cacheTtlMs: 60_000 } } },
       })
       target.agents.join('whoami', function* ({ principal }) {
         yield { type: 'done', text: principal.id }

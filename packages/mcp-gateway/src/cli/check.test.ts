@@ -15,7 +15,7 @@ test('leaves out the secrets of all sections', async () => {
     ],
     auth: {
       mode: 'bearer',
-      tokens: { ci: { token: 'S4', scopes: ['*'] }, cd: { sha256: 'a'.repeat(64) } },
+      tokens: { ci: { token: 'S4', scopes: ['*'] }, cd: { token: `sha256:${'a'.repeat(64)}` } },
     },
     stateKey: 'S5'.repeat(20),
     store: { type: 'redis', url: 'redis://user:S6@localhost:6379' },

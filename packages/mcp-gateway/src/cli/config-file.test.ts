@@ -55,7 +55,7 @@ describe('readConfig', () => {
     ['task: 4', 'g.yaml:1: there is no setting "task". Did you mean "tasks"?'],
     [
       'tasks:\n  zzzzzz: 4',
-      'g.yaml:2: there is no setting "tasks.zzzzzz". The settings of "tasks" are ttlMs, maxPerPrincipal',
+      'g.yaml:2: there is no setting "tasks.zzzzzz". The settings of "tasks" are maxPerPrincipal',
     ],
     [
       'streaming: { enabled: false }',
@@ -234,7 +234,6 @@ describe('readConfig', () => {
     { auth: { tokens: 'S3CRET' } },
     { auth: { tokens: ['S3CRET'] } },
     { auth: { tokens: { ci: 'S3CRET' } } },
-    { auth: { tokens: { ci: { sha256: 'S3CRET' } } } },
     { auth: { tokens: { ci: { token: ['S3CRET'] } } } },
     { auth: { tokens: { ci: { token: 12_345_678 } } } },
     { sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: 'S3CRET' }] },

@@ -74,15 +74,13 @@ test('names the place of a wrong card', async () => {
 test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
 inline: { fileMaxBytes: 0 }
-artifacts: { ttlMs: 5000, quota: 3, upload: false }
+artifacts: { quota: 3, upload: false }
+resultTtlMs: 5000
 tools: { parameters: examples }`)
   expect(configured.options).toMatchObject({
     inline: { fileMaxBytes: 0 },
-    artifacts: {
-      ttlMs: 5000,
-      quota: 3,
-      upload: false,
-    },
+    artifacts: { quota: 3, upload: false },
+    resultTtlMs: 5000,
     tools: { parameters: 'examples' },
   })
 })

@@ -18,7 +18,6 @@ import { endpointPaths, publicUrlsOf } from '../http/public-url.ts'
 import { HEALTH_PATH, READY_PATH } from '../http/router.ts'
 import {
   headers,
-  matching,
   oneOf,
   secret,
   section,
@@ -93,8 +92,6 @@ interface LogSettings {
   readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
 }
 
-const SHA256 = '64 hex digits, as `mcp-gateway token` prints them'
-
 /** Settings of a source with `type: langgraph`. */
 interface LangGraphSettings {
   /** Path of a `langgraph.json`, relative to this file. */
@@ -142,8 +139,7 @@ export const OWN_SOURCES: FileSections['sources'] = {
 }
 
 const token: z.ZodType<StaticToken> = z.strictObject({
-  sha256: secret(matching(/^[0-9a-f]{64}$/i, SHA256)).optional(),
-  token: secret(text).optional(),
+  token: secret(text),
   scopes: texts.optional(),
   expiresAt: text.optional(),
 })
@@ -253,7 +249,7 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
   for (const key of ['path', 'metricsPath'] as const) {
     const urlPath = http[key]
     if (urlPath === undefined) continue
-    const isFile = artifacts.enabled && urlPath.startsWith(`${ARTIFACTS_PATH}/`)
+    const isFile = artifacts.quota > 0 && urlPath.startsWith(`${ARTIFACTS_PATH}/`)
     const other = isFile ? 'artifacts' : owners.get(urlPath)
     if (other !== undefined) {
       yield { path: ['http', key], expected: `a path of its own: ${other} has this one` }

@@ -362,12 +362,12 @@ describe('a store in a folder', () => {
 describe('token', () => {
   test('makes a token, and prints the same hash for it later', async () => {
     const made = await run(['token', '--json'])
-    const { token, sha256 } = JSON.parse(made.out)
+    const { token, hash } = JSON.parse(made.out)
     expect(token).toMatch(/^[\w-]{43}$/)
     const again = start(['token', '--stdin', '--json'])
     Readable.from([`${token}\n`]).pipe(again.stdin)
     expect(await again.code).toBe(0)
-    expect(JSON.parse(again.text('stdout'))).toEqual({ sha256 })
+    expect(JSON.parse(again.text('stdout'))).toEqual({ hash })
   })
 
   test('refuses an empty token', async () => {

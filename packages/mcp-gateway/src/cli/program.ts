@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import {
   CommandError,
@@ -12,6 +12,7 @@ import type { CommandContext } from '@x/internal/command-line'
 import { Option, type Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
 import { GatewayError } from '../errors.ts'
+import { HASHED } from '../http/auth/bearer.ts'
 import type { SettingFlag } from './config-file.ts'
 
 /** Configuration that a command reads if no file is named. */
@@ -176,7 +177,7 @@ Give the token to the caller, and put the hash in the file:
   auth:
     mode: bearer
     tokens:
-      ci: { sha256: <hash>, scopes: ["agent:support:call"] }`
+      ci: { token: "sha256:…", scopes: ["agent:support:call"] }`
 
 function addTokenCommand(program: Command, { stdin, stdout }: CommandContext): void {
   program
@@ -186,7 +187,7 @@ function addTokenCommand(program: Command, { stdin, stdout }: CommandContext): v
       'Makes a token that nobody can guess, and its hash for auth.tokens. The token is printed once and kept nowhere.',
     )
     .option('--stdin', 'hash the token from standard input, so that no shell remembers it')
-    .option('--json', 'print JSON: {"token", "sha256"}; with --stdin {"sha256"}')
+    .option('--json', 'print JSON: {"token", "hash"}; with --stdin {"hash"}')
     .addHelpText('after', TOKEN_HELP)
     .action(async (flags: { stdin?: true; json?: true }) => {
       const shown = await makeToken(flags.stdin && stdin)
@@ -198,10 +199,10 @@ function addTokenCommand(program: Command, { stdin, stdout }: CommandContext): v
 /** Returns a new token and its hash, or only the hash of the token that `stdin` gives. */
 async function makeToken(
   stdin: Readable | undefined,
-): Promise<{ readonly token?: string; readonly sha256: string }> {
+): Promise<{ readonly token?: string; readonly hash: string }> {
   const token = stdin ? await readToken(stdin) : randomBytes(32).toString('base64url')
-  const sha256 = createHash('sha256').update(token, 'utf8').digest('hex')
-  return stdin ? { sha256 } : { token, sha256 }
+  const hashed = HASHED + hash('sha256', token)
+  return stdin ? { hash: hashed } : { token, hash: hashed }
 }
 
 const MAX_TOKEN_CHARS = 8192

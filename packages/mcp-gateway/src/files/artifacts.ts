@@ -20,7 +20,9 @@ import {
 } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
 
-export interface ArtifactsOptions extends Pick<ArtifactSettings, 'ttlMs' | 'maxBytes' | 'quota'> {
+export interface ArtifactsOptions extends Pick<ArtifactSettings, 'maxBytes' | 'quota'> {
+  /** Time for which a version is kept. */
+  readonly ttlMs: number
   /** Size up to which `resources/read` answers. A larger file is downloaded. */
   readonly readMaxBytes: number
   readonly store: GatewayStore

@@ -53,6 +53,7 @@ const objectChecks: Checks<GatewayObjects> = {
     accepts: (value) => value === false || methods('warn', 'error').accepts(value),
   },
   observer: section(observerChecks),
+  clientAddress: func,
   clock: methods('now', 'after'),
 }
 

@@ -12,7 +12,7 @@ const TOKEN = 'the-token-of-ada-0123456789'
 const WRONG = 'a-token-that-somebody-guessed'
 const auth = bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } })
 const authorization = `Bearer ${TOKEN}`
-const http = { clientAddress: () => '192.0.2.1' }
+const clientAddress = (): string => '192.0.2.1'
 
 interface Told {
   readonly refused: readonly RefusedRequest[]
@@ -34,7 +34,8 @@ async function toldOf(
     sources: [new AgentsAtHand({ echo })],
     observer,
     ...options,
-    http: { ...http, metricsPath: '/metrics', ...options.http },
+    clientAddress,
+    http: { metricsPath: '/metrics', ...options.http },
   })
   for (const request of requests) await (await gateway.fetch(request)).text()
   const metrics = await (await gateway.fetch(new Request('http://localhost/metrics'))).text()

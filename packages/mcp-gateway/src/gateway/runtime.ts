@@ -15,7 +15,7 @@ import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } from '../options.ts'
 import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
 import { ARTIFACTS_PATH, ArtifactRoutes } from '../http/artifact-routes.ts'
-import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
+import { addressFrom, forwardedAddress, RateLimits } from '../http/rate-limits.ts'
 import { basePaths, endpointPaths, publicUrlsOf, type PublicUrls } from '../http/public-url.ts'
 import { GatewayListeners, WRITE_TIMEOUT_MS, type GatewayListener } from '../http/server.ts'
 import { UNREAD_LIMITS, UnreadBytes, type UnreadLimits } from '../http/unread-bytes.ts'
@@ -197,8 +197,8 @@ export class Runtime implements AsyncDisposable {
         : sources,
       tools: {
         ...options.tools,
-        artifactTtlMs: artifacts.enabled ? artifacts.ttlMs : undefined,
-        takesFiles: artifacts.enabled && artifacts.upload,
+        artifactTtlMs: artifacts.quota > 0 ? options.resultTtlMs : undefined,
+        takesFiles: artifacts.quota > 0 && artifacts.upload,
         takesConversation: options.runs.mode === 'thread',
       },
       onWarning,
@@ -223,7 +223,7 @@ export class Runtime implements AsyncDisposable {
       engine: this.#engine,
       logs: this.#store.isShared ? this.#store.logs : undefined,
       outlive: this.#store.isShared || this.#store.isDurable,
-      taskTtlMs: options.tasks.ttlMs,
+      taskTtlMs: options.resultTtlMs,
       prepare: (call, attempt) => prepareCall(this.#parts, call, attempt),
       onEvent: this.#observer.runEvent,
       onError: this.#onError,
@@ -270,7 +270,7 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  /** Serves a request of any application with `fetch`-shaped requests. Needs no `this`. Never rejects. `context` is passed to `http.clientAddress`. */
+  /** Serves a request of any application with `fetch`-shaped requests. Needs no `this`. Never rejects. `context` is passed to `clientAddress`. */
   readonly fetch = async (request: Request, context?: unknown): Promise<Response> => {
     this.#isReachable = true
     void this.#start()
@@ -385,7 +385,7 @@ export class Runtime implements AsyncDisposable {
     if (this.#options.store === undefined) await this.#store.close()
   }
 
-  /** Serves a request, with the address of its client as `http.clientAddress` determines it. */
+  /** Serves a request, with the address of its client. */
   #serve(
     exchange: HttpExchange,
     {
@@ -393,9 +393,11 @@ export class Runtime implements AsyncDisposable {
       context,
     }: { readonly endpoints?: ReadonlySet<string>; readonly context?: unknown },
   ): Promise<Reply> {
-    const { clientAddress } = this.#options.http
+    const { clientAddress, http } = this.#options
     if (clientAddress !== undefined) {
-      exchange.address = clientAddressOf(clientAddress, exchange, context)
+      exchange.address = addressFrom(clientAddress(exchange.request, context))
+    } else if (http.proxies > 0) {
+      exchange.address = forwardedAddress(exchange.headers, http.proxies)
     }
     return this.#router.serve(exchange, endpoints)
   }
@@ -436,7 +438,10 @@ export class Runtime implements AsyncDisposable {
       states: new RequestStates(this.#key, runs.needsInputTtlMs),
       pageSize: this.#limits.pageSize,
       cacheScope: auth ? 'private' : 'public',
-      results: new ResultCache(this.#store.records, this.#observer.warned),
+      results: new ResultCache(this.#store.records, {
+        isPublic: auth === undefined,
+        onWarning: this.#observer.warned,
+      }),
       channel: streaming.channel,
       // Without either of them, nothing reads the time and the size of calls.
       observer: observer || this.#metrics ? this.#observer : undefined,
@@ -545,14 +550,15 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
-    const { artifacts: settings } = this.#options
+    const { artifacts: settings, resultTtlMs } = this.#options
     const { pageSize, readMaxBytes } = this.#limits
-    if (!settings.enabled) return undefined
+    if (settings.quota === 0) return undefined
     const common = { key: this.#key, clock: this.#clock }
     const changes = new ChangeBatches(this.#changes, this.#clock)
     const artifacts = new Artifacts({
       ...settings,
       ...common,
+      ttlMs: resultTtlMs,
       readMaxBytes,
       store: this.#store,
       onChange: (change) => changes.add(change),

@@ -37,11 +37,8 @@ async function world(options: Pick<GatewayOptions, 'clock'> = {}): Promise<World
       sources: [new AgentsAtHand()],
       auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
       observer: allObservers([auditObserver(gatewayLog('info', output)), { fileTransferred }]),
-      http: {
-        clientAddress: () => '192.0.2.1',
-        metricsPath: '/metrics',
-        publicUrl: 'http://localhost',
-      },
+      clientAddress: () => '192.0.2.1',
+      http: { metricsPath: '/metrics', publicUrl: 'http://localhost' },
       artifacts: { maxBytes: 100 },
       ...options,
     },

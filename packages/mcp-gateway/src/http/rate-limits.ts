@@ -3,8 +3,7 @@ import { isIP } from 'node:net'
 
 import { BoundedMap } from '@x/internal'
 import { accountOf, subnetOf, type Principal } from '../internal/principal.ts'
-import { tryLater, type HttpExchange, type Reply } from '../mcp/reply.ts'
-import type { ClientAddress } from '../options.ts'
+import { tryLater, type Reply } from '../mcp/reply.ts'
 import type { Rates } from '../store/gateway-store.ts'
 
 /** Wrong credentials of one network per minute, if callers have no limit. It slows down attempts to guess a token. */
@@ -101,25 +100,14 @@ function tooMany(waitMs: number): Reply {
 /** Address of all clients whose address is not known: they share one limit. */
 const UNKNOWN = 'unknown'
 
-/**
- * Returns the address of a client as the setting `http.clientAddress` determines it.
- *
- * @param context further arguments of the application that calls `gateway.fetch()`
- * @throws what the function of the setting throws
- */
-export function clientAddressOf(
-  setting: ClientAddress,
-  exchange: Pick<HttpExchange, 'headers' | 'request'>,
-  context?: unknown,
-): string {
-  const found =
-    typeof setting === 'function'
-      ? setting(exchange.request, context)
-      : exchange.headers
-          .get(setting.header)
-          ?.split(',')
-          .at(-(setting.proxies ?? 1))
-  const address = withoutPort(found?.trim() ?? '')
+/** Returns the address that the outermost of so many proxies has written. Entries before it are written by the client. */
+export function forwardedAddress(headers: Headers, proxies: number): string {
+  return addressFrom(headers.get('x-forwarded-for')?.split(',').at(-proxies))
+}
+
+/** Returns an address as it is counted. */
+export function addressFrom(text: string | undefined): string {
+  const address = withoutPort(text?.trim() ?? '')
   return isIP(address) === 0 ? UNKNOWN : address
 }
 

@@ -131,7 +131,7 @@ test('lets clients cache a version of a file until it expires, but not the lates
       yield { type: 'done' }
     },
   })
-  await using gateway = gatewayOf({ sources: [giving], artifacts: { ttlMs: 100_000_000 } })
+  await using gateway = gatewayOf({ sources: [giving], resultTtlMs: 100_000_000 })
   const call = modern('tools/call', { name: 'give', arguments: { message: 'Go' } })
   const [versioned = ''] = /artifact:[^"]+/.exec(await (await gateway.fetch(call)).text()) ?? []
   const read = async (uri: string): Promise<unknown> => {

@@ -42,7 +42,7 @@ test('offers the page of a tool to the callers that may use it', async () => {
   agents.join('shop', echo, { ui })
   agents.join('echo', echo)
   const principal = { id: 'ada', isAnonymous: false, claims: {} }
-  for (const artifacts of [{ enabled: true }, { enabled: false }]) {
+  for (const artifacts of [{}, { quota: 0 }]) {
     for (const agent of ['shop', 'echo']) {
       const scopes = [`agent:${agent}:call`]
       const auth = { authenticate: async () => ({ ...principal, scopes }) }

@@ -15,7 +15,7 @@ const elsewhere = '192.0.2.2'
 
 /** Returns a gateway that allows one listening stream for each address. */
 function world(options: Partial<GatewayOptions> = {}) {
-  const http = { clientAddress: { header: 'x-forwarded-for' } }
+  const http = { proxies: 1 }
   const gateway = new Runtime({ sources, http, ...options }, { streamsPerAddress: 1 })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
   return {

@@ -69,7 +69,7 @@ describe('listeners', () => {
 
   const LIMITED: readonly (readonly [string, GatewayOptions, Record<string, string>])[] = [
     ['of all', { sessions: { max: 2 } }, {}],
-    ['of one address, without a name', { http: { clientAddress: () => '192.0.2.1' } }, {}],
+    ['of one address, without a name', { clientAddress: () => '192.0.2.1' }, {}],
     [
       'of one caller',
       {

@@ -105,7 +105,7 @@ test('sends heartbeats to a call that waits in the queue', async () => {
 test('leaves slots to callers without a name at another address', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo, endless })],
-    http: { clientAddress: { header: 'x-forwarded-for' }, shutdownGraceMs: 0 },
+    http: { proxies: 1, shutdownGraceMs: 0 },
     runs: { maxConcurrentPerPrincipal: 1 },
   })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)

@@ -143,7 +143,7 @@ describe('overrides', () => {
             description: 'D',
             timeoutMs: 5,
             scopes: ['s'],
-            cache: { ttlMs: 1 },
+            cacheTtlMs: 1,
             annotations: { idempotentHint: true },
           },
           news: { title: 'News' },
@@ -151,7 +151,7 @@ describe('overrides', () => {
       },
     )
     expect(plan.tools).toMatchObject([
-      { name: 'Forecast', timeoutMs: 5, scopes: ['s'], cache: { ttlMs: 1 } },
+      { name: 'Forecast', timeoutMs: 5, scopes: ['s'], cacheTtlMs: 1 },
     ])
     expect(plan.tools[0]?.definition).toMatchObject({
       title: 'T',

@@ -13,7 +13,7 @@ import { schemaDefectOf, shownOutput, validatorFor } from '../agents/schemas.ts'
 import { GatewayError } from '../errors.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import { shortened } from '../internal/text.ts'
-import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
+import type { TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
 import { createToolFilter, type ToolFilter } from './filter.ts'
 import { digestOf, planNames } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
@@ -55,7 +55,7 @@ export interface PlannedTool extends RunTool {
   /** Scopes that a caller needs, all of them, to see the tool and to call it. */
   readonly scopes: readonly string[]
   /** How results are cached. @default not */
-  readonly cache: CachePolicy | undefined
+  readonly cacheTtlMs: number | undefined
   /** Which calls become tasks. */
   readonly tasks: TaskPolicy
   /** Its user interface. */
@@ -291,7 +291,7 @@ export class ToolPlanner {
       skill,
       timeoutMs: settings.timeoutMs,
       scopes: settings.scopes ?? [scopeOf(agent)],
-      cache: settings.cache,
+      cacheTtlMs: settings.cacheTtlMs,
       tasks: this.#tasksOf(candidate),
       ui,
       definition: {

@@ -5,7 +5,6 @@ import { expect, test } from 'vitest'
 import type { Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { CheckedArguments } from './plan.ts'
-import type { CachePolicy } from '../options.ts'
 import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
 import { ToolPlanner } from './plan.ts'
 
@@ -20,21 +19,21 @@ const answer: CallToolResult = {
   structuredContent: { a: 1 },
 }
 
-function callOf(
-  over: Partial<CachedCall> = {},
-  cache: CachePolicy | undefined = { ttlMs: 1000 },
-): CachedCall {
+function callOf(over: Partial<CachedCall> = {}): CachedCall {
   const agent = { id: 'a', name: 'a', description: '', skills: [], health: 'healthy' } as const
-  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cache } } })).plan([agent]).tools
+  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cacheTtlMs: 1000 } } })).plan([agent]).tools
   return { tool: tool!, principal: ada, arguments: hello, ...over }
 }
 
-function cacheAt(clock: { now: number } = { now: 0 }): ResultCache {
+function cacheAt(clock: { now: number } = { now: 0 }, isPublic = false): ResultCache {
   const { records } = new MemoryGatewayStore({ now: () => clock.now })
-  return new ResultCache(records, (message) => {
+  const onWarning = (message: string): never => {
     throw new Error(message)
-  })
+  }
+  return new ResultCache(records, { isPublic, onWarning })
 }
+
+const keyOf = (call: CachedCall): string | undefined => cacheKeyOf(call, { isPublic: false })
 
 test('returns a stored result until its time is over', async () => {
   const clock = { now: 0 }
@@ -47,7 +46,7 @@ test('returns a stored result until its time is over', async () => {
 
 test('stores nothing for a tool without the setting', async () => {
   const cache = cacheAt()
-  const call = { ...callOf(), tool: { ...callOf().tool, cache: undefined } }
+  const call = { ...callOf(), tool: { ...callOf().tool, cacheTtlMs: undefined } }
   await cache.put(call, answer)
   expect(await cache.get(call)).toBeUndefined()
 })
@@ -74,28 +73,28 @@ test.each<[string, Partial<CachedCall>]>([
     { tool: { ...callOf().tool, agent: { ...callOf().tool.agent, id: 'b' } } },
   ],
 ])('does not return a stored result to %s', async (_who, other) => {
-  const cache = cacheAt()
-  await cache.put(callOf({}, { ttlMs: 1000, anonymous: true }), answer)
-  expect(await cache.get(callOf(other, { ttlMs: 1000, anonymous: true }))).toBeUndefined()
+  const cache = cacheAt({ now: 0 }, true)
+  await cache.put(callOf(), answer)
+  expect(await cache.get(callOf(other))).toBeUndefined()
 })
 
 test('ignores the order of arguments, and the health of the agent', () => {
   const key = (value: Record<string, unknown>) =>
-    cacheKeyOf(callOf({ arguments: { ...hello, input: { kind: 'arguments', value } } }))
+    keyOf(callOf({ arguments: { ...hello, input: { kind: 'arguments', value } } }))
   expect(key({ a: 1, b: { c: 2, d: 3 } })).toBe(key({ b: { d: 3, c: 2 }, a: 1 }))
   const { tool } = callOf()
   const degraded = { ...tool, definition: { ...tool.definition, _meta: { status: 'degraded' } } }
-  expect(cacheKeyOf(callOf({ tool: degraded }))).toBe(cacheKeyOf(callOf()))
+  expect(keyOf(callOf({ tool: degraded }))).toBe(keyOf(callOf()))
 })
 
 test('shows nothing of the caller in a key', () => {
-  expect(cacheKeyOf(callOf())).toMatch(/^result\/[0-9a-f]{64}$/)
+  expect(keyOf(callOf())).toMatch(/^result\/[0-9a-f]{64}$/)
 })
 
-test('shares results among callers without a name only with `anonymous`', () => {
+test('shares results among callers without a name only in a gateway without auth', () => {
   const principal = { ...ada, isAnonymous: true }
-  expect(cacheKeyOf(callOf({ principal }))).toBeUndefined()
-  expect(cacheKeyOf(callOf({ principal }, { ttlMs: 1, anonymous: true }))).toBeDefined()
+  expect(cacheKeyOf(callOf({ principal }), { isPublic: false })).toBeUndefined()
+  expect(cacheKeyOf(callOf({ principal }), { isPublic: true })).toBeDefined()
 })
 
 test.each<[string, CheckedArguments]>([
@@ -103,7 +102,7 @@ test.each<[string, CheckedArguments]>([
   ['with an answer', { ...hello, resume: { run: 'r', answers: {} } }],
   ['without input', { ...hello, input: undefined }],
 ])('does not store results of calls %s', (_which, args) => {
-  expect(cacheKeyOf(callOf({ arguments: args }))).toBeUndefined()
+  expect(keyOf(callOf({ arguments: args }))).toBeUndefined()
 })
 
 test.each<[string, CallToolResult]>([
@@ -131,7 +130,8 @@ test('finds and stores nothing while the store is away', async () => {
     list: away,
     count: away,
   }
-  const cache = new ResultCache(records, (message) => warnings.push(message))
+  const onWarning = (message: string): void => void warnings.push(message)
+  const cache = new ResultCache(records, { isPublic: false, onWarning })
   await cache.put(callOf(), answer)
   expect(await cache.get(callOf())).toBeUndefined()
   expect(warnings).toHaveLength(2)

@@ -8,59 +8,67 @@ import type { CheckedArguments, PlannedTool } from './plan.ts'
 
 /** A call, with everything on which its result may depend. */
 export interface CachedCall {
-  readonly tool: Pick<PlannedTool, 'agent' | 'skill' | 'cache' | 'definition'>
+  readonly tool: Pick<PlannedTool, 'agent' | 'skill' | 'cacheTtlMs' | 'definition'>
   readonly principal: Principal
   readonly arguments: CheckedArguments
+}
+
+export interface ResultCacheOptions {
+  /** The gateway has no `auth`: callers without a name share results. */
+  readonly isPublic: boolean
+  readonly onWarning: (message: string, cause: unknown) => void
 }
 
 const MAX_BYTES = 262_144
 
 /**
- * Stores results of tools with the setting `cache`, and returns them to the same caller. Results that are errors or
+ * Stores results of tools with the setting `cacheTtlMs`, and returns them to the same caller. Results that are errors or
  * questions, and results with anything but text, are not stored. While the store is away, nothing is found or stored.
  */
 export class ResultCache {
   readonly #records: Records
-  readonly #onWarning: (message: string, cause: unknown) => void
+  readonly #options: ResultCacheOptions
 
-  constructor(records: Records, onWarning: (message: string, cause: unknown) => void) {
+  constructor(records: Records, options: ResultCacheOptions) {
     this.#records = records
-    this.#onWarning = onWarning
+    this.#options = options
   }
 
   async get(call: CachedCall): Promise<CallToolResult | undefined> {
-    const key = cacheKeyOf(call)
+    const key = cacheKeyOf(call, this.#options)
     if (key === undefined) return undefined
     try {
       const found = await this.#records.get(key)
       return isCallToolResult(found?.value) ? found.value : undefined
     } catch (error) {
-      this.#onWarning('A cached result could not be read', error)
+      this.#options.onWarning('A cached result could not be read', error)
       return undefined
     }
   }
 
   /** Stores a result, if results of this kind are stored. Never rejects. */
   async put(call: CachedCall, result: CallToolResult): Promise<void> {
-    const key = cacheKeyOf(call)
+    const key = cacheKeyOf(call, this.#options)
     if (key === undefined || !isCacheable(result)) return
     const { content, structuredContent } = result
     // Without `_meta`, which names the run.
     const stored = { content, ...(structuredContent !== undefined && { structuredContent }) }
     if (Buffer.byteLength(JSON.stringify(stored)) > MAX_BYTES) return
     try {
-      await this.#records.put(key, stored, { ttlMs: call.tool.cache?.ttlMs })
+      await this.#records.put(key, stored, { ttlMs: call.tool.cacheTtlMs })
     } catch (error) {
-      this.#onWarning('A result could not be cached', error)
+      this.#options.onWarning('A result could not be cached', error)
     }
   }
 }
 
 /** Returns the key under which the result of a call is stored. `undefined`: it is not stored. */
-export function cacheKeyOf({ tool, principal, arguments: args }: CachedCall): string | undefined {
-  const { cache } = tool
-  if (cache === undefined || cache.ttlMs <= 0) return undefined
-  if (principal.isAnonymous && cache.anonymous !== true) return undefined
+export function cacheKeyOf(
+  { tool, principal, arguments: args }: CachedCall,
+  { isPublic }: Pick<ResultCacheOptions, 'isPublic'>,
+): string | undefined {
+  if (tool.cacheTtlMs === undefined) return undefined
+  if (principal.isAnonymous && !isPublic) return undefined
   if (args.input === undefined || args.resume !== undefined || args.files.length > 0) {
     return undefined
   }

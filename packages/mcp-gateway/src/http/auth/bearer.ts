@@ -8,10 +8,11 @@ import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 
 /** A fixed token, configured under its name. */
 export interface StaticToken {
-  /** SHA-256 of the token, as 64 hex digits. `mcp-gateway token` prints it. Give this or `token`. */
-  readonly sha256?: string | undefined
-  /** The token itself, at least 16 characters of `A-Z a-z 0-9 - . _ ~ + /`. */
-  readonly token?: string | undefined
+  /**
+   * The token, at least 16 characters of `A-Z a-z 0-9 - . _ ~ + /`; or `sha256:` and its hash, as `mcp-gateway token`
+   * prints it.
+   */
+  readonly token: string
   /** Scopes of the token. `*` is every scope. @default none */
   readonly scopes?: readonly string[] | undefined
   /** Time at which the token ends, such as `2027-01-01`. @default never */
@@ -19,8 +20,7 @@ export interface StaticToken {
 }
 
 const tokenChecks: Checks<StaticToken> = {
-  sha256: check.string, // its form is checked by hashedTokenFrom()
-  token: check.string,
+  token: check.required(check.string), // its form is checked by hashedTokenFrom()
   scopes: check.listOf(check.text),
   expiresAt: {
     takes: 'a date',
@@ -39,6 +39,9 @@ const tokensByName = { tokens: check.mapOf(check.section(tokenChecks)) }
 
 /** A shorter token can be guessed. The debug-state service has the same limit. */
 const MIN_TOKEN_LENGTH = 16
+
+/** Begins the hash of a token. No token contains a colon. */
+export const HASHED = 'sha256:'
 
 /** Name of the principal if there is a single token without a name. */
 const ONLY = 'token'
@@ -112,17 +115,16 @@ interface HashedToken {
 /** @throws GatewayError `CONFIG`, which never contains the token */
 export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
   const path = `auth.tokens.${name}`
-  const { sha256, token, scopes = [], expiresAt } = entry
-  if ((sha256 === undefined) === (token === undefined)) {
-    throw configError(path, `The token "${name}" needs either sha256 or token`)
+  const { token, scopes = [], expiresAt } = entry
+  const digits = token.startsWith(HASHED) ? token.slice(HASHED.length) : undefined
+  if (digits !== undefined && !/^[0-9a-f]{64}$/i.test(digits)) {
+    const message = `The hash of the token "${name}" is not 64 hex digits after ${HASHED}`
+    throw configError(`${path}.token`, message)
   }
-  if (token !== undefined && (!TOKEN.test(token) || token.length < MIN_TOKEN_LENGTH)) {
+  if (digits === undefined && (!TOKEN.test(token) || token.length < MIN_TOKEN_LENGTH)) {
     const rule = `at least ${MIN_TOKEN_LENGTH} characters of A-Z a-z 0-9 - . _ ~ + /`
     const message = `The token "${name}" needs ${rule}: \`mcp-gateway token\` makes one`
     throw configError(`${path}.token`, message)
-  }
-  if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
-    throw configError(`${path}.sha256`, `sha256 of the token "${name}" is not 64 hex digits`)
   }
   const endsAt = expiresAt === undefined ? Infinity : new Date(expiresAt).getTime()
   if (Number.isNaN(endsAt)) {
@@ -130,7 +132,7 @@ export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
   }
   return {
     principal: { id: name, scopes: [...scopes], isAnonymous: false, claims: {} },
-    sha256: token === undefined ? Buffer.from(sha256 ?? '', 'hex') : sha256Of(token),
+    sha256: digits === undefined ? sha256Of(token) : Buffer.from(digits, 'hex'),
     expiresAt: endsAt,
   }
 }
