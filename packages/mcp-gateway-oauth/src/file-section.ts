@@ -13,7 +13,7 @@ const schema = z.strictObject({
   redirectUris: setting.texts.default([]),
 })
 
-/** `auth.facade`, for `auth.mode: facade` in the configuration file of `mcp-gateway`. */
+/** `auth.facade` in the configuration file of `mcp-gateway`. */
 export const fileSection: AuthSection = {
   schema,
   create: (settings, { store, resource, principalClaim, scopesSupported, onWarning }) => {

@@ -19,7 +19,7 @@ const schema = z.strictObject({
   tasks: setting.whole(0).default(0),
 })
 
-/** A store with `type: redis` in the configuration file of `mcp-gateway`. */
+/** A store with a `url` in the configuration file of `mcp-gateway`. */
 export const fileSection: StoreSection = {
   schema,
   create: (settings, { onWarning }) => {

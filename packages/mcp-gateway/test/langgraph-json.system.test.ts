@@ -75,7 +75,7 @@ async function serve(file: string, env?: Variables): Promise<Served> {
 function withAda(config: string): string {
   return `sources:
   - { type: langgraph, config: ${JSON.stringify(config)} }
-auth: { mode: bearer, tokens: { ada: { token: ${TOKEN}, scopes: ['*'] } } }
+auth: { tokens: { ada: { token: ${TOKEN}, scopes: ['*'] } } }
 `
 }
 

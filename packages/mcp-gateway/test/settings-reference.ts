@@ -14,7 +14,7 @@ const INTRO = `# Settings of the gateway
 
 <!-- Generated from the schema of the settings: run \`pnpm vitest run packages/mcp-gateway/test/settings-reference -u\` after a change. -->
 
-A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`credentials\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\` and \`store.tasks\` need \`store.type: redis\`.
+A [file](../gateway/deploy.md#the-command) and \`createGateway()\` have the same settings, with the same defaults. \`sources\`, \`auth\`, \`credentials\`, \`store\` and \`log\` are sections of a file, and objects of a program. Times are milliseconds and sizes are bytes. \`auth.facade\` needs the package \`@x/mcp-gateway-oauth\`, and \`store.url\` needs \`@x/mcp-gateway-redis\`, as \`store.prefix\` and \`store.tasks\` do.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -76,14 +76,14 @@ const TYPES: Readonly<Record<string, string>> = {
   a2a: 'A2aSourceOptions',
 }
 
-/** Settings without defaults, which `auth.mode: facade` needs. */
+/** Settings without defaults, which `auth.facade` needs. */
 const IDENTITY = { url: 'https://identity.example', provider: 'azure' }
 
 /** Uses all packages beside the gateway, so that its schema has the settings of all of them. */
 export const USES_ALL_PACKAGES: object = {
   sources: [{ type: 'a2a', cards: [] }],
-  auth: { mode: 'facade', facade: { identity: IDENTITY } },
-  store: { type: 'redis', url: 'redis://localhost' },
+  auth: { facade: { identity: IDENTITY } },
+  store: { url: 'redis://localhost' },
 }
 
 /** Returns the text of the page. */
@@ -93,6 +93,7 @@ export async function settingsReference(): Promise<string> {
   const { config, schema, sections } = await readConfig(USES_ALL_PACKAGES)
   const defaults = {
     ...plain,
+    auth: { ...config.auth, facade: undefined },
     store: { ...config.store, ...plain.store, url: undefined },
   }
   const lines: string[] = [INTRO]

@@ -36,7 +36,7 @@ test.each([
   'http: { port: 8000 }',
   "http: { port: '${PORT:-8000}' }",
   'http:\n  # port: 8000',
-  'store: { type: disk, dir: ./data }',
+  'store: { dir: ./data }',
 ])('an editor accepts %s', async (yaml) => {
   expect(await mistakesIn(yaml)).toEqual([])
 })
@@ -44,7 +44,7 @@ test.each([
 test.each([
   ['http: { prot: 8000 }', '/http'],
   ['http: { port: many }', '/http/port'],
-  ['store: { type: floppy }', '/store/type'],
+  ['log: { level: loud }', '/log/level'],
   ['sources: [{ type: langgraph }]', '/sources/0'],
   ['htpp: {}', ''],
 ])('an editor marks the mistake in %s', async (yaml, place) => {

@@ -14,18 +14,17 @@ test('leaves out the secrets of all sections', async () => {
       { type: 'a2a', cards: [{ url: 'https://b.test/@a', headers: { authorization: 'S3' } }] },
     ],
     auth: {
-      mode: 'bearer',
       tokens: { ci: { token: 'S4', scopes: ['*'] }, cd: { token: `sha256:${'a'.repeat(64)}` } },
     },
     stateKey: 'S5'.repeat(20),
-    store: { type: 'redis', url: 'redis://user:S6@localhost:6379' },
+    store: { url: 'redis://user:S6@localhost:6379' },
   }
   const { config, schema } = await readConfig(content)
   const shown = withoutSecrets(config, schema)
   expect(JSON.stringify(shown)).not.toMatch(/S[1-7]|aaaa/)
   expect(shown).toMatchObject({
     sources: [{ type: 'langgraph-server' }, { cards: [{ url: 'https://b.test/@a' }] }],
-    auth: { mode: 'bearer', tokens: { ci: { scopes: ['*'] }, cd: {} } },
-    store: { type: 'redis', prefix: 'mcp-gateway' },
+    auth: { tokens: { ci: { scopes: ['*'] }, cd: {} } },
+    store: { prefix: 'mcp-gateway' },
   })
 })

@@ -60,6 +60,8 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
   throw new CommandError(withErrorLink([...new Set(mistakes)].join('\n'), 'CONFIG'))
 }
 
+const IN_MEMORY: FileSettings['store'] = { dir: undefined }
+
 interface CheckedParts {
   /** `undefined`: a part could not be made, so the tools are not those of the file. */
   readonly report: Report | undefined
@@ -102,7 +104,7 @@ async function checkParts(
   const config = judgeable(read.config, isUnknown)
   const settings = (await attempt(() => withoutFolder(config, folder, onWarning))) ?? {
     ...config,
-    store: { type: 'memory', dir: undefined },
+    store: IN_MEMORY,
   }
   await using configured = await toOptions(settings, { folder, onWarning, sections, attempt })
   for (const mistake of servingMistakes(config, configured.options, { stdio, onWarning })) {
@@ -179,9 +181,9 @@ function judgeable(config: FileSettings, isUnknown: TriedConfig['isUnknown']): F
   return {
     ...config,
     ...(isUnknown('auth', 'http.publicUrl', 'http.path') && {
-      auth: { ...config.auth, mode: 'none' },
+      auth: undefined,
     }),
-    ...(isUnknown('store') && { store: { type: 'memory', dir: undefined } }),
+    ...(isUnknown('store') && { store: IN_MEMORY }),
   }
 }
 
@@ -212,8 +214,8 @@ async function withoutFolder(
   folder: string,
   onWarning: (message: string) => void,
 ): Promise<FileSettings> {
-  const { type, dir } = settings.store
-  if (type !== 'disk' || dir === undefined) return settings
+  const { dir } = settings.store
+  if (dir === undefined) return settings
   const refused = (problem: string, cause?: unknown) =>
     new GatewayError('CONFIG', `${dir} ${problem}`, { path: 'store.dir', cause })
   for (let at = resolve(folder, dir); ; at = dirname(at)) {
@@ -229,7 +231,7 @@ async function withoutFolder(
     }
     if (found || at === dirname(at)) break
   }
-  return { ...settings, store: { ...settings.store, type: 'memory' } }
+  return { ...settings, store: IN_MEMORY }
 }
 
 function isDenied(error: unknown): boolean {

@@ -17,7 +17,7 @@ describe('readConfig', () => {
   test('gives an empty file all defaults, with an address that only this machine can reach', async () => {
     const { config } = await readConfig('')
     expect(config.http).toMatchObject({ host: '127.0.0.1', port: 8000, path: '/mcp' })
-    expect(config.auth.mode).toBe('none')
+    expect(config.auth).toBeUndefined()
     expect((await readConfig('http:\n  # port: 1\nsources: null\n')).config).toEqual(config)
   })
 
@@ -143,45 +143,41 @@ describe('readConfig', () => {
       ].join('\n'),
     ],
     [
-      'auth:\n  tokens: { ci: { token: t } }',
-      'g.yaml:1: setting "auth.mode" is missing: it must be bearer, jwt or facade, which are the modes for auth.tokens',
+      'auth:\n  mode: bearer\n  tokens: { ci: { token: t } }',
+      'g.yaml:2: there is no setting "auth.mode". The settings of "auth" are tokens, issuers, principalClaim, scopesSupported, facade',
+    ],
+    [
+      'auth:\n  principalClaim: email',
+      'g.yaml:1: setting "auth" must be a section with tokens, issuers or facade, not an object',
     ],
     [
       'credentials: { tokenUrl: https://login.example, clientId: g, clientSecret: s, targets: {} }',
-      'g.yaml: setting "auth.mode" is missing: it must be jwt or facade, which are the modes for credentials',
+      'g.yaml: setting "auth" is missing: it must be a section with issuers or facade, which credentials need',
     ],
     [
-      'auth:\n  mode: bearer\n  issuers: [{ issuer: https://login.example, audience: a }]',
-      'g.yaml:2: setting "auth.mode" must be jwt, which is the mode for auth.issuers, not a string',
+      'auth:\n  facade: { identity: { url: https://identity.example, provider: azure } }\n  issuers: [{ issuer: https://login.example, audience: a }]',
+      'g.yaml:3: setting "auth.issuers" must be left out beside auth.facade, not a list',
     ],
     [
-      'store: { dir: ./data }',
-      'g.yaml:1: setting "store.type" is missing: it must be disk, which is the type for store.dir',
+      'store:\n  prefix: shop',
+      'g.yaml:2: there is no setting "store.prefix". The settings of "store" are dir, url',
     ],
     [
-      'store:\n  type: disk\n  dir: ./data\n  url: redis://localhost',
-      'g.yaml:4: there is no setting "store.url". The settings of "store" are type, dir',
+      'store:\n  url: localhost',
+      'g.yaml:2: setting "store.url" must be redis://host:port, or rediss:// for TLS, not a string',
     ],
     [
-      'store:\n  type: redis\n  url: localhost',
-      'g.yaml:3: setting "store.url" must be redis://host:port, or rediss:// for TLS, not a string',
-    ],
-    [
-      'store:\n  type: redis\n  url: redis://localhost\n  dir: ./data',
-      'g.yaml:2: setting "store.type" must be disk, which is the type for store.dir, not a string',
+      'store:\n  url: redis://localhost\n  dir: ./data',
+      'g.yaml:3: setting "store.dir" must be left out beside store.url, not a string',
     ],
     ['- a', 'g.yaml: the settings must be a section with keys of its own, not a list'],
     [
-      'auth:\n  mode: facade\n  facade: { redirectUris: 5, identity: { provider: "" } }',
+      'auth:\n  facade: { redirectUris: 5, identity: { provider: "" } }',
       [
-        'g.yaml:3: setting "auth.facade.identity.url" is missing: it must be an http or https URL',
-        'g.yaml:3: setting "auth.facade.identity.provider" must be text that is not empty, not a string',
-        'g.yaml:3: setting "auth.facade.redirectUris" must be a list of texts, not a number',
+        'g.yaml:2: setting "auth.facade.identity.url" is missing: it must be an http or https URL',
+        'g.yaml:2: setting "auth.facade.identity.provider" must be text that is not empty, not a string',
+        'g.yaml:2: setting "auth.facade.redirectUris" must be a list of texts, not a number',
       ].join('\n'),
-    ],
-    [
-      'auth: { facade: { redirectUris: [] } }',
-      'g.yaml:1: setting "auth.mode" is missing: it must be facade, which is the mode for auth.facade',
     ],
   ])('refuses %j with its place and what is expected', async (content, message) => {
     const failure = await failureOf(content)
@@ -239,7 +235,7 @@ describe('readConfig', () => {
     { sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: 'S3CRET' }] },
     { sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: { k: ['S3CRET'] } }] },
     { sources: [{ type: 'a2a', cards: [{ url: 'https://a.test', headers: 'S3CRET' }] }] },
-    { store: { type: 'redis', url: 'http://:S3CRET@localhost' } },
+    { store: { url: 'http://:S3CRET@localhost' } },
   ])('does not show a secret that is in the wrong place: %j', async (content) => {
     const { message } = await failureOf(content)
     expect(message).not.toMatch(/S3CRET|12345678/)

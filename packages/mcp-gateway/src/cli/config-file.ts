@@ -198,28 +198,31 @@ async function importSections(
 ): Promise<{ readonly found: FileSections; readonly missing: readonly Mistake[] }> {
   const found: FileSections = { sources: {}, store: {}, auth: {} }
   const missing: Mistake[] = []
+  /** @param path of the setting that needs the package */
   const load = async (
     kind: keyof FileSections,
-    path: SettingPath,
-    section: SettingPath,
+    word: unknown,
+    { path, section }: { readonly path: SettingPath; readonly section: SettingPath },
   ): Promise<void> => {
-    const word = valueAt(config, path)
     const name = typeof word === 'string' ? PACKAGES[kind][word] : undefined
     if (typeof word !== 'string' || name === undefined) return
     try {
-      const use = `${pathText(path)} ${word}`
+      const use = kind === 'sources' ? `${pathText(path)} ${word}` : pathText(path)
       found[kind][word] ??= await importSection(name, { folder, use })
     } catch (error) {
       if (!GatewayError.is(error)) throw error
       missing.push({ path, text: withoutErrorLink(error.message), section })
     }
   }
-  await load('store', ['store', 'type'], ['store'])
-  await load('auth', ['auth', 'mode'], ['auth', 'facade'])
+  const url = { path: ['store', 'url'], section: ['store'] }
+  if (valueAt(config, url.path) !== undefined) await load('store', 'redis', url)
+  const facade = { path: ['auth', 'facade'], section: ['auth'] }
+  if (valueAt(config, facade.path) !== undefined) await load('auth', 'facade', facade)
   const sources = valueAt(config, ['sources'])
   for (const index of Array.isArray(sources) ? sources.keys() : []) {
     const section = ['sources', index]
-    await load('sources', [...section, 'type'], section)
+    const path = [...section, 'type']
+    await load('sources', valueAt(config, path), { path, section })
   }
   return { found, missing }
 }

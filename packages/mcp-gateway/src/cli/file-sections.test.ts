@@ -13,14 +13,14 @@ async function installed(folder: ConfigFolder, name: string, code: string): Prom
   await writeFile(join(at, 'index.js'), code)
 }
 
-const use = 'store.type other'
+const use = 'store.url'
 
 test('says what to install if the package is missing', async () => {
   await expect(importSection('@x/no-such-package', { folder: '.', use })).rejects.toMatchObject({
     name: 'GatewayError',
     code: 'CONFIG',
     message: expect.stringContaining(
-      'store.type other needs the package @x/no-such-package, which is not installed: npm install @x/no-such-package',
+      'store.url needs the package @x/no-such-package, which is not installed: npm install @x/no-such-package',
     ),
   })
 })
@@ -36,7 +36,7 @@ test('names the error of a package that is installed but cannot be loaded', asyn
   await using folder = await configFolder()
   await installed(folder, 'broken-section', 'throw new Error("No such driver")')
   await expect(importSection('broken-section', { folder: folder.path, use })).rejects.toThrow(
-    'store.type other needs the package broken-section, which cannot be loaded: No such driver',
+    'store.url needs the package broken-section, which cannot be loaded: No such driver',
   )
 })
 
@@ -44,7 +44,7 @@ test('refuses a package without a section', async () => {
   await using folder = await configFolder()
   await installed(folder, 'old-section', 'export const other = 1')
   await expect(importSection('old-section', { folder: folder.path, use })).rejects.toThrow(
-    'store.type other needs another version of the package old-section: npm install old-section@latest',
+    'store.url needs another version of the package old-section: npm install old-section@latest',
   )
 })
 
@@ -53,12 +53,12 @@ test('names the line of a missing package, and the other mistakes of the file', 
   const { redis } = store
   Reflect.set(store, 'redis', '@x/no-such-package')
   try {
-    const content = 'http:\n  prot: 1\nstore:\n  type: redis\n  url: redis://localhost\n'
+    const content = 'http:\n  prot: 1\nstore:\n  url: redis://localhost\n'
     await expect(readConfig(content, { file: 'g.yaml' })).rejects.toMatchObject({
       code: 'CONFIG',
       message: expect.stringContaining(
         [
-          'g.yaml:4: store.type redis needs the package @x/no-such-package, which is not installed: npm install @x/no-such-package',
+          'g.yaml:4: store.url needs the package @x/no-such-package, which is not installed: npm install @x/no-such-package',
           'g.yaml:2: there is no setting "http.prot". Did you mean "http.port"?',
         ].join('\n'),
       ),

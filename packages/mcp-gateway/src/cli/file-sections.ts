@@ -69,9 +69,9 @@ export type AuthSection = FileSection<Authenticator, AuthContext>
 export interface FileSections {
   /** By `sources[].type`. */
   readonly sources: Record<string, SourceSection>
-  /** By `store.type`. */
+  /** `redis`, which a `store.url` needs. */
   readonly store: Record<string, StoreSection>
-  /** By `auth.mode`, which is also the key of the section in `auth`. */
+  /** By the key of the section in `auth`. */
   readonly auth: Record<string, AuthSection>
 }
 

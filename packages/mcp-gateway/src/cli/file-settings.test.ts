@@ -9,11 +9,10 @@ async function optionsOf(content: string): Promise<FileOptions> {
   return toOptions(config, context)
 }
 
-test('loads the authorization server of `auth.mode: facade` from its package', async () => {
+test('loads the authorization server of `auth.facade` from its package', async () => {
   await using configured = await optionsOf(`
 http: { publicUrl: https://gateway.example }
 auth:
-  mode: facade
   facade: { identity: { url: https://identity.example, provider: azure } }
 `)
   const request = new Request('https://gateway.example/.well-known/oauth-authorization-server')
@@ -27,7 +26,6 @@ test('keeps the path of the public URL in the authorization server and the resou
   await using configured = await optionsOf(`
 http: { publicUrl: https://gateway.example/team, metricsPath: /metrics }
 auth:
-  mode: facade
   facade: { identity: { url: https://identity.example, provider: azure } }
 `)
   const { auth } = configured.options
@@ -47,7 +45,6 @@ test('refuses an authorization server at a public URL without encryption', async
     optionsOf(`
 http: { publicUrl: http://gateway.example }
 auth:
-  mode: facade
   facade: { identity: { url: https://identity.example, provider: azure } }
 `),
   ).rejects.toMatchObject({
@@ -88,7 +85,6 @@ tools: { parameters: examples }`)
 test('makes the credentials of callers, which get tokens of the listed servers only', async () => {
   const file = (tokenUrl: string): string => `
 auth:
-  mode: jwt
   issuers: [{ issuer: https://login.example, audience: a }]
 credentials:
   tokenUrl: ${tokenUrl}

@@ -41,11 +41,11 @@ import { PACKAGES, type FileSections, type SectionContext } from './file-section
 export interface FileSettings extends GatewaySettings {
   /** Where agents come from: `langgraph`, `langgraph-server` or `a2a`. */
   readonly sources: readonly SourceSettings[]
-  /** Who may call. */
-  readonly auth: AuthSettings
+  /** Who may call: callers with one of `tokens`, with a JWT of one of `issuers`, or signed in by `facade`. @default all who can connect */
+  readonly auth: AuthSettings | undefined
   /** How agents get tokens for other servers in the name of the caller. @default agents cannot act for users */
   readonly credentials: CredentialSettings | undefined
-  /** Where sessions, files and paused runs are kept. */
+  /** Where sessions, files and paused runs are kept: in the folder `dir`, in the Redis at `url`, which several processes share, or in memory. */
   readonly store: StoreSettings
   /** The log of the command. */
   readonly log: LogSettings
@@ -57,17 +57,15 @@ interface SourceSettings extends Readonly<Record<string, unknown>> {
 }
 
 interface AuthSettings {
-  /** How callers are checked. `facade`: a sign-in for people, in front of an identity service. */
-  readonly mode: string
-  /** Static tokens, by the name of their caller. */
-  readonly tokens: Readonly<Record<string, StaticToken>>
+  /** Static tokens, by the name of their caller. For machines, also beside `issuers` or `facade`. */
+  readonly tokens: Readonly<Record<string, StaticToken>> | undefined
   /** Issuers whose JWTs are accepted. */
-  readonly issuers: readonly JwtIssuerOptions[]
+  readonly issuers: readonly JwtIssuerOptions[] | undefined
   /** Claim that names the caller. */
   readonly principalClaim: string
   /** Scopes that clients should ask for. */
   readonly scopesSupported: readonly string[]
-  /** Settings of the package of `mode: facade`. */
+  /** A sign-in for people, in front of an identity service. */
   readonly facade: unknown
 }
 
@@ -79,12 +77,11 @@ interface CredentialSettings extends ExchangeClient {
   readonly profile?: ExchangeProfileName | undefined
 }
 
-/** Settings of a store. Other keys belong to the package of its type. */
+/** Settings of a store, which is in memory without `dir` and `url`. Other keys belong to the package of `url`. */
 interface StoreSettings extends Readonly<Record<string, unknown>> {
-  /** `disk` survives a restart. `redis` is shared by several processes. */
-  readonly type: string
-  /** Folder of a store on disk, relative to this file. */
+  /** Folder of a store that survives a restart, relative to this file. */
   readonly dir: string | undefined
+  readonly url?: unknown
 }
 
 interface LogSettings {
@@ -184,18 +181,22 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
       {
         ...settingsShape,
         sources: z.array(source, { error: 'a list of sources' }).default([]),
-        auth: section({
-          mode: oneOf('none', 'bearer', 'jwt', ...Object.keys(PACKAGES.auth)).default('none'),
-          tokens: z.record(text, token, { error: 'tokens by name' }).default({}),
-          issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
-          principalClaim: text.default('sub'),
-          scopesSupported: texts.default([]),
-          facade: auth ? section(auth.schema.shape) : z.unknown().optional(),
-        }),
+        auth: unset(
+          z.strictObject(
+            {
+              tokens: unset(z.record(text, token, { error: 'tokens by name' })),
+              issuers: unset(z.array(issuer, { error: 'a list of issuers' })),
+              principalClaim: text.default('sub'),
+              scopesSupported: texts.default([]),
+              facade: unset(auth ? auth.schema : z.unknown()),
+            },
+            { error: 'a section with keys of its own' },
+          ),
+        ),
         credentials: unset(credentials),
         store: section({
-          type: oneOf('memory', 'disk', ...Object.keys(PACKAGES.store)).default('memory'),
           dir: unset(text),
+          url: unset(z.undefined()),
           ...store?.schema.shape,
         }),
         log: section({
@@ -205,7 +206,10 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
       { error: 'a section with keys of its own' },
     )
     .check(({ value, issues }) => {
+      // A contradiction in a section with a mistake may come from the mistake.
+      const wrong = new Set(issues.map(({ path }) => path?.[0]))
       for (const { path, expected } of contradictions(value)) {
+        if (wrong.has(path[0])) continue
         issues.push({ code: 'custom', path: [...path], message: expected, input: value })
       }
     })
@@ -220,21 +224,17 @@ interface Contradiction {
 /** Finds settings that are valid alone and wrong together. */
 function* contradictions(settings: FileSettings): Generator<Contradiction> {
   yield* sharedPaths(settings)
-  const { auth, store } = settings
-  const mode = ['auth', 'mode']
-  if (auth.issuers.length > 0 && auth.mode !== 'jwt') {
-    yield { path: mode, expected: 'jwt, which is the mode for auth.issuers' }
-  } else if (Object.keys(auth.tokens).length > 0 && auth.mode === 'none') {
-    yield { path: mode, expected: 'bearer, jwt or facade, which are the modes for auth.tokens' }
-  } else if (auth.facade !== undefined && !Object.hasOwn(PACKAGES.auth, auth.mode)) {
-    yield { path: mode, expected: 'facade, which is the mode for auth.facade' }
+  const { auth, credentials: forUsers, store } = settings
+  const { facade, issuers, tokens } = auth ?? {}
+  if (issuers !== undefined && facade !== undefined) {
+    yield { path: ['auth', 'issuers'], expected: 'left out beside auth.facade' }
+  } else if (forUsers !== undefined && issuers === undefined && facade === undefined) {
+    yield { path: ['auth'], expected: 'a section with issuers or facade, which credentials need' }
+  } else if (auth !== undefined && (tokens ?? issuers ?? facade) === undefined) {
+    yield { path: ['auth'], expected: 'a section with tokens, issuers or facade' }
   }
-  if (settings.credentials !== undefined && (auth.mode === 'none' || auth.mode === 'bearer')) {
-    yield { path: mode, expected: 'jwt or facade, which are the modes for credentials' }
-  }
-  const type = ['store', 'type']
-  if (store.dir !== undefined && store.type !== 'disk') {
-    yield { path: type, expected: 'disk, which is the type for store.dir' }
+  if (store.dir !== undefined && store.url !== undefined) {
+    yield { path: ['store', 'dir'], expected: 'left out beside store.url' }
   }
 }
 
@@ -295,9 +295,10 @@ export async function toOptions(
   }
   try {
     const { folder, onWarning, sections } = context
-    const { type: kind, dir: _, ...ofPackage } = settings.store
+    const { dir: _, ...ofPackage } = settings.store
     engine = await attempt(() => {
-      return sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
+      const shared = ofPackage.url === undefined ? undefined : sections.store['redis']
+      return shared?.createEngine?.(ofPackage, { folder, onWarning })
     })
     const made = { folder, isShared: store.isShared }
     const kinds = { ...OWN_SOURCES, ...sections.sources }
@@ -344,20 +345,18 @@ function onStoreError(onWarning: SectionContext['onWarning']) {
   return (error: unknown): void => onWarning('The store failed in the background', error)
 }
 
-/** @throws GatewayError `CONFIG` with the path of the missing setting */
 async function makeStore(
-  { type, dir, ...own }: StoreSettings,
+  { dir, ...own }: StoreSettings,
   context: FileContext,
 ): Promise<GatewayStore> {
   const { folder, onWarning, sections } = context
-  if (type === 'memory') return memoryStore(context)
-  if (type === 'disk') {
-    if (dir === undefined) throw missing('store.dir', 'A store on disk needs a folder: store.dir')
+  if (dir !== undefined) {
     const { DiskGatewayStore } = await import('../store/sqlite-store.ts')
     return new DiskGatewayStore(resolve(folder, dir), { onError: onStoreError(onWarning) })
   }
+  if (own.url === undefined) return memoryStore(context)
   return withPath('store', async () => {
-    return sectionOf(sections.store, type).create(own, { folder, onWarning })
+    return sectionOf(sections.store, 'redis').create(own, { folder, onWarning })
   })
 }
 
@@ -375,17 +374,18 @@ async function makeAuth(
   store: GatewayStore,
   { folder, onWarning, sections, attempt }: FileContext & { readonly attempt: Attempt },
 ): Promise<Authenticator | undefined> {
-  const { mode, issuers, principalClaim, scopesSupported, tokens } = auth
-  if (mode === 'none') return undefined
+  if (auth === undefined) return undefined
+  const { facade, issuers, principalClaim, scopesSupported, tokens = {} } = auth
   const { bearerAuth, hashedTokenFrom } = await import('../http/auth/bearer.ts')
   const isWrong: boolean[] = []
   for (const [name, each] of Object.entries(tokens)) {
     isWrong.push((await attempt(() => hashedTokenFrom(name, each))) === undefined)
   }
+  const forMachinesOnly = issuers === undefined && facade === undefined
   const people = await attempt(async () => {
-    if (mode === 'bearer') return isWrong.includes(true) ? undefined : bearerAuth(tokens)
+    if (forMachinesOnly) return isWrong.includes(true) ? undefined : bearerAuth(tokens)
     const resource = endpointOf(http)
-    if (mode === 'jwt') {
+    if (issuers !== undefined) {
       const { jwtAuth } = await import('../http/auth/jwt.ts')
       const all = { principalClaim, scopesSupported, resource }
       for (const [index, each] of issuers.entries()) {
@@ -397,14 +397,15 @@ async function makeAuth(
       return isWrong.includes(true) ? undefined : jwtAuth({ ...all, issuers })
     }
     if (resource === undefined) {
-      throw missing('http.publicUrl', `auth.mode ${mode} needs http.publicUrl`)
+      const path = 'http.publicUrl'
+      throw new GatewayError('CONFIG', 'auth.facade needs http.publicUrl', { path })
     }
     const context = { folder, onWarning, store, resource, principalClaim, scopesSupported }
-    return sectionOf(sections.auth, mode).create(auth.facade, context)
+    return sectionOf(sections.auth, 'facade').create(facade, context)
   })
   // Tokens are for machines, besides the sign-in of people.
   if (!people || isWrong.includes(true)) return undefined
-  if (mode === 'bearer' || Object.keys(tokens).length === 0) return people
+  if (forMachinesOnly || Object.keys(tokens).length === 0) return people
   const { anyAuth } = await import('../http/auth/combine.ts')
   return anyAuth(bearerAuth(tokens), people)
 }
@@ -430,8 +431,4 @@ function sectionOf<T>(sections: Readonly<Record<string, T>>, word: string): T {
   const found = sections[word]
   if (found === undefined) throw new GatewayError('CONFIG', `There is no section "${word}"`)
   return found
-}
-
-function missing(path: string, message: string): GatewayError {
-  return new GatewayError('CONFIG', message, { path })
 }

@@ -89,7 +89,7 @@ describe('init in an empty folder', () => {
     await run(['init', root])
     const switchedOn = (await read('gateway.yaml')).replaceAll(/^# (?=[a-z]+:)/gm, '')
     const { config } = await readConfig(switchedOn.replace('…', 'a'.repeat(64)))
-    expect(config).toMatchObject({ auth: { mode: 'bearer' }, store: { type: 'disk' } })
+    expect(config).toMatchObject({ auth: { tokens: {} }, store: { dir: './.mcp-gateway' } })
   })
 
   test('creates the folder', async () => {

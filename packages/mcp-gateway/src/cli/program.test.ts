@@ -173,7 +173,7 @@ describe('check', () => {
     expect(code).toBe(1)
     expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:4: .* user name or a password/)
     expect(err).not.toContain('hunter2')
-    const store = 'store:\n  { type: redis, url: "redis://localhost", prefix: "a b" }\n'
+    const store = 'store:\n  { url: "redis://localhost", prefix: "a b" }\n'
     const served = await run([await file('s.yaml', YAML + store), '--port', '0'])
     expect(served.err).toMatch(/^mcp-gateway: \S+s\.yaml:4: .*`prefix` must have/)
   })
@@ -207,7 +207,7 @@ describe('check', () => {
       '    one: { name: "a b" }', // 13
       '    two: { name: same }', // 14
       '    three: { name: same }', // 15
-      'store: { type: disk, dir: ./graph.mjs/data }', // 16
+      'store: { dir: ./graph.mjs/data }', // 16
     ]
     const path = await file('g.yaml', `${lines.join('\n')}\n`)
     const { code, out, err } = await run(['check', path])
@@ -252,7 +252,6 @@ describe('check', () => {
   test('names each wrong token and each wrong issuer', async () => {
     const auth = [
       'auth:',
-      '  mode: jwt',
       '  tokens:',
       '    one: { token: short }',
       '    two: { token: a-token-of-some-length, expiresAt: never }',
@@ -263,14 +262,16 @@ describe('check', () => {
     const { code, err } = await run(['check', await file('g.yaml', `${YAML}${auth.join('\n')}\n`)])
     expect(code).toBe(1)
     const places = [...err.matchAll(/g\.yaml:(\d+): /g)].map(([, at]) => at)
-    expect(places).toEqual(['7', '8', '10', '11'])
+    expect(places).toEqual(['6', '7', '9', '10'])
   })
 
   test('does not report what only follows from another mistake', async () => {
-    const auth = 'auth:\n  mode: bearrer\n  tokens: { ci: { token: a-token-of-some-length } }\n'
+    const auth = 'auth:\n  tokns: { ci: { token: a-token-of-some-length } }\n'
     const http = 'http: { host: 0.0.0.0 }\n'
     const { err } = await run(['check', await file('g.yaml', `${YAML}${auth}${http}`)])
-    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:5: setting "auth\.mode" must be .*\n$/)
+    expect(err).toMatch(
+      /^mcp-gateway: \S+g\.yaml:5: there is no setting "auth\.tokns"\. Did you mean "auth\.tokens"\?.*\n$/,
+    )
   })
 
   test('refuses an override that fits no skill, unless an agent is away', async () => {
@@ -290,17 +291,17 @@ describe('check', () => {
   })
 
   test('names the line of a setting that only an authenticator refuses', async () => {
-    const path = await file('g.yaml', `${YAML}auth:\n  mode: bearer\n  tokens: {}\n`)
+    const path = await file('g.yaml', `${YAML}auth:\n  tokens: {}\n`)
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(
-      /^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens: `mcp-gateway token` makes one\. See \S+#config\n$/,
+      /^mcp-gateway: \S+g\.yaml:5: .*empty list of tokens: `mcp-gateway token` makes one\. See \S+#config\n$/,
     )
   })
 })
 
 describe('check of mistakes that only matter when clients are served', () => {
-  const shared = 'store: { type: redis, url: "redis://127.0.0.1:1" }\n'
+  const shared = 'store: { url: "redis://127.0.0.1:1" }\n'
   test.each([
     ['http: { host: 0.0.0.0 }\n', /:4: Without auth, everybody/],
     [shared, /g\.yaml: With a shared store, every process needs the same stateKey/],
@@ -321,7 +322,7 @@ describe('check of mistakes that only matter when clients are served', () => {
     const named = await file('n.yaml', `${YAML}http: { host: 0.0.0.0, allowedHosts: [agents] }\n`)
     expect((await run(['check', named, '--insecure'])).out).not.toContain('only requests for')
     expect(await run(['check', path, '--stdio'])).toMatchObject({ code: 0, err: '' })
-    const signed = `${YAML}auth: { mode: bearer, tokens: { a: { token: a-token-of-some-length } } }\n`
+    const signed = `${YAML}auth: { tokens: { a: { token: a-token-of-some-length } } }\n`
     const refused = await run(['check', await file('a.yaml', signed), '--stdio'])
     expect(refused.err).toMatch(/a\.yaml:4: Over stdio/)
   })
@@ -330,27 +331,27 @@ describe('check of mistakes that only matter when clients are served', () => {
 describe('a store in a folder', () => {
   test('is left alone by check while a gateway uses it', async () => {
     await using store = new DiskGatewayStore(join(folder.path, 'data'))
-    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./data }\n`)
+    const path = await file('g.yaml', `${YAML}store: { dir: ./data }\n`)
     expect(await store.isReady()).toBe(true)
     expect(await run(['check', path])).toMatchObject({ code: 0, err: '' })
   })
 
   test('is not created by check', async () => {
-    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./new/data }\n`)
+    const path = await file('g.yaml', `${YAML}store: { dir: ./new/data }\n`)
     expect(await run(['check', path])).toMatchObject({ code: 0 })
     expect(existsSync(join(folder.path, 'new'))).toBe(false)
   })
 
   // Not even root can write there.
   test.runIf(process.platform === 'linux')('is refused if it cannot be written', async () => {
-    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: /proc/gateway }\n`)
+    const path = await file('g.yaml', `${YAML}store: { dir: /proc/gateway }\n`)
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(/g\.yaml:4: \/proc\/gateway cannot be written: ENOENT: /)
   })
 
   test('is refused if its path leads through a file', async () => {
-    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./graph.mjs/data }\n`)
+    const path = await file('g.yaml', `${YAML}store: { dir: ./graph.mjs/data }\n`)
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(
@@ -446,7 +447,7 @@ describe('serve', () => {
   })
 
   test('says which settings a worker needs, and where they belong', async () => {
-    const store = 'store:\n  { type: redis, url: "redis://127.0.0.1:1" }\n'
+    const store = 'store:\n  { url: "redis://127.0.0.1:1" }\n'
     for (const [text, line] of [
       [YAML, ''],
       [YAML + store, ':4'],
@@ -454,12 +455,12 @@ describe('serve', () => {
       const { code, out, err } = await run(['work', await file('g.yaml', text)])
       expect([code, out]).toEqual([1, ''])
       expect(err).toContain(`g.yaml${line}: Without an engine there are no queued tasks to execute`)
-      expect(err).toContain('set store.type to redis, and store.tasks to true')
+      expect(err).toContain('set store.url, and store.tasks')
     }
   })
 
   test('says each time that a worker cannot connect to the store, until a signal', async () => {
-    const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: 10 }\n'
+    const store = 'store: { url: "redis://127.0.0.1:1", tasks: 10 }\n'
     const secrets = `stateKey: ${'k'.repeat(40)}\n`
     const path = await file('g.yaml', YAML + store + secrets)
     const worker = start(['work', path, '--port', '0'])

@@ -129,7 +129,7 @@ function addInitCommand(program: Command, { env, stdout }: CommandContext): void
     })
 }
 
-const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { type: redis, url: …, tasks: 10 }. After the first signal, other processes continue its tasks at once.
+const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { url: …, tasks: 10 }. After the first signal, other processes continue its tasks at once.
 
 It answers /healthz, /readyz and http.metricsPath at http.host and http.port. Beside another process on the same machine, give it another --port.`
 
@@ -175,7 +175,6 @@ const TOKEN_HELP = `
 Give the token to the caller, and put the hash in the file:
 
   auth:
-    mode: bearer
     tokens:
       ci: { token: "sha256:…", scopes: ["agent:support:call"] }`
 

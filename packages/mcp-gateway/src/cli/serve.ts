@@ -59,7 +59,7 @@ async function serveConfig(
   }
   if (!serves && !configured.options.engine) {
     const text =
-      'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
+      'Without an engine there are no queued tasks to execute: set store.url, and store.tasks to the number of tasks at a time'
     throw new GatewayError('CONFIG', text, { path: 'store' })
   }
   const observer = allObservers([auditObserver(log), await registeredSpans()])
@@ -131,14 +131,14 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
  * be the address of a container.
  */
 export function servingMistakes(
-  { auth: { mode }, http, sources }: FileSettings,
+  { auth: access, http, sources }: FileSettings,
   { auth, stateKey, store }: GatewayOptions,
   { stdio, onWarning }: { stdio: boolean; onWarning: (message: string) => void },
 ): readonly GatewayError[] {
   if (sources.length === 0) onWarning('There are no tools: sources is empty')
   const { host, publicUrl, allowedHosts } = http
   const isNamed = publicUrl !== undefined || allowedHosts.length > 0
-  if (!stdio && mode === 'none' && !isLoopback(host) && !isNamed) {
+  if (!stdio && access === undefined && !isLoopback(host) && !isNamed) {
     onWarning(
       `Without auth, only requests for localhost are answered at ${host}: set http.publicUrl, or name hosts in http.allowedHosts`,
     )
@@ -146,7 +146,9 @@ export function servingMistakes(
   const isShared = store?.isShared ?? false
   return [
     // Nothing can be said about an authenticator that could not be made.
-    ...(mode === 'none' || auth ? errorOf(() => checkAuthFits(auth, stdio ? 'stdio' : http)) : []),
+    ...(access === undefined || auth
+      ? errorOf(() => checkAuthFits(auth, stdio ? 'stdio' : http))
+      : []),
     ...errorOf(() => stateKeyFrom({ stateKey, isShared, isLasting: false, onWarning: () => {} })),
   ]
 }

@@ -7,9 +7,7 @@ import { subnetOf, type Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
-import type { HttpExchange } from '../mcp/reply.ts'
 import { forwardedAddress, RateLimits } from './rate-limits.ts'
-import { webExchange } from './web-edge.ts'
 
 const caller = (id: string): Principal => ({ id, scopes: [], isAnonymous: false, claims: {} })
 

@@ -21,7 +21,9 @@ const answer: CallToolResult = {
 
 function callOf(over: Partial<CachedCall> = {}): CachedCall {
   const agent = { id: 'a', name: 'a', description: '', skills: [], health: 'healthy' } as const
-  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cacheTtlMs: 1000 } } })).plan([agent]).tools
+  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cacheTtlMs: 1000 } } })).plan([
+    agent,
+  ]).tools
   return { tool: tool!, principal: ada, arguments: hello, ...over }
 }
 
