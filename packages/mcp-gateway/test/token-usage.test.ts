@@ -1,5 +1,6 @@
 import { InMemoryCache } from '@langchain/core/caches'
-import { AIMessage, type BaseMessage } from '@langchain/core/messages'
+import { AIMessage, AIMessageChunk, type BaseMessage } from '@langchain/core/messages'
+import { ChatGenerationChunk } from '@langchain/core/outputs'
 import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { expect, test } from 'vitest'
 
@@ -117,4 +118,42 @@ test('does not count the answers of a cache', async () => {
   await using client = await connect('v1', url)
   const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
   expect(meta).toMatchObject({ usage: [{ model: 'large', inputTokens: 10, outputTokens: 2 }] })
+})
+
+/** A model that is aborted after the first piece of its answer, which tells the tokens of the question. */
+class AbortedModel extends CountedModel {
+  readonly #abort = new AbortController()
+
+  override async *_streamResponseChunks(): AsyncGenerator<ChatGenerationChunk> {
+    const usage = { input_tokens: 10, output_tokens: 1, total_tokens: 11 }
+    const message = Object.assign(new AIMessageChunk('H'), { usage_metadata: usage })
+    yield new ChatGenerationChunk({ text: 'H', message })
+    this.#abort.abort()
+    yield new ChatGenerationChunk({ text: 'i', message: new AIMessageChunk('i') })
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+}
+
+test('counts what an aborted call of a model has told', async () => {
+  const slow = new AbortedModel('slow')
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', async (state) => {
+      const { signal } = slow
+      await expect(slow.invoke(state.messages, { signal })).rejects.toThrow('aborted')
+      return asking('large')(state)
+    })
+    .addEdge(START, 'first')
+    .compile()
+  await using gateway = createGateway({ agents: { team: { graph, description: 'Talks' } } })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const { _meta: meta } = (await client.callTool('team', 'Hello')) as { _meta?: object }
+  const usage = [
+    { model: 'slow', inputTokens: 10, outputTokens: 1 },
+    { model: 'large', inputTokens: 10, outputTokens: 2 },
+  ]
+  expect(meta).toMatchObject({ usage })
 })

@@ -166,13 +166,11 @@ type ModelStart = [
   metadata: unknown,
 ]
 
-/** Reads the result of one run of a model. Each of several answers has the tokens of all. */
-function usageOfAnswers(output: unknown, model: string | undefined): ModelUsage | undefined {
+/** Returns the messages in the result of one run of a model. */
+function messagesOf(output: unknown): readonly unknown[] {
   const generations = isRecord(output) ? output['generations'] : undefined
   const answers: readonly unknown[] = Array.isArray(generations) ? generations.flat() : []
-  const messages = answers.map((one) => messageFrom(isRecord(one) ? one['message'] : undefined))
-  const told = messages.find((message) => message?.usage !== undefined)
-  return told && usageOf(told, model)
+  return answers.map((one) => (isRecord(one) ? one['message'] : undefined))
 }
 
 /** Updates that arrive beside the stream of a graph. */
@@ -197,12 +195,11 @@ export class Arrivals {
         this.#models.set(runId, modelIn(metadata))
       },
       handleLLMEnd: (output: unknown, runId: string): void => {
-        const model = this.#models.get(runId)
-        const usage = this.#models.delete(runId) ? usageOfAnswers(output, model) : undefined
-        this.#add(usage && { type: 'text', text: '', usage })
+        this.#addUsage(runId, messagesOf(output))
       },
-      handleLLMError: (_error: unknown, runId: string): void => {
-        this.#models.delete(runId)
+      // The error of an aborted call has the part of the answer that had arrived. Other errors tell no tokens.
+      handleLLMError: (error: unknown, runId: string): void => {
+        this.#addUsage(runId, isRecord(error) ? [error['partialOutput']] : [])
       },
     },
   ]
@@ -236,6 +233,15 @@ export class Arrivals {
       next.catch(() => undefined)
       if (result?.done !== true) await iterator.return?.()
     }
+  }
+
+  /** Counts a run of a model once. Each of several answers has the tokens of all. */
+  #addUsage(runId: string, answers: readonly unknown[]): void {
+    const model = this.#models.get(runId)
+    if (!this.#models.delete(runId)) return
+    const told = answers.map(messageFrom).find((message) => message?.usage !== undefined)
+    const usage = told && usageOf(told, model)
+    this.#add(usage && { type: 'text', text: '', usage })
   }
 
   #add(update: AgentUpdate | undefined): void {
