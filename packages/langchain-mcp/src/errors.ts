@@ -9,7 +9,7 @@ export type McpToolErrorCode =
   | 'OUTCOME_UNKNOWN' // sent, never answered: it may have been executed
   | 'TIMEOUT' // no answer in time: it may have been executed
   | 'UNREACHABLE' // no connection: not executed
-  | 'UNAUTHORIZED' // the server refused the credentials
+  | 'UNAUTHORIZED' // the server refused the credentials, or there is no token of the user
   | 'INVALID_OUTPUT' // executed, but the structured result does not fit the tool's own schema. Only with `onToolError: 'throw'` if the result can be read: else it is shown with a note
   | 'HTTP_ERROR' // an HTTP response that is not MCP
   | 'CONFIG' // the server or an option is not set up correctly
@@ -150,8 +150,18 @@ const FOR_THE_CALLER: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>(
 ])
 
 /** Returns true for errors that end the run for every `onToolError`, because a model cannot correct them. */
-export function isForTheCaller({ code }: McpToolError): boolean {
-  return FOR_THE_CALLER.has(code)
+export function isForTheCaller({ code, cause }: McpToolError): boolean {
+  return FOR_THE_CALLER.has(code) || lacksToken(cause)
+}
+
+/** The credentials of the user gave no token: no server has refused one. */
+const NO_TOKEN: Failure = { what: 'There is no token for it', outcome: 'not-executed' }
+
+function lacksToken(error: unknown): boolean {
+  if (!(error instanceof Error) || !isOurs(error)) return false
+  const isUnauthorized = 'code' in error && error.code === 'UNAUTHORIZED'
+  if (error.name === 'McpClientError') return isUnauthorized && lacksToken(error.cause)
+  return isUnauthorized && !('status' in error && error.status !== undefined)
 }
 
 /**
@@ -162,13 +172,15 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   if (McpToolError.is(error)) return error
   const code = codeFrom(error)
   if (code === undefined || !(error instanceof Error)) return undefined
-  const { what, advice, outcome: implied }: Failure = FAILURES[code]
+  const isUnsent = lacksToken(error)
+  const { what, advice, outcome: implied }: Failure = isUnsent ? NO_TOKEN : FAILURES[code]
   const outcome = outcomeFrom(error) ?? implied
   const text = textOf(origin, { what, advice, outcome })
   const detail = withoutErrorLink(error.message)
   const shortened =
     detail.length <= MAX_DETAIL ? detail : `${detail.slice(0, MAX_DETAIL).toWellFormed()}…` // providers refuse half of a character
-  return new McpToolError(code, WITHOUT_DETAIL.has(code) ? `${text}.` : `${text}: ${shortened}`, {
+  const isWhole = WITHOUT_DETAIL.has(code) && !isUnsent
+  return new McpToolError(code, isWhole ? `${text}.` : `${text}: ${shortened}`, {
     ...origin,
     category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
     outcome,

@@ -255,7 +255,7 @@ describe('a sign-in by code that takes too long', () => {
   test('is the reason why a server is down', async () => {
     await using server = await startGuardedServer(await startModernServer())
     await using mcp = createMcpTools({
-      servers: { shop: { url: server.url, authProvider: newProvider(), handshakeMs: 500 } },
+      servers: { shop: { url: server.url, authProvider: newProvider(), handshakeMs: 3000 } },
       log: () => {},
     })
     expect(await mcp.listTools()).toEqual([])

@@ -11,6 +11,7 @@ import {
   type ToolLogEntry,
   type UserCredentials,
 } from '../src/index.ts'
+import { causesOf } from '../src/graph/authorization-to-interrupt.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
 import { mcpSkillsMiddleware } from '../src/skills.ts'
 import { ScriptedModel } from './scripted-model.ts'
@@ -133,8 +134,31 @@ test('sends nothing for a run without credentials, such as a resume that forgot 
   const from = seen.length
   const call = tool?.invoke({ text: 'hi' }, { configurable: { user: 'ada' } })
   await expect(call).rejects.toMatchObject({
-    cause: expect.objectContaining({ message: expect.stringContaining('orders') }),
+    code: 'UNAUTHORIZED',
+    message: expect.stringContaining('No token of the user for "orders"'),
   })
+  expect(seen.slice(from)).toEqual([])
+})
+
+test('a call without a token ends the run, names the audience, and has the error of the credentials', async () => {
+  const { mcp, seen } = await startWorld()
+  const tools = await mcp.listTools({ config: configOf('ada') })
+  const from = seen.length
+  const agent = createAgent({ model: new ScriptedModel(), tools })
+  const expired = { ...credentialsOf('ada'), token: () => Promise.reject(EXPIRED) }
+  const messages = [{ role: 'user' as const, content: 'call counter_add {"by":2}' }]
+  const failed: unknown = await agent
+    .invoke({ messages }, configOf('ada', expired))
+    .catch((error: unknown) => error)
+  expect(failed).toMatchObject({
+    name: 'McpToolError',
+    code: 'UNAUTHORIZED',
+    outcome: 'not-executed',
+  })
+  expect(String(failed)).toMatch(
+    /for "orders" \(http:\S+\/mcp\), so nothing was sent: Sign in again/,
+  )
+  expect(causesOf(failed)).toContain(EXPIRED)
   expect(seen.slice(from)).toEqual([])
 })
 

@@ -1,6 +1,7 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { isRecord } from '@x/internal'
+import { isRecord, withoutErrorLink } from '@x/internal'
 import { McpClientError, type AuthProviderOf } from '@x/mcp-client'
+import { TransportError } from '@x/mcp-transport'
 import { causesOf } from '../graph/authorization-to-interrupt.ts'
 import { currentCall } from '../graph/call-context.ts'
 
@@ -109,32 +110,40 @@ class UserTokens {
       return await this.#tokenFor(call.config, refused)
     } catch (error) {
       if (error instanceof Error) errorsOfUsers.add(error)
-      throw error
+      throw this.#noToken(error)
     }
   }
 
   async #tokenFor(config: ConfigOfCall, refused: string | undefined): Promise<string> {
     const credentials = this.#credentialsOf(config)
     if (credentials === undefined) {
-      const message = `The call has no credentials of a user for "${this.#target.server}". Put them in the context of the run, and again of each resume`
-      throw new McpClientError('UNAUTHORIZED', message, {
-        server: this.#target.server,
-        outcome: 'not-executed',
-      })
+      throw new Error(
+        'The call has no credentials of a user. Put them in the context of the run, and again of each resume',
+      )
     }
     if (refused !== undefined) credentials.rejected({ ...this.#target, accessToken: refused })
-    return accessTokenOf(await credentials.token(this.#target), this.#target)
+    return accessTokenOf(await credentials.token(this.#target))
+  }
+
+  /** Names the audience: the server, and its URL without the query, which may hold a secret. */
+  #noToken(cause: unknown): TransportError {
+    const { server, resource } = this.#target
+    const url = withoutQuery(resource)
+    const reason = withoutErrorLink(cause instanceof Error ? cause.message : String(cause))
+    const isMistake = TransportError.is(cause) && cause.code === 'CONFIG'
+    const code = isMistake ? 'CONFIG' : 'UNAUTHORIZED'
+    const message = `No token of the user for "${server}" (${url}), so nothing was sent: ${reason}`
+    return new TransportError(code, message, { url, outcome: 'not-executed', cause })
   }
 }
 
 /** Without a token, the request would be sent without a user. The error does not quote the value, which may be a token. */
-function accessTokenOf(answer: unknown, { server }: TokenTarget): string {
+function accessTokenOf(answer: unknown): string {
   const token = isRecord(answer) ? answer['accessToken'] : undefined
   if (typeof token === 'string' && token !== '') return token
-  throw new McpClientError(
+  throw new TransportError(
     'CONFIG',
-    `userTokens(): the credentials gave no token for "${server}". token() returns a promise of { accessToken }, with a text that is not empty`,
-    { server, outcome: 'not-executed' },
+    'The credentials gave none. token() returns a promise of { accessToken }, with a text that is not empty',
   )
 }
 

@@ -128,7 +128,7 @@ export class HttpClient {
     })
   }
 
-  /** @throws TransportError `CONFIG` if the provider fails */
+  /** @throws TransportError of the provider, or `CONFIG` for another error of it */
   credential(authorizer: Authorizer, { method }: HttpRequest): Promise<Credential | undefined> {
     return this.#orConfigError('token', () => authorizer.credential(method))
   }
@@ -240,6 +240,7 @@ export class HttpClient {
     try {
       return await get()
     } catch (cause) {
+      if (TransportError.is(cause)) throw cause
       const message = `No ${what} for ${this.url.display}: nothing was sent`
       throw this.error('CONFIG', message, { cause })
     }
