@@ -1,8 +1,9 @@
-import { runsOptions, type GivenRuns } from './settings.ts'
+import { callsOf, type GivenRuns } from './settings.ts'
 import { GatewayError } from '../src/errors.ts'
 import type { ResultFiles, RunFiles } from '../src/files/result-files.ts'
 import type { RunEvent } from '../src/internal/run-event.ts'
-import { Runs } from '../src/runs/runs.ts'
+import type { Calls } from '../src/runs/calls.ts'
+import type { Runs } from '../src/runs/runs.ts'
 import type { ToolOutcome } from '../src/runs/order.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { ManualClock } from './manual-clock.ts'
@@ -10,6 +11,7 @@ import { ScriptedSource, type Script } from './scripted-source.ts'
 
 /** Runs of one agent that does what a test wrote down. */
 export interface RunsWorld extends AsyncDisposable {
+  readonly calls: Calls
   readonly runs: Runs
   readonly source: ScriptedSource
   readonly clock: ManualClock
@@ -21,22 +23,21 @@ export function runsOf(script: Script, options: Partial<GivenRuns> = {}): RunsWo
   const source = new ScriptedSource(script)
   const events: RunEvent[] = []
   const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const runs = new Runs(
-    runsOptions({
-      agents: source,
-      records: store.records,
-      clock,
-      onEvent: (event) => events.push(event),
-      ...options,
-    }),
-  )
+  const calls = callsOf({
+    agents: source,
+    records: store.records,
+    clock,
+    onEvent: (event) => events.push(event),
+    ...options,
+  })
   return {
-    runs,
+    calls,
+    runs: calls.parts.runs,
     source,
     clock,
     events,
     [Symbol.asyncDispose]: async () => {
-      await runs.close()
+      await calls.close()
       await store.close()
     },
   }
@@ -44,8 +45,8 @@ export function runsOf(script: Script, options: Partial<GivenRuns> = {}): RunsWo
 
 /** Two processes with one store, and the same agent. */
 export interface RunsReplicas extends AsyncDisposable {
-  readonly a: Runs
-  readonly b: Runs
+  readonly a: Calls
+  readonly b: Calls
   readonly source: ScriptedSource
   readonly clock: ManualClock
   readonly store: MemoryGatewayStore
@@ -55,8 +56,7 @@ export function replicas(script: Script, options: Partial<GivenRuns> = {}): Runs
   const clock = new ManualClock()
   const store = new MemoryGatewayStore({ now: () => clock.now() })
   const source = new ScriptedSource(script)
-  const make = (): Runs =>
-    new Runs(runsOptions({ agents: source, records: store.records, clock, ...options }))
+  const make = (): Calls => callsOf({ agents: source, records: store.records, clock, ...options })
   const [a, b] = [make(), make()]
   return {
     a,

@@ -15,7 +15,7 @@ import {
   type RunSink,
   type ToolOutcome,
 } from '../src/runs/order.ts'
-import type { Runs } from '../src/runs/runs.ts'
+import type { Calls } from '../src/runs/calls.ts'
 
 /** What an agent of a test does: its updates, or how it comes to them. */
 export type Script = (call: AgentCall) => AsyncIterable<AgentUpdate> | Iterable<AgentUpdate>
@@ -144,11 +144,12 @@ export function requestOf(text: string, over: Partial<CallRequest> = {}): CallRe
 
 /** Calls a tool. Each call is a run of its own, also if a request is used twice. */
 export function callRuns(
-  runs: Pick<Runs, 'call'>,
+  calls: Pick<Calls, 'call'>,
   runTool: RunTool,
   request: CallRequest,
 ): Promise<ToolOutcome> {
   const { canAsk, canVisit, knowsChoices, signal, progress, ...order } = request
   const client = { canAsk, canVisit, knowsChoices }
-  return runs.call(runTool, { ...order, runId: newRunId(), client }, { signal, progress })
+  const own = { ...order, runId: newRunId(), client }
+  return calls.call({ tool: runTool, order: own, sink: { signal, progress } })
 }

@@ -4,7 +4,8 @@ import { gatewayFiles } from '../src/files/run-files.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import type { GatewaySettings, Given, ToolSettings } from '../src/options.ts'
 import { LocalEngine } from '../src/runs/engine.ts'
-import { REPEAT_TTL_MS, STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
+import { Calls, type CallsOptions } from '../src/runs/calls.ts'
+import { REPEAT_TTL_MS, Runs, STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { DEBOUNCE_MS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
 import type { PlanOptions } from '../src/tools/plan.ts'
@@ -12,12 +13,13 @@ import type { PlanOptions } from '../src/tools/plan.ts'
 /** All settings with their defaults. */
 export const DEFAULTS: GatewaySettings = completeSettings('a test', {})
 
-export type GivenRuns = Partial<RunsOptions> & Pick<RunsOptions, 'agents' | 'records'>
+export type GivenRuns = Partial<RunsOptions & CallsOptions> &
+  Pick<RunsOptions, 'agents' | 'records'>
 
-/** Adds defaults to the options of `Runs`. */
-export function runsOptions(given: GivenRuns): RunsOptions {
+/** Makes the calls of a process, and its runs. Adds defaults to their options. */
+export function callsOf(given: GivenRuns): Calls {
   const { clock = systemClock, records } = given
-  return {
+  const options = {
     ...DEFAULTS.runs,
     stopGraceMs: STOP_GRACE_MS,
     repeatTtlMs: REPEAT_TTL_MS,
@@ -30,15 +32,13 @@ export function runsOptions(given: GivenRuns): RunsOptions {
     logs: undefined,
     outlive: true,
     taskTtlMs: DEFAULTS.resultTtlMs,
-    prepare: () => {
-      throw new Error('There are no tasks')
-    },
     onEvent: () => undefined,
     onError: () => undefined,
     clock,
     lease: new ProcessLease(records, clock),
     ...given,
   }
+  return new Calls({ runs: new Runs(options), ...options })
 }
 
 export type GivenArtifacts = Partial<ArtifactsOptions> & Pick<ArtifactsOptions, 'store'>

@@ -51,7 +51,9 @@ import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { LocalEngine, type RunEngine } from '../runs/engine.ts'
 import { REPEAT_TTL_MS, Runs, STOP_GRACE_MS } from '../runs/runs.ts'
-import { prepareCall } from '../mcp/task-methods.ts'
+import { executeOrder } from '../mcp/tool-call.ts'
+import { CallWorker } from '../runs/call-worker.ts'
+import { Calls } from '../runs/calls.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource } from '../agents/langgraph/source.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
@@ -126,7 +128,8 @@ export class Runtime implements AsyncDisposable {
   readonly #changes: ChangeFeed
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #engine: RunEngine
-  readonly #runs: Runs
+  readonly #calls: Calls
+  readonly #worker: CallWorker
   readonly #tasks: Tasks
   readonly #parts: HandlerParts
   readonly #handlers: McpHandlers
@@ -209,7 +212,7 @@ export class Runtime implements AsyncDisposable {
       if (prompts) void this.#changes.publish({ type: 'prompts' })
     })
     this.#engine = options.engine ?? new LocalEngine()
-    this.#runs = new Runs({
+    const runsOptions = {
       ...options.runs,
       ...this.#limits,
       agents: this.registry,
@@ -220,25 +223,36 @@ export class Runtime implements AsyncDisposable {
         artifacts: this.#artifacts?.artifacts,
         inline: options.inline,
       }),
+      onEvent: this.#observer.runEvent,
+      clock,
+    }
+    const runs = new Runs(runsOptions)
+    const callsOptions = {
+      ...runsOptions,
+      runs,
       engine: this.#engine,
       logs: this.#store.isShared ? this.#store.logs : undefined,
       outlive: this.#store.isShared || this.#store.isDurable,
       taskTtlMs: options.resultTtlMs,
-      prepare: (call, attempt) => prepareCall(this.#parts, call, attempt),
-      onEvent: this.#observer.runEvent,
       onError: this.#onError,
-      clock,
+    }
+    this.#calls = new Calls(callsOptions)
+    this.#worker = new CallWorker({
+      ...callsOptions,
+      calls: this.#calls,
+      toolOf: (name) => this.registry.plan().byName(name),
+      execute: (execution) => executeOrder(this.#parts, execution),
     })
     this.#tasks = new Tasks({
-      calls: this.#runs.calls,
+      calls: this.#calls,
       queuesAll: options.engine !== undefined,
       maxPerPrincipal: options.tasks.maxPerPrincipal,
       clock,
       onError: this.#onError,
     })
-    if (options.engine === undefined) void this.#runs.calls.queue.work()
+    if (options.engine === undefined) void this.#worker.work()
     this.#rates = new RateLimits(this.#store.rates, options.requestsPerMinute, this.#onError)
-    this.#parts = this.#handlerParts()
+    this.#parts = this.#handlerParts(runs)
     this.#handlers = makeHandlers(this.#parts)
     const streams = this.#makeStreams()
     this.#modern = new StatelessHttp({
@@ -329,7 +343,7 @@ export class Runtime implements AsyncDisposable {
       throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
     }
     await this.#start()
-    await this.#runs.calls.queue.work()
+    await this.#worker.work()
   }
 
   /**
@@ -359,11 +373,11 @@ export class Runtime implements AsyncDisposable {
     this.#isUnready = true
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
     // Queued tasks do not come through load balancers.
-    const handedOver = this.#runs.calls.queue.stopWorking()
+    const handedOver = this.#worker.stop()
     if (this.#isReachable && drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
-    await this.#runs.close(shutdownGraceMs)
+    await this.#calls.close(shutdownGraceMs)
     await handedOver
     const answered = [this.#router.whenIdle(), this.#legacy.sessions.whenIdle()]
     await this.#within(LAST_RESPONSES_MS, Promise.all(answered))
@@ -409,7 +423,7 @@ export class Runtime implements AsyncDisposable {
     return this.registry.start()
   }
 
-  #handlerParts(): HandlerParts {
+  #handlerParts({ conversations }: Runs): HandlerParts {
     const { auth, observer, runs, server, skillFolder, streaming } = this.#options
     const onWarning = this.#observer.warned
     const clock = this.#clock
@@ -417,7 +431,8 @@ export class Runtime implements AsyncDisposable {
       serverInfo: { name: server.name, version: readPackageVersion(import.meta.url) },
       instructions: server.description,
       registry: this.registry,
-      runs: this.#runs,
+      calls: this.#calls,
+      conversations,
       tasks: this.#tasks,
       retentionMs: this.#limits.repeatTtlMs,
       resources: this.#artifacts?.resources,

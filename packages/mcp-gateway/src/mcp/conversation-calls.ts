@@ -21,7 +21,7 @@ const AWAY = 'The conversations cannot be reached now. Call again in a moment.'
 export async function callConversationTool(
   args: Params,
   { caller }: RequestContext,
-  { onError, runs: { conversations } }: HandlerParts,
+  { conversations, onError }: HandlerParts,
 ): Promise<CallToolResult> {
   const given = ConversationArguments.safeParse(args)
   if (!given.success) return toolError('invalid_arguments', WRONG)

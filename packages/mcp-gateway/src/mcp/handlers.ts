@@ -21,7 +21,8 @@ import type { StreamingSettings } from '../options.ts'
 import { IDEMPOTENCY } from '../runs/order.ts'
 import { pageResourceOf } from '../runs/result.ts'
 import type { RequestStates } from '../runs/request-state.ts'
-import type { Runs } from '../runs/runs.ts'
+import type { Calls } from '../runs/calls.ts'
+import type { Conversations } from '../runs/conversations.ts'
 import { TASKS_EXTENSION } from '../tasks/task-view.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
@@ -53,7 +54,9 @@ export interface McpHandlers {
 
 export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instructions'> {
   readonly registry: Pick<AgentRegistry, 'plan'>
-  readonly runs: Pick<Runs, 'call' | 'canContinue' | 'conversations' | 'forget' | 'maxRunMs'>
+  readonly calls: Pick<Calls, 'call'>
+  /** `undefined` in mode `run`. */
+  readonly conversations: Conversations | undefined
   readonly tasks: Tasks
   /** Time for which the outcome of a call with an idempotency key is stored. */
   readonly retentionMs: number

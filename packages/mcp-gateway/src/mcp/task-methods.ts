@@ -2,15 +2,13 @@ import { ProtocolError, ProtocolErrorCode, type Result } from '@modelcontextprot
 
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
-import type { PreparedCall } from '../runs/call-queue.ts'
-import type { CallRecord } from '../runs/call-record.ts'
 import { taskOwnerOf, type TaskReference } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import { continuedCall } from './pair-calls.ts'
 import type { RequestContext } from './request-context.ts'
 import { isModern } from './revisions.ts'
-import { assertDeclared, clientOf, executeOrder } from './tool-call.ts'
+import { assertDeclared, clientOf } from './tool-call.ts'
 
 type TaskMethod = (params: Params, context: RequestContext) => Promise<Result>
 
@@ -53,26 +51,4 @@ export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMe
       return [name, checked]
     }),
   )
-}
-
-/** Returns what executes a stored call. @throws ProtocolError if its agent is gone */
-export function prepareCall(
-  parts: HandlerParts,
-  { order: stored, tool: name }: CallRecord,
-  attempt: number | undefined,
-): PreparedCall {
-  const tool = parts.registry.plan().byName(name)
-  if (!tool || !stored) throw notHere(name)
-  const order = { ...stored, attempt }
-  return {
-    execute: (sink) => executeOrder(parts, { tool, order, sink }),
-    maxRunMs: parts.runs.maxRunMs(tool),
-    canContinue: parts.runs.canContinue(tool, order),
-    forget: (remote) => parts.runs.forget(tool, order, remote),
-  }
-}
-
-function notHere(tool: string): ProtocolError {
-  const text = `The process that took this task does not have the agent behind ${tool}. An earlier process may have executed a part of the call: check that before you call again.`
-  return new ProtocolError(ProtocolErrorCode.InternalError, text, { reason: 'agent_gone' })
 }

@@ -238,18 +238,18 @@ async function execute(
   trace?: TraceCarrier,
 ): Promise<ToolOutcome> {
   const { context, parts } = call
-  const { channel, results, runs } = parts
+  const { calls, channel, results } = parts
   const ready = prepared ?? prepare(call, resume)
   if ('content' in ready) return { type: 'result', result: ready }
   const { checked, order, tool } = ready
   const key = { tool, principal: context.principal, arguments: checked }
   const cached = await results.get(key)
   if (cached) return { type: 'result', result: cached }
-  const outcome = await runs.call(
+  const outcome = await calls.call({
     tool,
-    trace ? { ...order, trace } : order,
-    sink ?? { signal: context.signal, progress: progressOf(context, channel) },
-  )
+    order: trace ? { ...order, trace } : order,
+    sink: sink ?? { signal: context.signal, progress: progressOf(context, channel) },
+  })
   if (outcome.type === 'result') await results.put(key, outcome.result)
   return outcome
 }
@@ -318,11 +318,11 @@ function reportLeftOut(call: ToolCall, leftOut: readonly string[]): void {
 /** Continues a call that was stored as data, and reports it. */
 export function executeOrder(
   parts: HandlerParts,
-  { order, sink, tool }: Pick<Execution, 'order' | 'sink' | 'tool'>,
+  { order, sink, tool }: Execution,
 ): Promise<ToolOutcome> {
   const { address, arguments: args = {}, principal, trace: stored } = order
   const continued = (trace = stored): Promise<ToolOutcome> =>
-    parts.runs.call(tool, { ...order, trace }, sink)
+    parts.calls.call({ tool, order: { ...order, trace }, sink })
   const { id, isAnonymous } = principal
   const known = { tool: tool.name, isKnown: true, era: 'modern', trace: stored } as const
   const observed = { ...known, principal: id, isAnonymous, address }

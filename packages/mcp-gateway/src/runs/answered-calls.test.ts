@@ -1,4 +1,4 @@
-import { runsOptions } from '../../test/settings.ts'
+import { callsOf } from '../../test/settings.ts'
 import { isRecord } from '@x/internal'
 import { expect, test, vi } from 'vitest'
 
@@ -16,7 +16,6 @@ import { GatewayError } from '../errors.ts'
 import { NO_OWN_FILES, reasonOf, replicas } from '../../test/runs-world.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { ToolOutcome } from './order.ts'
-import { Runs } from './runs.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
 
@@ -167,9 +166,7 @@ test('keeps an accepted answer when the others find no free slot', async () => {
   await using world = replicas(asking([question, { ...question, id: 'r' }]), {
     maxConcurrent: 0,
   })
-  const free = new Runs(
-    runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
-  )
+  const free = callsOf({ agents: world.source, records: world.store.records, clock: world.clock })
   const first = await callRuns(free, tool, asked)
   const again = await callRuns(free, tool, answering(first, large))
   const rest = answering(again, { i1: 'small' })
@@ -293,14 +290,12 @@ test('answers `outcome_unknown` after the process of a continued run died, and r
   })
   const outcome = await callRuns(world.a, tool, asked)
   // The process of this run is dead. Only the record is left.
-  const dead = new Runs(
-    runsOptions({
-      agents: world.source,
-      records: world.store.records,
-      clock: new ManualClock(),
-      stopGraceMs: 0,
-    }),
-  )
+  const dead = callsOf({
+    agents: world.source,
+    records: world.store.records,
+    clock: new ManualClock(),
+    stopGraceMs: 0,
+  })
   void callRuns(dead, tool, answering(outcome, large))
   await settled()
   const waiting = callRuns(world.b, tool, answering(outcome, large))

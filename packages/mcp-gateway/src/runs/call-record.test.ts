@@ -3,8 +3,10 @@ import { expect, test } from 'vitest'
 import { requestOf } from '../../test/scripted-source.ts'
 import {
   DIED,
+  mayExecute,
   newCall,
   nextCall,
+  outlivesProcess,
   parseCall,
   toEnd,
   type CallEvent,
@@ -161,6 +163,42 @@ test('keeps the state of the agent of a process that may be frozen, and of no ot
   expect(frozen).toMatchObject({ asked: { state: { at: 1 } }, state: { status: 'ended' } })
   expect(nextCall(frozen, ended(2), 5000)).not.toHaveProperty('asked')
 })
+
+const remote: CallEvent = { type: 'remote', attempt: 1, remote: { run: 'r' } }
+
+test.each<[string, boolean, CallRecord]>([
+  ['a plain call ends', false, after()],
+  ['a plain call whose run is at a server ends', false, after(remote)],
+  ['a task that began in its process ends', false, after(kept)],
+  ['a task whose run is at a server is queued again', true, after(kept, remote)],
+  [
+    'a task that was queued before it began is queued again',
+    true,
+    { ...after(claimed), isDurable: true },
+  ],
+  ['a call that waits in the queue stays there', true, newCall(facts, '', 1000)],
+  ['nothing happens to a call that asks', false, after(kept, asked())],
+])('when its process dies, %s', (___, isContinued, call) => {
+  expect(outlivesProcess(call)).toBe(isContinued)
+})
+
+test.each<[string, boolean, readonly [call: CallRecord, canContinue: boolean]]>([
+  ['one that no process has begun', true, [after(), false]],
+  ['one in which a process died', false, [after(claimed), false]],
+  ['one in which a process died, if its agent continues', true, [after(claimed), true]],
+  ['one whose run is at a server', true, [after(remote, claimed), false]],
+  [
+    'one that kills each process',
+    false,
+    [after(claimed, claimed, claimed, claimed, claimed), true],
+  ],
+  ['one that was cancelled', false, [after(cancelled), true]],
+])(
+  'executes a claimed call only if it may begin or go on: %s',
+  (___, isAllowed, [call, canContinue]) => {
+    expect(mayExecute(call, canContinue)).toBe(isAllowed)
+  },
+)
 
 test('keeps a task for as long as it was promised', () => {
   const early = { ...ended(1), expiresAt: 2000 } as CallEvent

@@ -22,6 +22,11 @@ const FORMAT = 1
 /**
  * A call that outlives its request, because it has an idempotency key, has asked, or is a task. JSON: any process can
  * continue it, answer for it and end it. Times are milliseconds since 1970.
+ *
+ * If its process dies, the status decides:
+ * - `running`: see `outlivesProcess()`. The process that reads the call next queues it again, or ends it
+ * - `asking`: nothing changes, because no process executes the call. Any process takes the answers
+ * - `ended`: nothing changes
  */
 export interface CallRecord {
   /** Records of another format are unknown. */
@@ -374,6 +379,30 @@ function withAnswers(
 function ended(call: CallRecord, end: CallEnd): CallRecord {
   const { asked, files: _, order: __, ...rest } = call
   return { ...rest, ...(asked && end === DIED && { asked }), state: { status: 'ended', end } }
+}
+
+/**
+ * Returns whether a call that runs outlives its process: it was queued before it began, or any process can join its run
+ * at the server of its agent. Then the engine gives it to another process. Any other call ends with `DIED`.
+ */
+export function outlivesProcess({ isDurable, order, state }: CallRecord): boolean {
+  if (state.status !== 'running') return false
+  const isQueued = state.process === ''
+  return isQueued || isDurable || (state.remote !== undefined && order !== undefined)
+}
+
+/** Processes that may die within one call. Then the call is to blame. */
+const MAX_CLAIMS = 5
+
+/**
+ * Returns whether the process that has claimed a call may execute it. If another process died in it, the agent has to
+ * continue the run: from its last step, or at its server.
+ *
+ * @param canContinue the agent continues runs from their last step
+ */
+export function mayExecute({ state }: CallRecord, canContinue: boolean): boolean {
+  if (state.status !== 'running' || state.claims > MAX_CLAIMS) return false
+  return state.claims === 1 || canContinue || state.remote !== undefined
 }
 
 /** Returns whether an end says that the process of the call died. */

@@ -1,6 +1,7 @@
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
-import type { Clock } from '../internal/clock.ts'
+import type { RunTool } from '../agents/agent.ts'
+import { sleep } from '../internal/clock.ts'
 import { Sweeper } from '../internal/timers.ts'
 import {
   listAll,
@@ -8,19 +9,18 @@ import {
   whenBack,
   type EventLogs,
   type LogLimits,
-  type Records,
 } from '../store/gateway-store.ts'
-import type { ProcessLease } from '../store/lease.ts'
 import { nextCall, parseCall, type CallEvent, type CallRecord } from './call-record.ts'
+import { maxRunMsOf, type RunStorage } from './order.ts'
 
-interface CallStoreOptions {
-  readonly records: Records
+export interface CallStoreOptions extends Pick<
+  RunStorage,
+  'clock' | 'lease' | 'needsInputTtlMs' | 'records' | 'repeatTtlMs' | 'timeoutMs'
+> {
   /** Tells other processes of changes. `undefined`: there are none. */
   readonly logs: EventLogs | undefined
-  readonly lease: Pick<ProcessLease, 'id'>
-  readonly clock: Clock
-  /** Time for which an idempotency key outlives its call. */
-  readonly repeatTtlMs: number
+  /** Time for which a task is kept after its end. */
+  readonly taskTtlMs: number
   readonly onError: (error: Error) => void
   /**
    * Cleans up after a call whose question was not answered in time, or that may have lost its process.
@@ -59,6 +59,9 @@ const SWEEP_MS = 60_000
 const FIRST_SWEEP_MS = 5000
 /** Time between two looks at a call of another process. */
 const LOOK_MS = 500
+/** Time between two attempts to reach a store that is away. */
+const RETRY_MS = 1000
+const NOT_STORED = 'The state of a task cannot be stored now'
 
 const StoredKey: z.ZodType<KeyEntry> = z.object({ args: z.string(), runId: z.string() })
 
@@ -94,6 +97,11 @@ export class CallStore {
   /** Resolves when changes by other processes are noticed. @throws GatewayError `UNAVAILABLE` */
   async start(): Promise<void> {
     await this.#changes?.start()
+  }
+
+  /** This process stops. From now on, a run that is stopped has not ended if another process can go on with it. */
+  get isEnding(): boolean {
+    return this.#isEnding
   }
 
   /** Ends all waits of `settled()`, because this process stops. */
@@ -146,8 +154,17 @@ export class CallStore {
     return this.#put(call, before)
   }
 
+  /** Returns when a call expires that runs, asks or has ended. @param tool of a call that runs */
+  expiryOf(status: CallRecord['state']['status'], isTask: boolean, tool?: RunTool): number {
+    const { clock, needsInputTtlMs, repeatTtlMs, taskTtlMs } = this.#options
+    const now = clock.now()
+    if (status === 'asking') return now + needsInputTtlMs + (isTask ? taskTtlMs : 0)
+    const ttlMs = isTask ? taskTtlMs : repeatTtlMs
+    return now + ttlMs + (status === 'running' && tool ? maxRunMsOf(tool, this.#options) : 0)
+  }
+
   /**
-   * Applies an event to the newest version of a call.
+   * Applies an event to the newest version of a call. Writes to the log that a task has failed.
    *
    * @returns the call after it, which is the same if the event came too late; `undefined` if it has expired
    * @throws GatewayError `UNAVAILABLE`
@@ -159,10 +176,39 @@ export class CallStore {
       const next = nextCall(call, event, this.#options.clock.now())
       if (next === call) return latest
       const stored = await this.#put(next, latest)
-      if (stored) return stored
+      if (stored) {
+        this.#reportFailure(next)
+        return stored
+      }
       latest = await this.read(call.runId)
     }
     return undefined
+  }
+
+  /**
+   * Applies an event of an execution. While the store is away, tries again for a task until it expires: nothing else
+   * would.
+   *
+   * @throws GatewayError `UNAVAILABLE` for a plain call
+   */
+  async applyPatiently(found: StoredCall, event: CallEvent): Promise<StoredCall | undefined> {
+    const { clock, onError } = this.#options
+    const { expiresAt, task } = found.call
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        return await this.apply(found, event)
+      } catch (cause) {
+        if (!task || this.#isEnding || clock.now() >= expiresAt) throw cause
+        if (isFirst) onError(new Error(NOT_STORED, { cause }))
+      }
+      await sleep(clock, RETRY_MS)
+    }
+  }
+
+  #reportFailure({ runId, state, task, tool }: CallRecord): void {
+    if (!task || state.status !== 'ended' || state.end.type !== 'error') return
+    const text = `The task of the run ${runId} of ${tool} failed: ${state.end.error.message}`
+    this.#options.onError(new Error(text))
   }
 
   /** @returns `false` if another process changed or deleted it in the meantime. @throws GatewayError `UNAVAILABLE` */

@@ -2,35 +2,57 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { RunFailure } from '../agents/agent.ts'
 import { whenSchemasChecked } from '../agents/schemas.ts'
-import { CallQueue, type CallQueueOptions } from './call-queue.ts'
-import { isDeath, newCall, nextCall } from './call-record.ts'
-import type { CallRecord, TaskFacts } from './call-record.ts'
-import { CallStore, type KeyEntry, type StoredCall } from './call-store.ts'
-import { Executions, newCallOf, type ExecutionsOptions } from './executions.ts'
+import { sleep } from '../internal/clock.ts'
+import { BUSY, EXPIRED, outcomeOf, questionsOutcome, toReplayed } from './call-outcome.ts'
+import {
+  DIED,
+  newCall,
+  nextCall,
+  outlivesProcess,
+  type CallRecord,
+  type TaskFacts,
+} from './call-record.ts'
+import { CallStore, type CallStoreOptions, type KeyEntry, type StoredCall } from './call-store.ts'
+import type { RunEngine } from './engine.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
-import { LiveCall } from './live-call.ts'
+import { keptEvent, LiveCall, newCallOf, type KeptCall, type LiveParts } from './live-call.ts'
 import { accountHashOf } from '../internal/principal.ts'
 import { hashOf } from '../internal/text.ts'
 import {
   busy,
-  IDEMPOTENCY,
   isKeyEffective,
+  maxRunMsOf,
   type Execution,
   type RunOrder,
+  type RunStorage,
   type ToolOutcome,
 } from './order.ts'
-import { questionsOutcome } from './questions.ts'
+import { QueuedCredentials } from './queued-credentials.ts'
 import { parseClaim, type ResumeClaim } from './request-state.ts'
 import { failedOutcome } from './result.ts'
+import type { Runs } from './runs.ts'
 
-export interface CallsOptions
-  extends ExecutionsOptions, Pick<CallQueueOptions, 'engine' | 'prepare'> {}
+export interface CallsOptions extends RunStorage, Omit<CallStoreOptions, 'onLeft'> {
+  readonly runs: Runs
+  readonly engine: RunEngine
+  /** Another process, or this one after a restart, can read the calls of this process. */
+  readonly outlive: boolean
+}
 
 /** A call of a tool, before it is executed. */
 export interface CallRequest extends Pick<Execution, 'order' | 'tool'> {
   /** Hash of the caller of a task for the engine. `undefined`: a plain call, which begins in this process. */
   readonly queuedFor?: string | undefined
 }
+
+/** The call that a request means. An outcome: its answers were refused, or lead to more questions. */
+export type OpenedCall =
+  | { readonly type: 'new'; readonly live: LiveCall }
+  /** Stored for the engine, and not submitted. */
+  | { readonly type: 'queued'; readonly stored: StoredCall }
+  /** The request repeats it. */
+  | { readonly type: 'earlier'; readonly stored: StoredCall }
+  | ToolOutcome
 
 /** Answers to the questions of a stored call. */
 interface GivenAnswers extends Pick<Execution, 'order' | 'tool'> {
@@ -43,61 +65,67 @@ interface GivenAnswers extends Pick<Execution, 'order' | 'tool'> {
 }
 
 const MAX_CONFLICTS = 5
-const BUSY = 'The same call runs in another process. Call again in a moment.'
-const WORKS =
-  'The first call with this idempotency key still works, or waits for an answer to its question. Call again later.'
-const EXPIRED =
-  'This call was made before, and its result is not kept here any more. It is not made again. To make it again all the same, use another idempotency key.'
+/** In this time, a process that has stored a call notes that it executes it. */
+const BEGIN_MS = 5000
+/** A process that has died looks alive for a shorter time. */
+const DEAD_MS = 5000
+/** Time in which an agent may come to this process. */
+export const AGENT_MS = 60_000
+/** Time between two attempts: to reach a store that is away, and to find an agent or room for a call. */
+export const RETRY_MS = 1000
 
 /**
  * The calls of a gateway. A call is stored if it outlives its request: it has an idempotency key, has asked, or is a task.
- * Any process repeats, answers and continues it. For all other calls, nothing is written.
+ * Any process repeats, answers, continues and ends it: `CallRecord` says when. For all other calls, nothing is written.
  */
 export class Calls {
   readonly store: CallStore
-  readonly executions: Executions
-  readonly queue: CallQueue
+  /** Parts for executions of this process. */
+  readonly parts: LiveParts
+  readonly credentials: QueuedCredentials
   readonly #options: CallsOptions
 
   constructor(options: CallsOptions) {
     this.#options = options
     this.store = new CallStore({ ...options, onLeft: (found) => this.#cleanUp(found) })
-    this.executions = new Executions(this.store, options)
-    this.queue = new CallQueue(this.store, this.executions, options)
+    this.parts = { ...options, store: this.store, live: new Map() }
+    this.credentials = new QueuedCredentials(this.store, options)
   }
 
-  /** The process stops: ends all waits for calls of other processes. The runs are stopped by `Runs`. */
-  stop(): void {
-    this.executions.close()
+  /** Ends all waits, stops the runs after `graceMs`, and resolves when the ends of all executions are stored. */
+  async close(graceMs = 0): Promise<void> {
     this.store.endWaits()
-  }
-
-  /** Resolves when the ends of all executions of this process are stored. */
-  async close(): Promise<void> {
-    await this.queue.stopWorking()
-    this.queue.credentials.close()
-    await this.executions.ended()
+    await this.#options.runs.close(graceMs)
+    this.credentials.close()
+    await Promise.all([...this.parts.live.values()].map((live) => live.done))
     await this.store.stop()
   }
 
-  /** Makes a plain call, repeats an earlier one, or continues one with answers. */
+  /** Makes a plain call, repeats an earlier one, continues one with answers, or executes one that has begun. */
   async call(execution: Execution): Promise<ToolOutcome> {
     const { order, sink, tool } = execution
-    const { live } = sink
-    if (live) return live.over ?? this.executions.run(execution, live)
     const { idempotencyKey, resume, runId } = order
+    if (sink.live) return sink.live.run(execution)
     if (resume === undefined && idempotencyKey === undefined) {
-      return this.executions.run(execution, new LiveCall({ runId }))
+      const ending = await this.#options.runs.execute(execution)
+      return ending.type === 'asked' ? this.#newLive(runId).ask(execution, ending) : ending
     }
     try {
       const opened = await this.open({ tool, order })
-      if (!(opened instanceof LiveCall)) return await this.repeat(opened, execution)
-      if (opened.over) return opened.over
-      const { signal } = opened
-      this.executions.begin(opened, () =>
-        this.executions.run({ ...execution, sink: { ...sink, signal } }, opened),
-      )
-      return await opened.join(sink.signal)
+      switch (opened.type) {
+        case 'new': {
+          const { live } = opened
+          const { signal } = live
+          live.begin(() => live.run({ ...execution, sink: { ...sink, signal } }))
+          return await live.join(sink.signal)
+        }
+        case 'queued':
+        case 'earlier':
+          return await this.repeat(opened.stored, execution)
+        case 'result':
+        case 'input':
+          return opened
+      }
     } catch (error) {
       const text =
         resume === undefined
@@ -110,101 +138,104 @@ export class Calls {
   /**
    * Finds the call that a request repeats, takes the answers that it has, or stores a new call if it needs a record.
    *
-   * @returns the stored call that the request repeats; or an execution that has not begun, and is queued if it is a task
    * @throws RunFailure; ProtocolError -32602 for an idempotency key with other arguments; GatewayError `UNAVAILABLE`
    */
-  async open(request: CallRequest): Promise<LiveCall | StoredCall> {
+  async open(request: CallRequest): Promise<OpenedCall> {
     const { order, queuedFor } = request
     if (order.resume !== undefined) return this.#take(request)
     const { runId } = order
     const key = keyOf(request)
-    if (key === undefined && queuedFor === undefined) return new LiveCall({ runId })
+    if (key === undefined && queuedFor === undefined) {
+      return { type: 'new', live: this.#newLive(runId) }
+    }
     const own = { args: hashOf(order.arguments ?? {}), runId }
     const entry = key === undefined ? undefined : await this.store.keyEntry(key)
     if (entry && entry.runId !== runId) return this.#earlier(entry, own)
-    const { lease } = this.#options
-    // Other processes see that this one is alive before they can see the call.
-    const release = queuedFor === undefined ? await lease.hold() : undefined
-    let live: LiveCall | undefined
-    try {
+    return this.#whileAlive(request, async () => {
       const call = this.#newCall(request, key)
       const stored = await this.store.create(call)
       const first = key === undefined ? own : await this.store.claimKey(key, own, call.expiresAt)
-      if (first.runId === runId) {
-        if (queuedFor !== undefined) this.queue.credentials.keep(order, call.expiresAt)
-        live = new LiveCall({ runId, stored })
-        live.releaseLease = release
-        return live
-      }
+      if (first.runId === runId) return this.#begun(request, { runId, stored })
       if (stored) await this.store.delete(stored)
-      return await this.#earlier(first, own)
-    } finally {
-      if (!live) release?.()
-    }
+      return this.#earlier(first, own)
+    })
   }
 
   /** Returns the outcome of an earlier call, when it has one. Executes nothing. @throws RunFailure; ProtocolError of the call */
   async repeat(found: StoredCall, { order, sink, tool }: Execution): Promise<ToolOutcome> {
     const { signal } = sink
-    const live = this.executions.find(found.call.runId)
+    const live = this.parts.live.get(found.call.runId)
     let outcome: ToolOutcome
     if (live?.outcome) outcome = await live.join(signal)
     else {
       const look = (latest: StoredCall): Promise<StoredCall> => this.current(latest)
-      const ms = this.#options.maxRunMs(tool)
+      const ms = maxRunMsOf(tool, this.#options)
       await this.store.start().catch(() => {}) // then changes are noticed later
       const call = (await this.store.settled(found, { look, ms, signal }))?.call
       if (!call) throw busy(BUSY)
       if (signal.aborted && call.state.status === 'running') {
         throw new RunFailure('cancelled', 'The call was cancelled.')
       }
-      outcome = this.outcomeOf(call, { order, tool })
+      outcome = outcomeOf(call, { order, tool })
     }
     return order.resume === undefined ? toReplayed(outcome) : outcome
   }
 
-  /** @throws RunFailure `busy`, `outcome_unknown`, `expired`, `cancelled`; ProtocolError of the call */
-  outcomeOf(call: CallRecord, { order, tool }: Pick<Execution, 'order' | 'tool'>): ToolOutcome {
-    const { state, task } = call
-    if (state.status === 'running') throw busy(task ? WORKS : BUSY)
-    if (state.status === 'asking') {
-      if (task) throw busy(WORKS)
-      return questionsOutcome(call, { client: order.client, tool })
-    }
-    const { end } = state
-    switch (end.type) {
-      case 'result':
-        return { type: 'result', result: end.result }
-      case 'cancelled':
-        throw new RunFailure('cancelled', 'This call was cancelled.')
-      case 'unkept':
-        throw new RunFailure('expired', EXPIRED)
-      case 'error': {
-        const { code, data, message } = end.error
-        if (isDeath(end)) throw new RunFailure('outcome_unknown', message)
-        throw new ProtocolError(code, message, data)
-      }
+  /**
+   * Makes a call in flight, or one that has asked, a task.
+   *
+   * @returns `undefined` if it has ended
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  keep(found: StoredCall, kept: KeptCall): Promise<StoredCall | undefined> {
+    const { runId } = found.call
+    const live = this.parts.live.get(runId)
+    return live?.keep(kept) ?? this.store.apply(found, keptEvent(runId, kept, this.store))
+  }
+
+  /** Queues a call. One that cannot be queued now, or was lost, is queued again by `current()`. */
+  async submit({ call }: StoredCall): Promise<void> {
+    const { engine, onError } = this.#options
+    try {
+      await engine.submit(queueIdOf(call))
+    } catch (cause) {
+      onError(new Error('A task cannot be queued now', { cause }))
     }
   }
 
+  /** Returns whether a process executes a call that runs, or will do so soon. @throws GatewayError `UNAVAILABLE` */
+  async isExecuted({ runId, state, updatedAt }: CallRecord): Promise<boolean> {
+    const { clock, lease } = this.#options
+    // The process that stored a queued call may have died before it queued it.
+    if (state.status !== 'running' || state.process === '') return false
+    if (state.process !== lease.id) return lease.isAlive(state.process)
+    return this.parts.live.has(runId) || clock.now() - updatedAt < BEGIN_MS
+  }
+
   /**
-   * Returns a call as it is now. If its process died, a call that was queued before it began, or that its agent continues
-   * at a server, goes back to the engine; any other one ends with `outcome_unknown`. A task whose questions were not
-   * answered in time ends too.
+   * Returns a call as it is now. If its process died, it goes back to the engine, or ends: `outlivesProcess()` decides. A
+   * task whose questions were not answered in time ends too.
    *
    * @throws GatewayError `UNAVAILABLE`
    */
   async current(found: StoredCall): Promise<StoredCall> {
-    const { clock, taskTtlMs } = this.#options
+    const { clock, runs, taskTtlMs } = this.#options
     const { call } = found
-    const { asked, expiresAt, state, task } = call
+    const { agentId, asked, attempt, expiresAt, state, task } = call
     if (state.status === 'running') {
-      return (await this.queue.isExecuted(call)) ? found : this.queue.takeOver(found)
+      if (await this.isExecuted(call)) return found
+      if (outlivesProcess(call)) {
+        await this.submit(found) // has no effect for a call that waits in the queue
+        return { ...found, call: { ...call, state: { ...state, process: '' } } }
+      }
+      const until = this.store.expiryOf('ended', task !== undefined)
+      const died = { type: 'ended', attempt, end: DIED, expiresAt: until } as const
+      return (await this.store.apply(found, died)) ?? found
     }
     const isOpen = state.status === 'asking' && task
     if (!isOpen || clock.now() < expiresAt - taskTtlMs) return found
     const ended = await this.store.apply(found, { type: 'unanswered' })
-    this.executions.forget(call, asked?.state)
+    runs.forgetState(agentId, asked?.state)
     return ended ?? found
   }
 
@@ -219,11 +250,11 @@ export class Calls {
     { isPlain, order, responses, task, tool }: GivenAnswers,
   ): Promise<{ readonly stored: StoredCall; readonly reading: AnswersReading } | undefined> {
     const { call } = found
-    const { asked, round } = call
+    const { agentId, asked, round } = call
     if (!asked) return undefined
     if (asked.questions.some(({ schema }) => schema)) await whenSchemasChecked()
     const reading = readAnswers(asked, responses, isPlain)
-    const { clock, lease } = this.#options
+    const { clock, lease, runs } = this.#options
     const isTask = task !== undefined
     const next = nextCall(
       call,
@@ -235,33 +266,63 @@ export class Calls {
         task,
         order: isTask ? order : undefined,
         isDurable: isTask,
-        expiresAt: (status) => this.executions.expiryOf(status, isTask, tool),
+        expiresAt: (status) => this.store.expiryOf(status, isTask, tool),
       },
       clock.now(),
     )
-    if (isTask) this.queue.credentials.keep(order, next.expiresAt)
+    if (isTask) this.credentials.keep(order, next.expiresAt)
     const stored = await this.store.replace(found, next)
-    if (stored && next.state.status === 'ended') this.executions.forget(call, asked.state)
+    if (stored && next.state.status === 'ended') runs.forgetState(agentId, asked.state)
     return stored && { stored, reading }
   }
 
-  /** Ends a call as cancelled, unless it has ended. @throws GatewayError `UNAVAILABLE` */
+  /** Ends a call as cancelled, unless it has ended, and stops its execution, wherever it is. @throws GatewayError `UNAVAILABLE` */
   async cancel(found: StoredCall): Promise<void> {
+    const { engine, runs } = this.#options
+    const { call } = found
+    const { agentId, asked, isDurable, runId, state } = call
     await this.store.apply(found, { type: 'cancelled' })
-    await this.queue.stop(found)
+    const live = this.parts.live.get(runId)
+    live?.stop()
+    // A process that misses this learns of the end when it stores its own.
+    await engine.cancel(queueIdOf(call)).catch(() => {})
+    if (live) return
+    if (state.status === 'running' && state.remote !== undefined) {
+      void this.#stopRemote(call, state.remote).catch(() => {}) // the run goes on, and its result is dropped
+    }
+    if (state.status !== 'asking') return
+    runs.forgetState(agentId, asked?.state)
+    // The agent keeps a thread for the answer.
+    if (isDurable) runs.forgetRun(call)
   }
 
-  async #earlier(entry: KeyEntry, own: KeyEntry): Promise<StoredCall> {
+  /** Stops a run at the server of its agent, which this process may have to find first. */
+  async #stopRemote(call: CallRecord, remote: unknown): Promise<void> {
+    const { agents, clock, runs } = this.#options
+    // A process that has died looks alive for some time. If it lives, it stops the run itself.
+    if (await this.isExecuted(call)) await sleep(clock, DEAD_MS)
+    if (await this.isExecuted(call)) return
+    const until = clock.now() + AGENT_MS
+    const isHere = (): boolean => agents.sourceOf(call.agentId) !== undefined
+    while (!isHere() && clock.now() < until && !this.store.isEnding) await sleep(clock, RETRY_MS)
+    runs.forgetRun(call, remote)
+  }
+
+  async #earlier(entry: KeyEntry, own: KeyEntry): Promise<OpenedCall> {
     if (entry.args !== own.args) throw conflict()
-    const found = await this.store.read(entry.runId)
-    if (!found) throw new RunFailure('expired', EXPIRED)
-    return found
+    const stored = await this.store.read(entry.runId)
+    if (!stored) throw new RunFailure('expired', EXPIRED)
+    return { type: 'earlier', stored }
+  }
+
+  #newLive(runId: string, stored?: StoredCall): LiveCall {
+    return new LiveCall(this.parts, { runId, stored })
   }
 
   #newCall({ order, queuedFor, tool }: CallRequest, key: string | undefined): CallRecord {
     const { clock, lease } = this.#options
     const isTask = queuedFor !== undefined
-    const expiresAt = this.executions.expiryOf('running', isTask, tool)
+    const expiresAt = this.store.expiryOf('running', isTask, tool)
     const facts = {
       ...newCallOf(tool, order),
       key,
@@ -275,34 +336,52 @@ export class Calls {
     return newCall(facts, isTask ? '' : lease.id, clock.now())
   }
 
+  /** Returns a call that was stored for a request. Without its record, it is no task. */
+  #begun(
+    { order, queuedFor }: CallRequest,
+    { runId, stored }: { readonly runId: string; readonly stored: StoredCall | undefined },
+  ): OpenedCall {
+    if (queuedFor === undefined || !stored) {
+      return { type: 'new', live: this.#newLive(runId, stored) }
+    }
+    this.credentials.keep(order, stored.call.expiresAt)
+    return { type: 'queued', stored }
+  }
+
+  /** Other processes see that this one is alive before they can see the call that begins here. */
+  async #whileAlive(
+    { queuedFor }: CallRequest,
+    open: () => Promise<OpenedCall>,
+  ): Promise<OpenedCall> {
+    const release = queuedFor === undefined ? await this.#options.lease.hold() : undefined
+    let opened: OpenedCall | undefined
+    try {
+      opened = await open()
+      return opened
+    } finally {
+      if (opened?.type === 'new') opened.live.releaseLease = release
+      else release?.()
+    }
+  }
+
   /** Takes the answers of a call, so that this process, or the engine, continues the run. @throws RunFailure */
-  async #take(request: CallRequest): Promise<LiveCall | StoredCall> {
-    const { resume } = request.order
-    const claim = parseClaim(resume?.state)
+  async #take(request: CallRequest): Promise<OpenedCall> {
+    const claim = parseClaim(request.order.resume?.state)
     if (claim === undefined) {
       const text = 'This names no run that can be continued: call again without `resume`.'
       throw new RunFailure('invalid_arguments', text)
     }
-    const { queuedFor } = request
-    const release = queuedFor === undefined ? await this.#options.lease.hold() : undefined
-    let taken: LiveCall | StoredCall | undefined
-    try {
-      for (let conflicts = 0; conflicts < MAX_CONFLICTS && !taken; conflicts++) {
-        taken = await this.#tryTake(request, claim)
+    return this.#whileAlive(request, async () => {
+      for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+        const taken = await this.#tryTake(request, claim)
+        if (taken) return taken
       }
-      if (!taken) throw busy('Another process continues this run. Call again in a moment.')
-      if (taken instanceof LiveCall && !taken.over) taken.releaseLease = release
-      return taken
-    } finally {
-      if (!(taken instanceof LiveCall) || taken.over) release?.()
-    }
+      throw busy('Another process continues this run. Call again in a moment.')
+    })
   }
 
   /** @returns `undefined` if another process changed the call in the meantime. @throws RunFailure */
-  async #tryTake(
-    request: CallRequest,
-    claim: ResumeClaim,
-  ): Promise<LiveCall | StoredCall | undefined> {
+  async #tryTake(request: CallRequest, claim: ResumeClaim): Promise<OpenedCall | undefined> {
     const { order, queuedFor, tool } = request
     const responses = order.resume?.responses ?? {}
     const found = await this.store.read(claim.runId)
@@ -318,7 +397,7 @@ export class Calls {
       throw new RunFailure('invalid_arguments', text)
     }
     if (call.state.status !== 'asking' || claim.round !== call.round) {
-      if (call.answered?.hash === hashOf(responses)) return found
+      if (call.answered?.hash === hashOf(responses)) return { type: 'earlier', stored: found }
       const text = 'This question was answered before, with another answer.'
       throw new RunFailure('already_answered', text)
     }
@@ -334,14 +413,14 @@ export class Calls {
     const given = { isPlain, order: continued, responses, task, tool }
     const answered = await this.answer(found, given)
     if (!answered) return undefined
-    const { reading } = answered
-    const { call: next } = answered.stored
-    if (next.state.status === 'running') return new LiveCall({ runId, stored: answered.stored })
-    const over =
-      next.state.status === 'asking' && reading.type === 'errors'
-        ? questionsOutcome(next, { client: order.client, tool }, reading)
-        : this.outcomeOf(next, { order, tool })
-    return new LiveCall({ runId, over })
+    const { reading, stored } = answered
+    const { state } = stored.call
+    if (state.status === 'running') {
+      return task ? { type: 'queued', stored } : { type: 'new', live: this.#newLive(runId, stored) }
+    }
+    return state.status === 'asking' && reading.type === 'errors'
+      ? questionsOutcome(stored.call, { client: order.client, tool }, reading)
+      : outcomeOf(stored.call, { order, tool })
   }
 
   /**
@@ -350,22 +429,18 @@ export class Calls {
    * @returns `false` if its agent is not there
    */
   async #cleanUp(found: StoredCall): Promise<boolean> {
-    const { agents, clock } = this.#options
-    const { call } = found
-    const { agentId, asked, expiresAt } = call
+    const { agents, clock, runs } = this.#options
+    const { agentId, asked, expiresAt } = found.call
     if (agents.sourceOf(agentId) === undefined) return false
     if (expiresAt > clock.now()) await this.current(found)
-    else if (await this.store.delete(found)) this.executions.forget(call, asked?.state)
+    else if (await this.store.delete(found)) runs.forgetState(agentId, asked?.state)
     return true
   }
 }
 
-/** Marks a result that does not come from an execution for this request. */
-export function toReplayed(outcome: ToolOutcome): ToolOutcome {
-  if (outcome.type === 'input') return outcome
-  const { _meta: meta } = outcome.result
-  const result = { ...outcome.result, _meta: { ...meta, [IDEMPOTENCY]: { replayed: true } } }
-  return { type: 'result', result }
+/** Names a call and its round for the engine, which may still finish an earlier round. */
+function queueIdOf({ round, runId }: CallRecord): string {
+  return `${runId}/${round}`
 }
 
 function conflict(): ProtocolError {

@@ -6,7 +6,7 @@ import { Sweeper } from '../internal/timers.ts'
 import { listAll, type Versioned } from '../store/gateway-store.ts'
 import { ownerOf, type Caller } from '../internal/principal.ts'
 import { hashOf } from '../internal/text.ts'
-import { busy, type Execution, type RunStorage } from './order.ts'
+import { busy, maxRunMsOf, type Execution, type RunStorage } from './order.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
 export interface Turn {
@@ -169,7 +169,7 @@ export class Conversations {
     // A run that died belongs to its conversation, so its thread is used again. An expired conversation has ended.
     const isKept = isLive || before?.phase === 'running'
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
-    const expiresAt = clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS
+    const expiresAt = clock.now() + maxRunMsOf(tool, this.#storage) + DEAD_AFTER_MS
     const names = { agentId: tool.agent.id, ...(name !== undefined && { name }) }
     const row: Row = { ...names, thread, runId, phase: 'running', process: lease.id, expiresAt }
     const version = await this.#put(key, row, found?.version ?? null)

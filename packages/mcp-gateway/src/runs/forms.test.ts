@@ -4,14 +4,13 @@ import { beforeAll, expect, test } from 'vitest'
 import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { callRuns, requestOf, ScriptedSource, tool } from '../../test/scripted-source.ts'
-import { runsOptions } from '../../test/settings.ts'
+import { callsOf } from '../../test/settings.ts'
 import { EventReader } from '../../test/wire-session.ts'
 import type { JsonSchema } from '../agents/agent.ts'
 import { schemaMismatch, whenSchemasChecked } from '../agents/schemas.ts'
 import { createGateway } from '../gateway.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { asksForSecret, readForm, toForm } from './forms.ts'
-import { Runs } from './runs.ts'
 
 beforeAll(whenSchemasChecked)
 
@@ -190,7 +189,7 @@ test('ends a run that asks for a secret, and shows the question to nobody', asyn
   await using store = new MemoryGatewayStore()
   const questions = [{ id: 'q', message: 'Your key?', schema: secret }]
   const source = new ScriptedSource(() => [{ type: 'asked', questions, state: { thread: 't' } }])
-  const runs = new Runs(runsOptions({ agents: source, records: store.records }))
+  const runs = callsOf({ agents: source, records: store.records })
   const outcome = await callRuns(runs, tool, requestOf('Go', { canAsk: true }))
   expect(outcome).toMatchObject({
     result: { isError: true, _meta: { reason: 'agent_failed' } },

@@ -35,8 +35,11 @@ export interface RunStorage extends RunSettings {
   readonly clock: Clock
   /** Shows other processes that this one is alive, while it executes stored calls. */
   readonly lease: ProcessLease
-  /** Returns the time after which a run of a tool has ended, in milliseconds. */
-  readonly maxRunMs: (tool: RunTool) => number
+}
+
+/** Returns the time after which a run of a tool has ended, once it has begun, in milliseconds. */
+export function maxRunMsOf(tool: RunTool, { timeoutMs }: Pick<RunSettings, 'timeoutMs'>): number {
+  return tool.timeoutMs ?? timeoutMs
 }
 
 /**
@@ -94,7 +97,7 @@ export interface RunSink {
   /** As `AgentCall.remote`. */
   readonly remote?: RemoteRun | undefined
   /** The execution, if it has begun. */
-  readonly live?: LiveCall | undefined
+  readonly live?: Pick<LiveCall, 'run'> | undefined
 }
 
 /**
@@ -146,7 +149,7 @@ export interface Execution {
   readonly order: RunOrder
   readonly sink: RunSink
   /** State after the last question. `undefined`: this is the first execution. */
-  readonly earlier: EarlierExecution | undefined
+  readonly earlier?: EarlierExecution | undefined
 }
 
 interface EarlierExecution {

@@ -1,4 +1,4 @@
-import { runsOptions } from '../../test/settings.ts'
+import { callsOf } from '../../test/settings.ts'
 import { reasonOf, replicas } from '../../test/runs-world.ts'
 import { deferred } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
@@ -16,7 +16,6 @@ import type { AgentUpdate } from '../agents/agent.ts'
 import { newScopeId } from '../files/scopes.ts'
 import { systemClock } from '../internal/clock.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { Runs } from './runs.ts'
 import type { ToolOutcome } from './order.ts'
 
 const order = requestOf('Order', { idempotencyKey: 'k1' })
@@ -74,7 +73,7 @@ test('stops a call when the last of its repeats is cancelled', async () => {
   for (const outcome of await Promise.all(outcomes)) {
     expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason: 'cancelled' } } })
   }
-  expect(world.a.size).toBe(0)
+  expect(world.a.parts.runs.size).toBe(0)
 })
 
 test('never makes a call again that was stopped, also while it is being stopped', async () => {
@@ -191,7 +190,7 @@ test('never makes a call again whose result is not kept any more, and forgets it
   await using store = new MemoryGatewayStore({ now: () => now })
   const source = new ScriptedSource(done)
   const options = { agents: source, records: store.records, repeatTtlMs: 60_000 }
-  const runs = new Runs(runsOptions({ ...options, timeoutMs: 10_000 }))
+  const runs = callsOf({ ...options, timeoutMs: 10_000 })
   await callRuns(runs, tool, order)
   now += 61_000
   expect(reasonOf(await callRuns(runs, tool, order))).toBe('expired')
@@ -262,7 +261,7 @@ function killableWorld(script: Script, { isNotified = false } = {}) {
   const source = new ScriptedSource(script)
   const [a, b] = [clocks.a, clocks.b].map((clock) => {
     const logs = isNotified ? store.logs : undefined
-    return new Runs(runsOptions({ agents: source, records: store.records, logs, clock }))
+    return callsOf({ agents: source, records: store.records, logs, clock })
   })
   if (!a || !b) throw new Error('There are two')
   return {
@@ -326,7 +325,7 @@ test.each([
       yield { type: 'done', text: 'Ordered' }
     }
     await using world = killableWorld(script, { isNotified })
-    await world.a.calls.store.start()
+    await world.a.store.start()
     const first = callRuns(world.a, tool, order)
     await settled()
     await world.advance(8000, { isAlive: false })

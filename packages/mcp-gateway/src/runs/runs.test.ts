@@ -29,7 +29,7 @@ import { NO_OUTPUT } from './result.ts'
 
 test('returns an answer that is there at once', async () => {
   await using world = runsOf(() => [{ type: 'done', text: 'Hello' }])
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi'))
   expect(textsOf(outcome)).toEqual(['Hello'])
   expect(metaOf(outcome)).toEqual({ runId: expect.stringMatching(/^run_[0-9a-f]{16}$/) })
 })
@@ -42,7 +42,7 @@ test('adds the tokens of each model up, and does not keep more than 32 names of 
     }
     yield { type: 'done', text: 'Hello' }
   })
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi'))
   const { usage = [] } = metaOf(outcome) as { usage?: ModelUsage[] }
   expect(usage).toHaveLength(33)
   expect(usage[0]).toEqual({ model: 'm0', inputTokens: 6, outputTokens: 2 })
@@ -61,7 +61,7 @@ test('returns the whole text once, then the files in order', async () => {
     },
     { files: filesOfMemory() },
   )
-  const outcome = await callRuns(world.runs, tool, requestOf('Make'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Make'))
   expect(outcome).toMatchObject({
     result: {
       content: [
@@ -79,7 +79,7 @@ test('returns the answer without a file that could not be stored', async () => {
     { type: 'done', text: 'Here you are' },
   ]
   await using world = runsOf(script, { files: filesOfMemory() })
-  expect(textsOf(await callRuns(world.runs, tool, requestOf('Make')))).toEqual([
+  expect(textsOf(await callRuns(world.calls, tool, requestOf('Make')))).toEqual([
     'Here you are',
     'The file "too-large" could not be kept: There is no room left',
   ])
@@ -95,7 +95,7 @@ test('cuts a text that is larger than a result may be after a whole character, a
     ],
   ] satisfies AgentUpdate[][]) {
     await using world = runsOf(() => updates)
-    const [text = ''] = textsOf(await callRuns(world.runs, tool, requestOf('Write')))
+    const [text = ''] = textsOf(await callRuns(world.calls, tool, requestOf('Write')))
     expect(Buffer.byteLength(text)).toBeLessThan(1_000_000)
     expect(text).toMatch(/😀x?\n\[Cut here: \d+ of \d+ characters are shown\./u)
   }
@@ -104,7 +104,7 @@ test('cuts a text that is larger than a result may be after a whole character, a
 test('says that the rest is missing when the pieces of text exceed 10 MiB', async () => {
   const piece: AgentUpdate = { type: 'text', text: 'x'.repeat(1024 * 1024) }
   await using world = runsOf(() => [...Array.from({ length: 11 }, () => piece), { type: 'done' }])
-  const [, note] = textsOf(await callRuns(world.runs, tool, requestOf('Write')))
+  const [, note] = textsOf(await callRuns(world.calls, tool, requestOf('Write')))
   expect(note).toContain('the rest of it is missing')
 })
 
@@ -114,14 +114,14 @@ test('returns the whole answer even if the pieces of text were longer', async ()
     { type: 'text', text: `${whole}more` },
     { type: 'done', text: whole },
   ])
-  expect(textsOf(await callRuns(world.runs, tool, requestOf('Write')))).toEqual([whole])
+  expect(textsOf(await callRuns(world.calls, tool, requestOf('Write')))).toEqual([whole])
 })
 
 test('fails when the structured content of a tool with an output schema is too large', async () => {
   const structured = { rows: 'x'.repeat(1_000_000) }
   await using world = runsOf(() => [{ type: 'done', text: '', structured }])
   const strict = { ...tool, outputSchema: { type: 'object' } }
-  expect(metaOf(await callRuns(world.runs, strict, requestOf('List')))).toMatchObject({
+  expect(metaOf(await callRuns(world.calls, strict, requestOf('List')))).toMatchObject({
     reason: 'too_large',
   })
 })
@@ -135,7 +135,7 @@ test('names 20 files that could not be stored, and counts the others', async () 
     },
     { files: filesOfMemory() },
   )
-  const texts = textsOf(await callRuns(world.runs, tool, requestOf('Make')))
+  const texts = textsOf(await callRuns(world.calls, tool, requestOf('Make')))
   expect(texts).toHaveLength(21)
   expect(texts.at(-1)).toBe('980 more files could not be kept.')
 })
@@ -149,7 +149,7 @@ test('refuses files that an agent writes after its answer', async () => {
     },
     { files: filesOfMemory() },
   )
-  await callRuns(world.runs, tool, requestOf('Make'))
+  await callRuns(world.calls, tool, requestOf('Make'))
   const late = writers[0]?.write({ name: 'late', data: new Uint8Array(3) })
   await expect(late).rejects.toMatchObject({ code: 'CLOSED' })
 })
@@ -161,7 +161,7 @@ test('stops an agent that never pauses at its time limit', async () => {
     },
     { clock: systemClock, timeoutMs: 50 },
   )
-  const outcome = await callRuns(world.runs, tool, requestOf('Go', { progress: () => {} }))
+  const outcome = await callRuns(world.calls, tool, requestOf('Go', { progress: () => {} }))
   expect(metaOf(outcome)).toMatchObject({ reason: 'timeout' })
 })
 
@@ -169,13 +169,13 @@ test('says that the agent finished without output, and reports it', async () => 
   const events: string[] = []
   const onEvent = ({ type }: { readonly type: string }): void => void events.push(type)
   await using world = runsOf(() => [{ type: 'done' }], { onEvent })
-  expect(textsOf(await callRuns(world.runs, tool, requestOf('Hi')))).toEqual([NO_OUTPUT])
+  expect(textsOf(await callRuns(world.calls, tool, requestOf('Hi')))).toEqual([NO_OUTPUT])
   expect(events).toEqual(['started', 'empty', 'ended'])
 })
 
 test('returns structured output as text too', async () => {
   await using world = runsOf(() => [{ type: 'done', structured: { total: 3 } }])
-  expect(await callRuns(world.runs, tool, requestOf('Count'))).toMatchObject({
+  expect(await callRuns(world.calls, tool, requestOf('Count'))).toMatchObject({
     result: { content: [{ text: '{"total":3}' }], structuredContent: { total: 3 } },
   })
 })
@@ -184,7 +184,7 @@ test('names the path of output that does not match the schema of the skill', asy
   await using world = runsOf(() => [{ type: 'done', structured: { total: 'three' } }])
   const outputSchema = { type: 'object', properties: { total: { type: 'number' } } }
   const strict = { ...tool, outputSchema, checkOutput: validatorFor(outputSchema) }
-  const outcome = await callRuns(world.runs, strict, requestOf('Count'))
+  const outcome = await callRuns(world.calls, strict, requestOf('Count'))
   expect(metaOf(outcome)).toMatchObject({ reason: 'invalid_output' })
   expect(textsOf(outcome)[0]).toContain('/total must be number')
 })
@@ -221,7 +221,7 @@ test.each<{
   },
 ])('returns an error with its reason when the agent $title', async ({ updates, reason, text }) => {
   await using world = runsOf(() => updates)
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi'))
   expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason } } })
   expect(textsOf(outcome)[0]).toMatch(text)
 })
@@ -231,7 +231,7 @@ test('writes the error of an agent to the log only', async () => {
   await using world = runsOf(() => {
     throw error
   })
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi'))
   expect(metaOf(outcome)).toMatchObject({ reason: 'agent_failed' })
   expect(JSON.stringify(outcome)).not.toContain('hunter2')
   expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed', error }))
@@ -244,7 +244,7 @@ test.each([
   await using world = runsOf(() => {
     throw new GatewayError(code, 'More than the 10 bytes that are allowed')
   })
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi'))
   expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason } } })
   expect(textsOf(outcome)[0]).toContain('More than the 10 bytes that are allowed.')
 })
@@ -255,8 +255,8 @@ test('emits how each run ended, without its texts', async () => {
     count += 1
     return count === 1 ? [{ type: 'done', text: 'secret' }] : [{ type: 'failed', reason: 'secret' }]
   })
-  await callRuns(world.runs, tool, requestOf('secret'))
-  await callRuns(world.runs, tool, requestOf('secret'))
+  await callRuns(world.calls, tool, requestOf('secret'))
+  await callRuns(world.calls, tool, requestOf('secret'))
   expect(world.events).toMatchObject([
     { type: 'started', tool: 'support', agentId: 'support', principal: 'ada' },
     { type: 'ended', outcome: 'done', durationMs: 0 },
@@ -278,7 +278,7 @@ test('does not show the address of the store to callers', async () => {
     }),
   }
   await using world = runsOf(() => [{ type: 'done', text: 'Here' }], { files })
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi'))
   expect(metaOf(outcome)).toMatchObject({ reason: 'unavailable' })
   expect(JSON.stringify(outcome)).not.toContain('10.0.0.7')
   expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed' }))
@@ -296,7 +296,7 @@ test('sends progress with the agent, its text and its files before the result', 
   ]
   await using world = runsOf(script, { files: filesOfMemory() })
   const progress = ({ message }: { readonly message: string }) => void messages.push(message)
-  const outcome = await callRuns(world.runs, tool, requestOf('Hi', { progress }))
+  const outcome = await callRuns(world.calls, tool, requestOf('Hi', { progress }))
   expect(messages).toEqual(['Accepted by Support', 'Hello', 'File: a.png', 'Done: think', '!'])
   expect(textsOf(outcome)[0]).toBe('Hello!')
   await world.clock.advance(60_000)
@@ -305,8 +305,8 @@ test('sends progress with the agent, its text and its files before the result', 
 
 test('shares no objects between two calls', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
-  const ada = callRuns(world.runs, tool, requestOf('1', { principal: principalNamed('ada') }))
-  await callRuns(world.runs, tool, requestOf('2', { principal: principalNamed('bob') }))
+  const ada = callRuns(world.calls, tool, requestOf('1', { principal: principalNamed('ada') }))
+  await callRuns(world.calls, tool, requestOf('2', { principal: principalNamed('bob') }))
   await ada
   const [first, second] = world.source.calls
   expect(first).not.toBe(second)
@@ -332,7 +332,7 @@ test('keeps nothing of 10,000 runs, of which half were cancelled', async () => {
     const callers = Array.from({ length: count }, () => new AbortController())
     const outcomes = callers.map(({ signal }, index) => {
       const text = index % 2 === 0 ? 'stay' : 'go'
-      return callRuns(world.runs, tool, requestOf(text, { signal, progress: () => {} }))
+      return callRuns(world.calls, tool, requestOf(text, { signal, progress: () => {} }))
     })
     await settled()
     for (const caller of callers) caller.abort()

@@ -6,21 +6,21 @@ import { GatewayError, isOfCaller, textForCaller } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
 import { accountOf, ownerOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
-import { Calls, type CallsOptions } from './calls.ts'
 import { Conversations, type Turn } from './conversations.ts'
 import { ProgressFeed } from './progress-feed.ts'
 import { failureResult, runAgent } from './result.ts'
 import { ActiveRun, forgetState } from './run.ts'
+import type { CallRecord } from './call-record.ts'
 import {
+  maxRunMsOf,
   type Execution,
   type RunEnding,
   type RunOrder,
-  type RunSink,
-  type ToolOutcome,
+  type RunStorage,
 } from './order.ts'
 import { RUN_QUEUE, RunSlots } from './slots.ts'
 
-export interface RunsOptions extends Omit<CallsOptions, 'execute' | 'maxRunMs'> {
+export interface RunsOptions extends RunStorage {
   /** Must not throw. */
   readonly onEvent: (event: RunEvent) => void
 }
@@ -36,8 +36,8 @@ export const REPEAT_TTL_MS = 86_400_000
 /** In this time, a run that was sent to its server just now gets its id. */
 const LEAVE_MS = 1000
 
+/** Executes agents: their turns, slots, time limits, progress and failures. Knows nothing of stored calls. */
 export class Runs {
-  readonly calls: Calls
   readonly #options: RunsOptions
   readonly #slots: RunSlots
   /** `undefined` in mode `run`. */
@@ -49,24 +49,13 @@ export class Runs {
 
   constructor(options: RunsOptions) {
     this.#options = options
-    const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
     this.#slots = new RunSlots(options.clock, { ...options, ...RUN_QUEUE })
-    this.conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
-    this.calls = new Calls({ ...storage, execute: this.#execute })
+    this.conversations = options.mode === 'thread' ? new Conversations(options) : undefined
   }
 
   /** Number of runs that have not ended, with those that wait for a slot. */
   get size(): number {
     return this.#active.length
-  }
-
-  /**
-   * Runs the agent of a tool, or continues a paused run. Errors of the agent become results.
-   *
-   * @throws ProtocolError -32603 with the `runId`, for an error of the gateway
-   */
-  call(tool: RunTool, order: RunOrder, sink: RunSink): Promise<ToolOutcome> {
-    return this.calls.call({ tool, order, sink, earlier: undefined })
   }
 
   /** Returns whether another process can continue a call after its process died. */
@@ -77,24 +66,27 @@ export class Runs {
   }
 
   /**
-   * Lets an agent delete what it kept for a run that an engine executed. Nothing waits for the agent.
+   * Lets an agent delete the thread of a run that an engine executed. Nothing waits for the agent.
    *
    * @param remote what was stored to join the run at its server. The run is stopped
    */
-  forget({ agent }: RunTool, order: RunOrder, remote?: unknown): void {
-    const source = this.#options.agents.sourceOf(agent.id)
-    if (remote !== undefined) return forgetState(source, agent.id, remote)
-    const forgetting = async (): Promise<void> => source?.forgetThread?.(agent.id, order.runId)
+  forgetRun({ agentId, runId }: Pick<CallRecord, 'agentId' | 'runId'>, remote?: unknown): void {
+    if (remote !== undefined) return this.forgetState(agentId, remote)
+    const source = this.#options.agents.sourceOf(agentId)
+    const forgetting = async (): Promise<void> => source?.forgetThread?.(agentId, runId)
     forgetting().catch(() => {}) // a source reports its own failures
   }
 
-  /** Stops all runs after `graceMs`, and sooner those that go on without this process. Stored calls stay in the store. */
+  /** Lets an agent delete the state of a question that will not be answered. */
+  forgetState(agentId: string, state: unknown): void {
+    forgetState(this.#options.agents.sourceOf(agentId), agentId, state)
+  }
+
+  /** Stops all runs after `graceMs`, and sooner those that go on without this process. */
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true
-    this.calls.stop()
     this.conversations?.close()
     if (this.#active.length > 0) await this.#stopRuns(graceMs)
-    await this.calls.close()
   }
 
   async #stopRuns(graceMs: number): Promise<void> {
@@ -117,7 +109,12 @@ export class Runs {
     undoLeave()
   }
 
-  readonly #execute = async (execution: Execution): Promise<RunEnding> => {
+  /**
+   * Runs an agent up to its result or its questions. Errors of the agent become results.
+   *
+   * @throws ProtocolError -32603 with the `runId`, for an error of the gateway
+   */
+  async execute(execution: Execution): Promise<RunEnding> {
     const { tool, order, earlier } = execution
     const { clock, agents } = this.#options
     // The feed exists before the run has a slot: clients give up after a minute of silence.
@@ -140,7 +137,7 @@ export class Runs {
       if (source === undefined)
         throw new RunFailure('agent_gone', 'It left the gateway. List the tools again.')
       this.#options.onEvent({ type: 'started', ...run.names })
-      run.begin(this.maxRunMs(tool), inputFiles)
+      run.begin(maxRunMsOf(tool, this.#options), inputFiles)
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(
@@ -186,11 +183,6 @@ export class Runs {
       if (!isOfCaller(error)) throw error
       throw new RunFailure('invalid_arguments', `${textForCaller(error)}.`)
     }
-  }
-
-  /** Returns the time after which a run of a tool has ended, once it has begun. */
-  maxRunMs(tool: RunTool): number {
-    return tool.timeoutMs ?? this.#options.timeoutMs
   }
 
   #feedOf({ sink: { progress }, earlier }: Execution): ProgressFeed | undefined {

@@ -58,19 +58,19 @@ test('counts slots by principal, and by network for callers without a name', () 
 test('queues calls over the limit of runs, and answers `busy` over the limit of the queue', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
   const caller = new AbortController()
-  const first = callRuns(world.runs, tool, requestOf('1', { signal: caller.signal }))
+  const first = callRuns(world.calls, tool, requestOf('1', { signal: caller.signal }))
   const [second, ...others] = Array.from({ length: 64 }, () =>
-    callRuns(world.runs, tool, requestOf('2')),
+    callRuns(world.calls, tool, requestOf('2')),
   )
   await settled()
-  expect(await callRuns(world.runs, tool, requestOf('3'))).toMatchObject({
+  expect(await callRuns(world.calls, tool, requestOf('3'))).toMatchObject({
     result: { isError: true, _meta: { reason: 'busy', retryAfterMs: 5000 } },
   })
   caller.abort()
   await first
   await settled()
   expect(world.source.calls).toHaveLength(2)
-  await world.runs.close()
+  await world.calls.close()
   for (const each of await Promise.all([second!, ...others])) {
     expect(metaOf(each)).toMatchObject({ reason: 'cancelled' })
   }
@@ -79,24 +79,24 @@ test('queues calls over the limit of runs, and answers `busy` over the limit of 
 test('runs the call of another caller when one caller has reached its limit', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrentPerPrincipal: 1 })
   const one = requestOf('1', { principal: principalNamed('ada') })
-  const all = [callRuns(world.runs, tool, one), callRuns(world.runs, tool, one)]
-  all.push(callRuns(world.runs, tool, requestOf('2', { principal: principalNamed('bob') })))
+  const all = [callRuns(world.calls, tool, one), callRuns(world.calls, tool, one)]
+  all.push(callRuns(world.calls, tool, requestOf('2', { principal: principalNamed('bob') })))
   await settled()
   expect(world.source.calls.map(({ principal }) => principal.id)).toEqual(['ada', 'bob'])
-  await world.runs.close()
+  await world.calls.close()
   await Promise.all(all)
 })
 
 test('sends heartbeats to a call that waits in the queue', async () => {
   const messages: string[] = []
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1 })
-  const first = callRuns(world.runs, tool, requestOf('1'))
+  const first = callRuns(world.calls, tool, requestOf('1'))
   const progress = ({ message }: { readonly message: string }) => void messages.push(message)
-  const second = callRuns(world.runs, tool, requestOf('2', { progress }))
+  const second = callRuns(world.calls, tool, requestOf('2', { progress }))
   await settled()
   await world.clock.advance(29_999)
   expect(messages).toEqual(['Still working (15 s)'])
-  await world.runs.close()
+  await world.calls.close()
   await Promise.all([first, second])
   await world.clock.advance(60_000)
   expect(messages).toHaveLength(1)

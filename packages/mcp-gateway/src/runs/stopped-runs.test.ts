@@ -10,14 +10,14 @@ import type { ResultFiles } from '../files/result-files.ts'
 test('answers `agent_gone` when the agent has left', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   world.source.isGone = true
-  expect(metaOf(await callRuns(world.runs, tool, requestOf('Hi')))).toMatchObject({
+  expect(metaOf(await callRuns(world.calls, tool, requestOf('Hi')))).toMatchObject({
     reason: 'agent_gone',
   })
 })
 
 test('uses the time limit of the tool', async () => {
   await using world = runsOf(waitingForTheEnd)
-  const outcome = callRuns(world.runs, { ...tool, timeoutMs: 500 }, requestOf('Hi'))
+  const outcome = callRuns(world.calls, { ...tool, timeoutMs: 500 }, requestOf('Hi'))
   await settled()
   await world.clock.advance(500)
   expect(textsOf(await outcome)[0]).toContain('longer than 500 ms')
@@ -26,7 +26,7 @@ test('uses the time limit of the tool', async () => {
 test('stops the agent at once when the caller cancels', async () => {
   await using world = runsOf(waitingForTheEnd)
   const caller = new AbortController()
-  const outcome = callRuns(world.runs, tool, requestOf('Hi', { signal: caller.signal }))
+  const outcome = callRuns(world.calls, tool, requestOf('Hi', { signal: caller.signal }))
   await settled()
   caller.abort()
   expect(world.source.calls[0]?.signal.aborted).toBe(true)
@@ -36,15 +36,15 @@ test('stops the agent at once when the caller cancels', async () => {
 
 test('waits for runs when the gateway stops, and then ends them', async () => {
   await using world = runsOf(waitingForTheEnd)
-  const outcome = callRuns(world.runs, tool, requestOf('Hi'))
+  const outcome = callRuns(world.calls, tool, requestOf('Hi'))
   await settled()
-  const closed = world.runs.close(10_000)
+  const closed = world.calls.close(10_000)
   await world.clock.advance(9999)
   expect(world.runs.size).toBe(1)
   await world.clock.advance(1)
   await closed
   expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
-  expect(metaOf(await callRuns(world.runs, tool, requestOf('Hi')))).toMatchObject({
+  expect(metaOf(await callRuns(world.calls, tool, requestOf('Hi')))).toMatchObject({
     reason: 'cancelled',
   })
 })
@@ -56,7 +56,7 @@ test('abandons an agent that does not stop within 2 s, and marks it as degraded'
     yield { type: 'done' }
   })
   const caller = new AbortController()
-  const outcome = callRuns(world.runs, tool, requestOf('Hi', { signal: caller.signal }))
+  const outcome = callRuns(world.calls, tool, requestOf('Hi', { signal: caller.signal }))
   await settled()
   caller.abort()
   await world.clock.advance(1999)
@@ -93,6 +93,6 @@ test.each([
     { files },
   )
   const request = requestOf('Hi', { signal: caller.signal })
-  expect(metaOf(await callRuns(world.runs, tool, request))).toMatchObject({ reason })
+  expect(metaOf(await callRuns(world.calls, tool, request))).toMatchObject({ reason })
   expect(world.source.forgotten).toEqual([{ thread: 't1' }])
 })

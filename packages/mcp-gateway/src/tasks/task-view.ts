@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import { toEnd, type CallRecord, type TaskFacts } from '../runs/call-record.ts'
 import { toInputRequests, type AnswersReading, type QuestionForm } from '../runs/forms.ts'
-import { openForms } from '../runs/questions.ts'
+import { openForms } from '../runs/call-outcome.ts'
 
 /** Extension of MCP with which a server may answer `tools/call` with a task (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'

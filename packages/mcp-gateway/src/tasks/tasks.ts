@@ -6,9 +6,9 @@ import { accountHashOf, ownerOf, type Caller } from '../internal/principal.ts'
 import { hashOf } from '../internal/text.ts'
 import { inTime } from '../internal/timers.ts'
 import { nextCall, type CallRecord } from '../runs/call-record.ts'
+import { outcomeOf, toReplayed } from '../runs/call-outcome.ts'
 import type { StoredCall } from '../runs/call-store.ts'
-import { toReplayed, type Calls } from '../runs/calls.ts'
-import { LiveCall } from '../runs/live-call.ts'
+import type { Calls, OpenedCall } from '../runs/calls.ts'
 import { busy, type RunOrder, type RunSink, type ToolOutcome } from '../runs/order.ts'
 import { failedOutcome } from '../runs/result.ts'
 import { whenBack } from '../store/gateway-store.ts'
@@ -120,16 +120,23 @@ export class Tasks {
       : await this.#open(call, false)
     if (!opened && isOnlyTask) return failedOutcome(busy(NO_TASK), NO_TASK, order.runId)
     if (!opened) return execute({ signal, progress })
-    if (!(opened instanceof LiveCall)) return this.#repeat(call, opened)
-    if (opened.over) return execute({ signal, progress, live: opened })
-    if (opened.isTask && opened.stored) return this.#queue(call, opened.stored)
-    const { executions } = this.#calls
-    executions.begin(opened, () => execute(executions.sinkOf(opened, progress)))
-    // A call that the engine cannot take stays a call.
-    const outcome = opened.join(signal)
-    if (isQueued) return outcome
-    const keep = (): Promise<StoredCall | undefined> => executions.keep(opened, call)
-    return this.#patiently(call, { outcome, keep, isReplayed: false })
+    switch (opened.type) {
+      case 'new': {
+        const { live } = opened
+        live.begin(() => execute(live.sink(progress)))
+        const outcome = live.join(signal)
+        // A call that the engine cannot take stays a call.
+        if (isQueued) return outcome
+        return this.#patiently(call, { outcome, keep: () => live.keep(call), isReplayed: false })
+      }
+      case 'queued':
+        return this.#queue(call, opened.stored)
+      case 'earlier':
+        return this.#repeat(call, opened.stored)
+      case 'result':
+      case 'input': // executes nothing, and is reported
+        return execute({ signal, progress, live: { run: async () => opened } })
+    }
   }
 
   /** Returns a task with its result, error or open questions. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
@@ -186,7 +193,7 @@ export class Tasks {
       if (!answered) continue
       const { reading, stored } = answered
       const { round, state: next } = stored.call
-      if (next.status === 'running') await this.#calls.queue.submit(stored)
+      if (next.status === 'running') await this.#calls.submit(stored)
       return reading.type === 'errors' ? { ...untaken, refused: { reading, round } } : untaken
     }
   }
@@ -207,10 +214,10 @@ export class Tasks {
   }
 
   /** @returns `undefined` for a call that is made without a task, because the store is away: its run reports that */
-  async #open(call: TaskCall, isQueued: boolean): Promise<LiveCall | StoredCall | undefined> {
+  async #open(call: TaskCall, isQueued: boolean): Promise<OpenedCall | undefined> {
     const { clock, onError } = this.#options
     const { order, owner, tool } = call
-    const open = async (): Promise<LiveCall | StoredCall> => {
+    const open = async (): Promise<OpenedCall> => {
       if (isQueued) await this.#calls.store.start()
       return this.#calls.open({ tool, order, queuedFor: isQueued ? owner : undefined })
     }
@@ -219,9 +226,7 @@ export class Tasks {
       return await whenBack(open, { clock, ms: isQueued ? AWAY_MS : 0 })
     } catch (cause) {
       if (cause instanceof ProtocolError) throw cause
-      if (cause instanceof RunFailure) {
-        return new LiveCall({ runId: order.runId, over: failedOutcome(cause, '', order.runId) })
-      }
+      if (cause instanceof RunFailure) return failedOutcome(cause, '', order.runId)
       if (isQueued) onError(new Error(STAYS_CALL, { cause }))
       return undefined
     }
@@ -258,11 +263,10 @@ export class Tasks {
     const signal = AbortSignal.any([call.signal, waiting.signal])
     const sink = { signal, progress: undefined }
     const repeating = this.#calls
-      .repeat(found, { tool, order, sink, earlier: undefined })
+      .repeat(found, { tool, order, sink })
       .catch((error: unknown) => failedOutcome(error, STAYS_CALL, order.runId))
     const keep = async (): Promise<StoredCall | undefined> => {
-      const { executions } = this.#calls
-      const kept = await executions.keep(executions.find(known.runId) ?? found, call)
+      const kept = await this.#calls.keep(found, call)
       if (kept) waiting.abort()
       return kept
     }
@@ -272,8 +276,8 @@ export class Tasks {
   /** Queues a call that any process may execute, and waits for an early end. @throws ProtocolError of the call */
   async #queue(call: TaskCall, begun: StoredCall): Promise<ToolOutcome | BegunTask> {
     const { isAlways, signal } = call
-    const { queue, store } = this.#calls
-    await queue.submit(begun)
+    const { store } = this.#calls
+    await this.#calls.submit(begun)
     const settled = isAlways ? undefined : await store.settled(begun, { signal, ms: PATIENCE_MS })
     const found = settled ?? begun
     const hasKey = found.call.key !== undefined
@@ -306,7 +310,7 @@ export class Tasks {
 
   #outcomeOf({ order, tool }: TaskCall, call: CallRecord): ToolOutcome {
     try {
-      return this.#calls.outcomeOf({ ...call, task: undefined }, { order, tool })
+      return outcomeOf({ ...call, task: undefined }, { order, tool })
     } catch (error) {
       return failedOutcome(error, STAYS_CALL, order.runId)
     }
@@ -324,13 +328,13 @@ export class Tasks {
   /** @param create gets whether the caller has too many tasks, with those that are being stored */
   async #limited<T>({ order }: TaskCall, create: (isFull: boolean) => Promise<T>): Promise<T> {
     const { maxPerPrincipal } = this.#options
-    const { executions, store } = this.#calls
+    const { store } = this.#calls
     const account = accountHashOf(order)
     const others = this.#creating.get(account) ?? 0
     this.#creating.set(account, others + 1)
     try {
       const count = await store.countTasks(account).catch(() => 0) // the store is away: the write fails too
-      return await create(executions.isClosed || count + others >= maxPerPrincipal)
+      return await create(store.isEnding || count + others >= maxPerPrincipal)
     } finally {
       const left = (this.#creating.get(account) ?? 0) - 1
       if (left > 0) this.#creating.set(account, left)

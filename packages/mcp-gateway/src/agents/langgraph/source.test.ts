@@ -29,9 +29,9 @@ import {
   requestOf,
   tool as supportTool,
 } from '../../../test/scripted-source.ts'
-import { runsOptions } from '../../../test/settings.ts'
+import { callsOf } from '../../../test/settings.ts'
+import type { Calls } from '../../runs/calls.ts'
 import type { OutputFile } from '../../files/result-files.ts'
-import { Runs } from '../../runs/runs.ts'
 import { MemoryGatewayStore } from '../../store/memory-store.ts'
 import { skillsOf } from '../agent.ts'
 import type { Agent, AgentCall, AgentUpdate, RunnableAgents, RunTool } from '../agent.ts'
@@ -367,7 +367,7 @@ test('offers the graphs of a langgraph.json with their descriptions', async () =
 async function replicas(definition: () => GraphDefinition) {
   const clock = new ManualClock()
   const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const make = async (): Promise<{ runs: Runs; tool: RunTool }> => {
+  const make = async (): Promise<{ runs: Calls; tool: RunTool }> => {
     const { source, agents } = await started({ support: definition() })
     const [agent] = agents
     if (agent === undefined) throw new Error('there is no agent')
@@ -379,7 +379,7 @@ async function replicas(definition: () => GraphDefinition) {
       degrade: () => {},
     }
     return {
-      runs: new Runs(runsOptions({ agents: known, records: store.records, clock })),
+      runs: callsOf({ agents: known, records: store.records, clock }),
       tool: { ...supportTool, agent, skill },
     }
   }

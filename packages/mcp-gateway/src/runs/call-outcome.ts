@@ -1,11 +1,56 @@
-import type { CallToolResult } from '@modelcontextprotocol/server'
+import { ProtocolError, type CallToolResult } from '@modelcontextprotocol/server'
 
-import type { RunTool } from '../agents/agent.ts'
-import type { CallRecord } from './call-record.ts'
+import { RunFailure, type RunTool } from '../agents/agent.ts'
+import { isDeath, type CallRecord } from './call-record.ts'
 import { toForm, type AnswersReading, type QuestionForm } from './forms.ts'
-import type { RunClient, ToolOutcome } from './order.ts'
+import { busy, IDEMPOTENCY, type Execution, type RunClient, type ToolOutcome } from './order.ts'
 
 type Asking = Pick<CallRecord, 'args' | 'asked' | 'files' | 'round' | 'runId' | 'secret' | 'tool'>
+
+export const BUSY = 'The same call runs in another process. Call again in a moment.'
+const WORKS =
+  'The first call with this idempotency key still works, or waits for an answer to its question. Call again later.'
+export const EXPIRED =
+  'This call was made before, and its result is not kept here any more. It is not made again. To make it again all the same, use another idempotency key.'
+
+/**
+ * Returns the outcome of a stored call for a request that repeats it.
+ *
+ * @throws RunFailure `busy`, `outcome_unknown`, `expired`, `cancelled`; ProtocolError of the call
+ */
+export function outcomeOf(
+  call: CallRecord,
+  { order, tool }: Pick<Execution, 'order' | 'tool'>,
+): ToolOutcome {
+  const { state, task } = call
+  if (state.status === 'running') throw busy(task ? WORKS : BUSY)
+  if (state.status === 'asking') {
+    if (task) throw busy(WORKS)
+    return questionsOutcome(call, { client: order.client, tool })
+  }
+  const { end } = state
+  switch (end.type) {
+    case 'result':
+      return { type: 'result', result: end.result }
+    case 'cancelled':
+      throw new RunFailure('cancelled', 'This call was cancelled.')
+    case 'unkept':
+      throw new RunFailure('expired', EXPIRED)
+    case 'error': {
+      const { code, data, message } = end.error
+      if (isDeath(end)) throw new RunFailure('outcome_unknown', message)
+      throw new ProtocolError(code, message, data)
+    }
+  }
+}
+
+/** Marks a result that does not come from an execution for this request. */
+export function toReplayed(outcome: ToolOutcome): ToolOutcome {
+  if (outcome.type === 'input') return outcome
+  const { _meta: meta } = outcome.result
+  const result = { ...outcome.result, _meta: { ...meta, [IDEMPOTENCY]: { replayed: true } } }
+  return { type: 'result', result }
+}
 
 /** Returns the forms of the open questions of a call, as its client can show them. */
 export function openForms(
