@@ -504,6 +504,16 @@ describe('fails a request', () => {
     },
   )
 
+  test('with a hint at proxies if the server misses a session id that it did not assign', async () => {
+    const server = scriptedServer({
+      'POST initialize': (seen) => json(resultOf(seen, initializeResult)),
+      'POST tools/call': (seen) => json(errorOf(seen, -32000, 'Missing session ID'), {}, 400),
+    })
+    await using client = await connectRaw(server)
+    const { message } = await client.failureOf('tools/call')
+    expect(message).toContain('does a proxy drop the header Mcp-Session-Id')
+  })
+
   test('with the text of a refusal that is encoded', async () => {
     const headers = { 'content-encoding': 'gzip' }
     const server = scriptedServer(

@@ -137,3 +137,19 @@ describe('a resumed session', () => {
     expect(server.count('GET')).toBe(count)
   })
 })
+
+// open-webui/open-webui#27795
+test('a server that asks to wait gets the next GET only then', async () => {
+  const gets: number[] = []
+  const server = scriptedServer({
+    GET: () => {
+      gets.push(performance.now())
+      if (gets.length > 1) return openSse().response
+      return new Response(null, { status: 429, headers: { 'retry-after': '1' } })
+    },
+  })
+  await using client = rawClient(server, { listen: true, reconnect: { firstMs: 100 } })
+  await client.handshake()
+  await client.until(() => gets.length === 2)
+  expect(Number(gets[1]) - Number(gets[0])).toBeGreaterThanOrEqual(990) // clocks differ a little
+})

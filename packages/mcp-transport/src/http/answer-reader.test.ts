@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ResponseHeaders } from '../headers.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
 import { resolveLimits } from '../transport-options.ts'
@@ -122,10 +123,19 @@ describe('the body of a response', () => {
     readonly bytes?: Buffer[]
     readonly responseBytes?: number
     readonly status?: number
+    readonly headers?: ResponseHeaders
+    readonly isLongLived?: boolean
   }
 
   /** Reads a body in one chunk, or in the given chunks. Returns the messages and the outcome. */
-  function read({ text, bytes = [Buffer.from(text)], responseBytes = 1000, status = 200 }: Read): {
+  function read({
+    text,
+    bytes = [Buffer.from(text)],
+    responseBytes = 1000,
+    status = 200,
+    headers = json,
+    isLongLived = false,
+  }: Read): {
     messages: JsonRpcMessage[]
     outcome: AnswerOutcome
   } {
@@ -138,8 +148,8 @@ describe('the body of a response', () => {
       url: parseServerUrl('https://server.test/mcp'),
       limits: { ...resolveLimits(), responseBytes },
     }
-    const reader = new AnswerReader(source, handlers, { isMcp: true, headers: [] })
-    reader.head(status, json)
+    const reader = new AnswerReader(source, handlers, { isMcp: true, headers: [], isLongLived })
+    reader.head(status, headers)
     for (const chunk of bytes) if (!reader.data(chunk)) break
     return { messages, outcome: reader.end() }
   }
@@ -153,6 +163,19 @@ describe('the body of a response', () => {
       messages: [answer],
       outcome: { kind: 'ended', isStream: false },
     })
+  })
+
+  test.each([false, true])('may have another type, unless it is long-lived: %s', (isLongLived) => {
+    const headers = { 'content-type': 'text/plain' }
+    const given = { text: `: hi\n\ndata: ${text}\n\n`, headers, isLongLived }
+    const { messages, outcome } = read(given)
+    expect(messages).toEqual(isLongLived ? [] : [answer])
+    expect(outcome.kind).toBe(isLongLived ? 'refused' : 'ended')
+  })
+
+  test('is not read if it is long-lived and encoded', () => {
+    const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
+    expect(() => read({ text: '', headers, isLongLived: true })).toThrow('gzip')
   })
 
   test('is empty without a chunk', () => {

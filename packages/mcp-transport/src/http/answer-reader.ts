@@ -147,7 +147,8 @@ export class AnswerReader {
       this.#mode = isOk && (status === 202 || status === 204) ? 'empty' : 'refusal'
       this.#room = this.#isMcp ? REFUSAL_BYTES : TEXT_BYTES
     }
-    this.#isStart = isOk && this.#mode !== 'empty'
+    // A GET must not take a page for a stream: it would be opened again and again.
+    this.#isStart = isOk && this.#mode !== 'empty' && !this.#isLongLived
     if (isOk) handlers.head?.(status, headers)
   }
 

@@ -197,7 +197,9 @@ export async function openEventStream(
   })
   if (outcome.kind === 'refused') {
     // Without a session: a GET never proves that a session is lost, but the next POST does.
-    return refusedOrEnded(toRefusalError(outcome.refusal, http, { sessionId: session.id }))
+    const error = toRefusalError(outcome.refusal, http, { sessionId: session.id })
+    cursor.retryMs = error.retryAfterMs ?? cursor.retryMs
+    return refusedOrEnded(error)
   }
   if (outcome.kind === 'ended' && !outcome.isStream) {
     const message = `${http.url.display} answered a GET without a stream`

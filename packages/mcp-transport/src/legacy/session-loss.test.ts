@@ -61,6 +61,12 @@ describe('the verdict about a response', () => {
     ['helidon-mcp, before #152', 404, '{"jsonrpc":"2.0","id":7}', 'lost'],
     ['a framework that copies the id', 404, own(-32600, 'Session not found'), 'lost'],
     ['a guard in Express', 404, own(-32001, 'Session not found'), 'lost'],
+    [
+      'a guard in Express, after a byte order mark',
+      404,
+      `\uFEFF${own(-32001, 'Session not found')}`,
+      'lost',
+    ],
     ['tower-mcp #65', 404, own(-32005, 'Session not found or expired'), 'lost'],
     ['an id as text', 404, rpc(-32000, 'Unknown session ID', '7'), 'lost'],
     ['403 of a gateway', 403, 'Unknown session', 'lost'],
@@ -147,7 +153,7 @@ describe('the verdict about a response', () => {
     ['an event after another', 404, `data: {}\n\ndata: ${own(-32001, 'Gone')}\n\n`, 'ambiguous'],
     ['a batch', 410, `[${own(-32001, 'Session not found')}]`, 'ambiguous'],
     ['JSON as text in JSON', 404, JSON.stringify({ detail: own(-32001, 'Gone') }), 'ambiguous'],
-    ['a byte order mark', 404, `\uFEFF${own(-32001, 'Session not found')}`, 'ambiguous'],
+    ['a byte order mark', 404, `\uFEFF${own(-32001, 'Cart session not found')}`, 'ambiguous'],
     ['an event that belongs to no request', 404, `data: ${rpc(-32001, 'Gone')}\n\n`, 'lost'],
     ['a longer number', 404, `data: ${rpc(-32001, 'Gone', OWN_ID * 10)}\n\n`, 'lost'],
   ]

@@ -288,6 +288,7 @@ const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
 
 /** Limit for ids in messages: a server may send any text as id. */
 const MAX_ID_LENGTH = 40
+const NAMES_ID = /session[ _-]?id/i
 
 export function toRefusalError(
   refusal: Refusal,
@@ -327,7 +328,14 @@ export function toRefusalError(
     (code === 'UNAUTHORIZED' ? errorId !== 'own' : isRefusedUnread({ status, errorId })) &&
     !isStarted
   const delayMs = retryAfterMs(headers)
-  return new TransportError(code, `${url} ${what} (HTTP ${status}${said})${sayDelay(delayMs)}`, {
+  // Reported for example in agentic-community/mcp-gateway-registry#1096.
+  const isWithoutId = session !== undefined && sessionId === undefined && status === 400
+  const hint =
+    isWithoutId && NAMES_ID.test(text)
+      ? '. It assigned no session id: does a proxy drop the header Mcp-Session-Id of its responses?'
+      : ''
+  const message = `${url} ${what} (HTTP ${status}${said})${sayDelay(delayMs)}${hint}`
+  return new TransportError(code, message, {
     ...options,
     retryAfterMs: delayMs,
     outcome: isUnread ? 'not-executed' : 'unknown',
