@@ -157,15 +157,15 @@ describe.each(['modern', 'legacy'] as const)('a server of the %s era', (era) => 
   test('a handler that never settles ends the call at its limit, with an unknown outcome', async () => {
     stopClock()
     await using server = await start()
-    const asked: unknown[] = []
-    const elicitation = (question: unknown): Promise<never> => {
-      asked.push(question)
+    const asked = deferred()
+    const elicitation = (): Promise<never> => {
+      asked.resolve()
       return ways['never settles']()
     }
     const options = { ...limit, era, handlers: { elicitation } }
     await using client = new McpClient({ url: server.url }, options)
     const error = rejectionOf(client.callTool('ask'))
-    await vi.waitUntil(() => asked.length > 0)
+    await asked.promise
     vi.advanceTimersByTime(limit.timeoutMs)
     expect(await error).toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
   })

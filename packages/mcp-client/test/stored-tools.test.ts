@@ -1,7 +1,7 @@
 // Lists of tools that a client stores for the next process.
 import { temporaryFolder } from '@x/internal/testing'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
-import { startLegacyServer, startModernServer, startRecordingProxy } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startModernServer, startRecordingProxy } from '@x/mcp-testing'
 import type { LegacyServerOptions } from '@x/mcp-testing'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { FileSessionInfoFactory, McpClient, runInSessionScope } from '../src/index.ts'
@@ -227,13 +227,15 @@ describe('nothing is stored, and nothing fails,', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     const { clientOf } = await startShop()
-    const never = new Promise<SessionInfo>(() => {})
-    const createSession = vi.fn<SessionInfoSource['createSession']>((_server, _scope, purpose) =>
-      purpose === 'tools' ? never : new SessionInfo(),
-    )
+    const asked = deferred()
+    const createSession: SessionInfoSource['createSession'] = (_server, _scope, purpose) => {
+      if (purpose !== 'tools') return new SessionInfo()
+      asked.resolve()
+      return new Promise(() => {})
+    }
     const client = clientOf({ createSession })
     const stored = client.storedTools()
-    await vi.waitFor(() => expect(createSession).toHaveBeenCalledTimes(1))
+    await asked.promise
     await vi.advanceTimersByTimeAsync(2000)
     expect(await stored).toBeUndefined()
     expect(namesIn({ tools: await client.listTools() })).toContain('echo') // is not asked again

@@ -1,5 +1,6 @@
 import { createHook } from 'node:async_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { stopClock } from '@x/internal/testing/clock'
 import { deferred, startLegacyServer, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from '../src/index.ts'
@@ -15,6 +16,7 @@ describe('cancelling a request', () => {
     await using client = await connectRaw(server.url, { era: 'legacy', listen: false })
     void client.request('tools/call', { name: 'slow', arguments: {} })
     await server.waitFor(({ toolName }) => toolName === 'slow')
+    stopClock() // a cancellation has a time limit
     await client.notify(cancelled, { requestId: 1, reason: 'no longer needed' })
     const { params, sessionId } = await server.waitFor(({ rpcMethod }) => rpcMethod === cancelled)
     expect(params).toEqual({ requestId: 1, reason: 'no longer needed' })
