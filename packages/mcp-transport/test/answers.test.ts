@@ -311,6 +311,24 @@ describe('if the response to a request of the server is not accepted', () => {
     expect(signal.aborted).toBe(true)
   })
 
+  test('but lost with its connection, is sent once more', async () => {
+    let answers = 0
+    const { client, server, stream, call, asked, answer } = await startCall(() => {
+      if (++answers === 1) throw new Error('reset')
+      return new Response(null, { status: 202 })
+    })
+    await using _ = client
+    stream.push(ask)
+    await asked
+    await client.transport.send(response)
+    expect(server.seen.filter(({ what }) => what === 'POST reply')).toMatchObject([
+      { id: response.id },
+      { id: response.id },
+    ])
+    answer()
+    await expect(call).resolves.toMatchObject({ result: { paid: true } })
+  })
+
   test('because it is not JSON, fails its call', async () => {
     const { client, server, stream, call, asked } = await startCall(() => json({}))
     await using _ = client

@@ -184,8 +184,9 @@ export class LegacyServer {
   }
 
   /**
-   * Sends an answer in the session of the request. If that fails, the call that the request belongs to fails too: the
-   * server may wait for the answer until the call times out.
+   * Sends an answer in the session of the request, and once more if the connection breaks: a server takes one answer to
+   * its request, so a second one has no effect. If that fails too, the call that the request belongs to fails: the server
+   * may wait for the answer until the call times out.
    */
   async #respond(question: Question, answer: Answer): Promise<void> {
     if (!this.#questions.delete(question)) return
@@ -196,8 +197,13 @@ export class LegacyServer {
       attempt?.failUnanswered(this.#alreadyLost(session, text))
       return
     }
+    const post = (): Promise<void> =>
+      this.#post({ jsonrpc: '2.0', id, ...answer }, session, { call })
     try {
-      await this.#post({ jsonrpc: '2.0', id, ...answer }, session, { call })
+      await post().catch((error: unknown) => {
+        if (!isBrokenConnection(error)) throw error
+        return post()
+      })
     } catch (error) {
       attempt?.failUnanswered(error)
       throw error
@@ -473,4 +479,9 @@ export class LegacyServer {
   #alreadyLost({ epoch }: LegacySession, why: string): TransportError {
     return this.parts.http.error('SESSION_LOST', why, { certain: true, epoch })
   }
+}
+
+function isBrokenConnection(error: unknown): boolean {
+  if (!TransportError.is(error)) return false
+  return error.code === 'UNREACHABLE' || error.code === 'OUTCOME_UNKNOWN'
 }
