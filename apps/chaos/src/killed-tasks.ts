@@ -12,23 +12,15 @@ import { freePort, startRedisServer } from '@x/internal/testing'
 import type { RedisServer } from '@x/internal/testing'
 import { redisStore } from '@x/mcp-gateway-redis'
 import type { RedisStore } from '@x/mcp-gateway-redis'
-import { deferred, seededRandom, startRecordingProxy } from '@x/mcp-testing'
+import { deferred, startRecordingProxy } from '@x/mcp-testing'
+import { effectsIn, NODES } from './payment-graph.ts'
+import type { Effect } from './payment-graph.ts'
 import { Child } from './processes.ts'
+import { upToFrom } from './scenario.ts'
+import type { ScenarioReport, UpTo } from './scenario.ts'
 import type { PaymentCall, TaskProcessSpec, Turn, TurnEnd } from './task-process.ts'
 
 export const KILLED_TASKS = 'killed-tasks'
-
-export interface KilledTasksReport {
-  readonly name: string
-  readonly ok: boolean
-  readonly seed: number
-  readonly ms: number
-  /** Message of the assertion that failed. */
-  readonly error?: string
-  /** The command that repeats the seed. */
-  readonly repeat: string
-  readonly figures: KilledTasksFigures
-}
 
 interface KilledTasksFigures {
   readonly faults: readonly string[]
@@ -46,17 +38,6 @@ interface KilledTasksFigures {
   readonly failedTurns: readonly string[]
 }
 
-/** Execution of a node with a side effect. */
-export interface Effect {
-  /** Key of the call. */
-  readonly key: string
-  readonly node: string
-  /** Process that executed it. */
-  readonly pid: number
-}
-
-/** Nodes with a side effect, in their order. */
-const NODES = ['reserve', 'charge', 'confirm']
 /** Longer than a client waits that repeats a call a few times only, in milliseconds. */
 const LONG_AWAY_MS = 12_000
 /** Time limit for the results of a seed. Even on a busy machine, only a hang takes so long. */
@@ -68,7 +49,7 @@ const CALLS = 'call:'
 /** Runs the scenario with each seed, on the same processes. Yields nothing without a `redis-server`. */
 export async function* runKilledTasks(
   seeds: readonly number[],
-): AsyncGenerator<KilledTasksReport, void, undefined> {
+): AsyncGenerator<ScenarioReport, void, undefined> {
   await using world = new TaskWorld()
   for (const [index, seed] of seeds.entries()) {
     if (!(await world.start())) return
@@ -83,6 +64,8 @@ export async function* runKilledTasks(
       error = reason instanceof Error ? reason.message : String(reason)
     }
     const { figures } = run
+    const { awayMs, faults: made, repeatedNodes, resultMs } = figures
+    const away = awayMs === 0 ? '' : `no gateway for ${awayMs} ms; `
     if (error !== undefined) await world.kill() // the next seed starts with new processes
     yield {
       name: KILLED_TASKS,
@@ -91,6 +74,7 @@ export async function* runKilledTasks(
       ms: Math.round(performance.now() - begun),
       ...(error !== undefined && { error }),
       repeat: `pnpm chaos --scenario ${KILLED_TASKS} --seed ${seed}`,
+      summary: `${made.join(', ')}; ${away}${repeatedNodes} nodes ran again; ${resultMs} ms`,
       figures,
     }
   }
@@ -211,13 +195,8 @@ class TaskWorld implements AsyncDisposable {
     stack.defer(async () => void (await Promise.all(children.map((child) => child.kill()))))
     await Promise.all(children.map((child) => child.start()))
     const store = stack.use(redisStore({ url: redis.url, prefix: 'chaos', timeoutMs: 10_000 }))
-    const effects = (): readonly Effect[] => {
-      const lines = readFileSync(join(folder, 'effects'), 'utf8').split('\n').filter(Boolean)
-      return lines.map((line) => {
-        const [key = '', node = '', pid] = line.split(' ')
-        return { key, node, pid: Number(pid) }
-      })
-    }
+    const effects = (): readonly Effect[] =>
+      effectsIn(readFileSync(join(folder, 'effects'), 'utf8'))
     this.#processes = { redis, store, agents, gateways, workers, late, effects }
     return true
   }
@@ -241,14 +220,6 @@ class TaskWorld implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.kill()
   }
-}
-
-/** Returns a whole number from 0 to less than `limit`. */
-type UpTo = (limit: number) => number
-
-function upToFrom(seed: number): UpTo {
-  const random = seededRandom(seed)
-  return (limit) => Math.floor(random() * limit)
 }
 
 /** Faults. Those of a higher weight are chosen more often. */

@@ -2,10 +2,11 @@
 import { inspect, parseArgs } from 'node:util'
 import { checkNames, figuresOf, historyOf, violationsOf } from './checks.ts'
 import { KILLED_TASKS, runKilledTasks } from './killed-tasks.ts'
-import type { KilledTasksReport } from './killed-tasks.ts'
 import { killAll } from './processes.ts'
+import { REPLICAS, runReplicas } from './replicas.ts'
 import { runChaos } from './run.ts'
 import type { ChaosOptions } from './run.ts'
+import type { ScenarioReport } from './scenario.ts'
 
 const HELP = `Calls MCP tools under injected faults, and checks the outcome of every call.
 
@@ -15,9 +16,10 @@ const HELP = `Calls MCP tools under injected faults, and checks the outcome of e
   --seed <n>         seed of all faults (default: a random one, which is printed)
   --era <era>        legacy, modern or both (default both)
   --concurrency <n>  calls in flight (default 24)
-  --short            three fixed seeds, then three of killed-tasks: about 2 minutes
-  --scenario <name>  only the scenario killed-tasks
+  --short            three fixed seeds, then three of killed-tasks and one of replicas: about 3 minutes
+  --scenario <name>  only the scenario killed-tasks or replicas
   --seeds <n>        seeds of the scenario, from --seed on (default 1)
+  --seconds <n>      time in which the scenario replicas makes calls (default 60)
   --json             print one JSON object as the last line
   --help             print this text
 
@@ -27,6 +29,7 @@ const SHORT_SEEDS = [1, 2, 3]
 const SHORT_MINUTES = 0.2
 /** In these seeds of `killed-tasks`, each kind of process is killed, and two agents continue one thread. */
 const SHORT_TASK_SEEDS = [24, 31, 39]
+const SHORT_REPLICAS = { seed: 1, seconds: 12 }
 /** Violations that are printed in full. */
 const SHOWN = 10
 
@@ -43,9 +46,10 @@ async function main(): Promise<boolean> {
   const seed = parseWholeNumber('seed', values.seed ?? Math.floor(Math.random() * 1e6) + 1)
   const concurrency = parseWholeNumber('concurrency', values.concurrency ?? 24)
   const minutes = parseNumber('minutes', values.minutes ?? 2)
-  if (chosen !== undefined && chosen !== KILLED_TASKS) {
-    throw new UsageError(`--scenario must be ${KILLED_TASKS}, not "${chosen}"`)
+  if (chosen !== undefined && chosen !== KILLED_TASKS && chosen !== REPLICAS) {
+    throw new UsageError(`--scenario must be ${KILLED_TASKS} or ${REPLICAS}, not "${chosen}"`)
   }
+  const seconds = parseNumber('seconds', values.seconds ?? 60)
 
   const runs: { ok: boolean }[] = []
   if (!chosen) {
@@ -53,13 +57,20 @@ async function main(): Promise<boolean> {
     for (const each of short ? SHORT_SEEDS : [seed])
       runs.push(await report({ ...base, seed: each }))
   }
-  const reports: KilledTasksReport[] = []
-  if (chosen || short) {
-    const count = parseWholeNumber('seeds', values.seeds ?? 1)
-    const seeds = Array.from({ length: count }, (_, index) => seed + index)
-    for await (const one of runKilledTasks(chosen ? seeds : SHORT_TASK_SEEDS)) {
-      printScenario(one)
-      reports.push(one)
+  const reports: ScenarioReport[] = []
+  const count = parseWholeNumber('seeds', values.seeds ?? 1)
+  const seeds = Array.from({ length: count }, (_, index) => seed + index)
+  const add = (one: ScenarioReport): void => {
+    printScenario(one)
+    reports.push(one)
+  }
+  if (chosen === KILLED_TASKS || short) {
+    for await (const one of runKilledTasks(chosen ? seeds : SHORT_TASK_SEEDS)) add(one)
+  }
+  if (chosen === REPLICAS || short) {
+    for (const each of chosen ? seeds.map((one) => ({ seed: one, seconds })) : [SHORT_REPLICAS]) {
+      const one = await runReplicas(each)
+      if (one) add(one)
     }
   }
   const ok = [...runs, ...reports].every((one) => one.ok)
@@ -67,11 +78,8 @@ async function main(): Promise<boolean> {
   return ok
 }
 
-function printScenario({ name, ok, seed, ms, error, repeat, figures }: KilledTasksReport): void {
-  const { awayMs, faults, repeatedNodes, resultMs } = figures
-  const away = awayMs === 0 ? '' : `no gateway for ${awayMs} ms; `
-  const what = `${faults.join(', ')}; ${away}${repeatedNodes} nodes ran again; ${resultMs} ms`
-  console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) seed ${seed}: ${what}`)
+function printScenario({ name, ok, seed, ms, error, repeat, summary }: ScenarioReport): void {
+  console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) seed ${seed}: ${summary}`)
   if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
 }
 
@@ -107,7 +115,14 @@ async function report(options: ChaosOptions) {
 function parseCommandLine() {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
-  const texts = { minutes: text, seed: text, seeds: text, concurrency: text, era: text }
+  const texts = {
+    minutes: text,
+    seed: text,
+    seeds: text,
+    seconds: text,
+    concurrency: text,
+    era: text,
+  }
   const flags = { short: flag, json: flag, help: flag }
   const args = process.argv.slice(2).filter((arg) => arg !== '--') // pnpm passes it on
   try {

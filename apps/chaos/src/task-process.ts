@@ -1,10 +1,8 @@
 // A process of the scenario `killed-tasks`: a gateway that accepts calls, a worker that executes them, or an agent.
-import { appendFileSync } from 'node:fs'
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { AIMessage, isToolMessage } from '@langchain/core/messages'
-import { Command, interrupt, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import { Command, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { createMcpTools, elicitationResume, isElicitationInterrupt } from '@x/langchain-mcp'
@@ -12,7 +10,7 @@ import type { InterruptResume } from '@x/langchain-mcp'
 import { fanOutToolCalls } from '@x/langchain-mcp/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '@x/mcp-gateway-redis'
-import { z } from 'zod'
+import { paymentAgent, watchDelay } from './payment-graph.ts'
 
 export interface TaskProcessSpec {
   readonly role: 'gateway' | 'worker' | 'agent'
@@ -55,52 +53,8 @@ export interface TurnEnd {
 const spec: TaskProcessSpec = JSON.parse(process.argv[2] ?? '{}')
 const { role, folder, redisUrl, port, url } = spec
 const TOKEN = 'token-of-the-agent'
-/** A worker renews its lock each 2.5 s, and loses it after 5 s. */
-const LATE_MS = 1500
-
-const State = z.object({ key: z.string(), ms: z.number(), asks: z.boolean(), answer: z.string() })
-
-/** Three nodes with a side effect each, and a question after the first one. */
-function paymentGraph() {
-  const effect =
-    (node: string) =>
-    async ({ key, ms }: { readonly key: string; readonly ms: number }) => {
-      appendFileSync(join(folder, 'effects'), `${key} ${node} ${process.pid}\n`)
-      await sleep(ms)
-      return {}
-    }
-  return new StateGraph({
-    state: State.partial({ answer: true }),
-    input: State.omit({ answer: true }),
-  })
-    .addNode('reserve', effect('reserve'))
-    .addNode('ask', ({ asks }) => ({ answer: asks ? String(interrupt('Which card?')) : 'none' }))
-    .addNode('charge', effect('charge'))
-    .addNode('confirm', effect('confirm'))
-    .addEdge('__start__', 'reserve')
-    .addEdge('reserve', 'ask')
-    .addEdge('ask', 'charge')
-    .addEdge('charge', 'confirm')
-    .compile({ checkpointer: new SqliteSaver(join(folder, 'gateway.db')) })
-}
-
-/** Tells the driver when this process did not run for a while: its tasks may go to another worker. */
-function watchDelay(): void {
-  let last = performance.now()
-  setInterval(() => {
-    const now = performance.now()
-    if (now - last > LATE_MS) process.send?.({ type: 'late' })
-    last = now
-  }, 250).unref()
-}
-
 async function startGateway(): Promise<void> {
-  const offered = {
-    graph: paymentGraph(),
-    description: 'Pays once',
-    output: ({ key, answer }: { readonly key: string; readonly answer?: string | undefined }) =>
-      `${key} paid with ${answer}`,
-  }
+  const offered = paymentAgent(folder)
   const shared = { url: redisUrl, prefix: 'chaos' }
   const gateway = createGateway({
     agents: { pay: offered, order: offered },
@@ -114,7 +68,7 @@ async function startGateway(): Promise<void> {
     log: false,
   })
   if (role === 'worker') {
-    watchDelay()
+    watchDelay(() => process.send?.({ type: 'late' }))
     await gateway.work()
   } else await gateway.listen({ port })
 }

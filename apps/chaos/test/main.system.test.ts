@@ -52,7 +52,8 @@ function isGone(pid: number): boolean {
 test.each([
   ['--seed', '0', '--seed must be a number above 0, not "0"'],
   ['--era', 'new', '--era must be legacy, modern or both, not "new"'],
-  ['--scenario', 'none', '--scenario must be killed-tasks, not "none"'],
+  ['--scenario', 'none', '--scenario must be killed-tasks or replicas, not "none"'],
+  ['--seconds', '-1', '--seconds must be a number above 0, not "-1"'],
 ])('rejects %s %s', async (option, value, message) => {
   const { exitCode, stderr } = await start(option, value).ended
   expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(message) })
