@@ -150,8 +150,10 @@ function longWork() {
   const go = deferred()
   /** Number of the attempt, and its run. */
   const attempts: [attempt: unknown, runId: unknown][] = []
-  const behaviour: Behaviour = async function* ({ attempt, runId }) {
+  const behaviour: Behaviour = async function* ({ artifacts, attempt, runId }) {
     attempts.push([attempt, runId])
+    // A step that has ended, and does not run again.
+    if (attempt === 1) await artifacts.write({ name: 'one.txt', data: Buffer.from('One') })
     hasBegun.resolve()
     await go.promise
     yield { type: 'done', text: 'Three' }
@@ -171,7 +173,7 @@ function longWork() {
   }
 }
 
-test('returns a long result after the gateway was killed, and begins the work once', async () => {
+test('returns a long result with all files after the gateway was killed, and begins the work once', async () => {
   await using work = longWork()
   const { attempts, source, store } = work
   const first = startKillableGateway(store, source, { tasks: 'pair' })
@@ -182,7 +184,9 @@ test('returns a long result after the gateway was killed, and begins the work on
   const late = clientOf(second.fetch).result(handle)
   await vi.waitUntil(() => attempts.length === 2)
   work.go()
-  expect(await late).toMatchObject({ content: [{ text: 'Three' }] })
+  expect(await late).toMatchObject({
+    content: [{ text: 'Three' }, { type: 'resource', resource: { text: 'One' } }],
+  })
   const [[, runId] = []] = attempts
   expect(attempts).toEqual([
     [1, runId],

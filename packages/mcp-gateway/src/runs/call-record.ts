@@ -138,6 +138,8 @@ export type CallEvent =
   /** The process stops, and leaves the call to another one. */
   | { readonly type: 'released'; readonly attempt: number }
   | { readonly type: 'progress'; readonly attempt: number; readonly message: string }
+  /** Files of the run so far. A process that continues the call has them in its result. */
+  | { readonly type: 'files'; readonly attempt: number; readonly files: EarlierFiles }
   /** The server of the agent has the run now, or will have it soon. */
   | { readonly type: 'remote'; readonly attempt: number; readonly remote: unknown }
   | ({
@@ -260,6 +262,7 @@ function afterEvent(call: CallRecord, event: CallEvent): CallRecord {
       return { ...call, attempt: call.attempt + 1, state: claimed }
     }
     case 'progress':
+    case 'files':
     case 'remote':
     case 'released':
     case 'asked':
@@ -280,6 +283,8 @@ function afterExecution(call: CallRecord, event: ExecutionEvent): CallRecord {
   switch (event.type) {
     case 'progress':
       return { ...call, state: { ...state, message: event.message } }
+    case 'files':
+      return { ...call, files: event.files }
     case 'remote':
       return { ...call, state: { ...state, remote: event.remote } }
     case 'released': // the call does not kill its processes; from its second claim on, it is continued

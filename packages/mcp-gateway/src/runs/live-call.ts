@@ -1,6 +1,7 @@
 import { ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
 
 import type { RunTool } from '../agents/agent.ts'
+import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import { hashOf, wholeCharacters } from '../internal/text.ts'
 import {
@@ -106,6 +107,8 @@ export class LiveCall {
   #waiting = 0
   #message = ''
   #undoNote: (() => void) | undefined
+  /** Ends when the files so far are stored. */
+  #filing: Promise<void> | undefined
   #undoWatch: (() => void) | undefined
 
   constructor(parts: LiveParts, { attempt, runId, stored }: LiveCallOptions) {
@@ -182,6 +185,7 @@ export class LiveCall {
         isOwn: () => this.#isOwn(),
         isLeft: () => this.isLeft,
       },
+      keepFiles: this.#attempt?.canContinue === true ? this.#keepFiles : undefined,
     }
   }
 
@@ -194,7 +198,8 @@ export class LiveCall {
     // Answers may come without the arguments of the call.
     const conversation = call?.conversation ?? execution.order.conversation
     const order = { ...execution.order, runId: this.runId, conversation }
-    const running = { ...execution, order, earlier: asked && { resume, files, progress } }
+    const earlier = asked || files ? { resume, files, progress } : undefined
+    const running = { ...execution, order, earlier }
     const ending = await this.#parts.runs.execute(running)
     if (ending.type === 'asked') return this.ask(running, ending)
     return { ...ending, result: withEarlierFiles(ending.result, files?.blocks ?? []) }
@@ -381,6 +386,23 @@ export class LiveCall {
       (latest) => (this.stored = latest ?? stored),
       () => void store.applyPatiently(stored, event).catch(() => {}),
     )
+  }
+
+  /** Stores the files of the run, in their order: a later state has all of an earlier one. */
+  readonly #keepFiles = (soFar: () => Promise<EarlierFiles>): Promise<void> => {
+    const before = this.#filing
+    this.#filing = (async () => {
+      await before
+      const { stored } = this
+      if (!stored) return
+      try {
+        const event: CallEvent = { type: 'files', attempt: this.number, files: await soFar() }
+        this.stored = (await this.#parts.store.apply(stored, event)) ?? stored
+      } catch {
+        // The store is away. The next file tries again.
+      }
+    })()
+    return this.#filing
   }
 
   /** Stores progress, at most once a second. */

@@ -96,6 +96,8 @@ export interface RunSink {
   readonly progress: RunProgress | undefined
   /** As `AgentCall.remote`. */
   readonly remote?: RemoteRun | undefined
+  /** Stores the files of the run so far, for a process that continues it. `undefined`: none does. Never rejects. */
+  readonly keepFiles?: ((soFar: () => Promise<EarlierFiles>) => Promise<void>) | undefined
   /** The execution, if it has begun. */
   readonly live?: Pick<LiveCall, 'run'> | undefined
 }

@@ -260,6 +260,7 @@ export class ActiveRun {
   async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {
     this.#assertOpen()
     const written = await this.files.write(file)
+    await this.execution.sink.keepFiles?.(() => this.files.soFar())
     const { version } = written
     const name = shortened(artifactNameFrom(file.name), MAX_LINE)
     this.feed?.line(version > 1 ? `File: ${name} (version ${version})` : `File: ${name}`)
