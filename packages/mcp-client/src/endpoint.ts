@@ -1,5 +1,5 @@
 import { untilAborted } from '@x/internal'
-import { createDispatcher, McpConnection, SessionInfo } from '@x/mcp-transport'
+import { createDispatcher, McpConnection, SessionInfo, SessionSettings } from '@x/mcp-transport'
 import type {
   AuthProvider,
   Dispatcher,
@@ -140,6 +140,7 @@ function childEndpoint(
     limits: options.limits,
     log: (level, message) => owner.log(level, message),
     traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
+    session: new SessionSettings(),
     onExited: (child) => children.delete(child),
   }
   return {

@@ -294,16 +294,12 @@ export class McpClient implements AsyncDisposable {
 
   /** From now on the event `resourceUpdated` reports changes of the resource, also in a session that replaces this one. */
   subscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    return this.#set(uri, emptyOperation('resources/subscribe', { uri }), options)
+    return this.#send(emptyOperation('resources/subscribe', { uri }), options)
   }
 
   /** Ends a subscription, also for sessions that replace a lost one. */
-  async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    const operation = emptyOperation('resources/unsubscribe', { uri })
-    await this.#operations.use(operation, options, async (lease) => {
-      lease.slot.setSetting(uri, undefined)
-      await this.#operations.run(operation, lease)
-    })
+  unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
+    return this.#send(emptyOperation('resources/unsubscribe', { uri }), options)
   }
 
   /** All prompts of the server, from all pages. */
@@ -331,8 +327,7 @@ export class McpClient implements AsyncDisposable {
 
   /** Sets the lowest level for the event `serverLog`, also for sessions that replace this one. */
   setLoggingLevel(level: LoggingLevel, options: CallOptions = {}): Promise<void> {
-    const method = 'logging/setLevel'
-    return this.#set(method, emptyOperation(method, { level }), options)
+    return this.#send(emptyOperation('logging/setLevel', { level }), options)
   }
 
   /**
@@ -347,8 +342,8 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** Checks that the server answers. */
-  async ping(options: CallOptions = {}): Promise<void> {
-    await this.#operations.request(emptyOperation('ping'), options)
+  ping(options: CallOptions = {}): Promise<void> {
+    return this.#send(emptyOperation('ping'), options)
   }
 
   /**
@@ -393,12 +388,8 @@ export class McpClient implements AsyncDisposable {
     return new McpTask(this.#operations, { reference, origin })
   }
 
-  /** Sends a request that changes the state of the session, and repeats it in each new session. */
-  #set(key: string, operation: RequestOperation<unknown>, options: CallOptions): Promise<void> {
-    return this.#operations.use(operation, options, async (lease) => {
-      await this.#operations.run(operation, lease)
-      lease.slot.setSetting(key, operation)
-    })
+  async #send(operation: RequestOperation<unknown>, options: CallOptions): Promise<void> {
+    await this.#operations.request(operation, options)
   }
 }
 

@@ -13,8 +13,7 @@ import { getTransportError, isConnectionFailure, notExecuted, toOpeningError } f
 import type { McpClientError } from './errors.ts'
 import { messageHandlers, toCapabilities } from './handlers.ts'
 import type { ClientHandlers } from './handlers.ts'
-import { restoreSettings, shakeHands } from './handshake.ts'
-import type { Setting } from './handshake.ts'
+import { shakeHands } from './handshake.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { retentionOf } from './idempotency.ts'
 import { McpSession } from './mcp-session.ts'
@@ -119,8 +118,6 @@ export class ScopeSlot {
   #disposing: Promise<void> | undefined
   /** Option `terminate` of `dispose()`. */
   #terminate: boolean | undefined
-  /** Requests that are repeated in each new session: the log level, and subscriptions by URI. */
-  #settings: Map<string, Setting> | undefined
 
   constructor(setup: ClientSetup, { key, scope, runs, kept, after }: SlotOptions) {
     const { openTelemetry, handlers } = setup.options
@@ -319,13 +316,6 @@ export class ScopeSlot {
     )
   }
 
-  /** Sets the request that is repeated under this key in each new session, or removes it. */
-  setSetting(key: string, request: Setting | undefined): void {
-    this.#settings ??= new Map()
-    if (request === undefined) this.#settings.delete(key)
-    else this.#settings.set(key, request)
-  }
-
   /** Handlers of the user for requests of the server. */
   get handlers(): ClientHandlers {
     return this.#setup.options.handlers ?? NO_HANDLERS
@@ -441,9 +431,9 @@ export class ScopeSlot {
   }
 
   /**
-   * Phase 2, within `handshakeMs`: the MCP handshake, then the settings of the session before. After a loss, the store
-   * may hold a session of another process. The client uses that session only if the server answers a ping in it: the
-   * server may have lost it too.
+   * Phase 2, within `handshakeMs`: the MCP handshake, in which the connection also restores the settings of the session
+   * before. After a loss, the store may hold a session of another process. The client uses that session only if the server
+   * answers a ping in it: the server may have lost it too.
    *
    * @throws McpClientError with `outcome: 'not-executed'`; the SDK's `McpError` if the server answered with an error;
    * the reason of `signal`
@@ -462,11 +452,6 @@ export class ScopeSlot {
       // After an aborted handshake, the connection may have a session that no call has used.
       else await connection.replaceSession?.(before?.session.epoch, deadline.signal, isFresh)
       if (isFresh) this.#health.end()
-      const settings = [...(this.#settings?.values() ?? [])]
-      const failure = await restoreSettings(connection, settings, deadline.signal)
-      if (failure !== undefined) {
-        this.log('warning', 'the settings of the old session could not be restored', failure)
-      }
       if (this.#connection !== connection) {
         throw new TransportError('UNREACHABLE', whyClosed(connection))
       }

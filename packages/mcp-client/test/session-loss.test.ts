@@ -276,3 +276,39 @@ describe('late events of an old session', () => {
     expect(server.executions('slow')).toBe(1)
   })
 })
+
+test('sets the log level in a session that is used although its handshake has failed', async () => {
+  await using setting = await startSetting({ client: { handshakeMs: 30_000 } })
+  const { client, server, proxy } = setting
+  const isStream = ({ httpMethod }: { readonly httpMethod: string }): boolean =>
+    httpMethod === 'GET'
+  await client.setLoggingLevel('warning')
+  await proxy.waitFor(isStream)
+  server.forgetSessions()
+  stopClock()
+  // The handshake waits a moment for its stream. The session is open then, and has no settings.
+  const waiting = deferred()
+  proxy.inject({
+    match: isStream,
+    times: 1,
+    action: async () => {
+      waiting.resolve()
+      return 'hang'
+    },
+  })
+  const error = rejectionOf(client.ping())
+  await waiting.promise
+  vi.advanceTimersByTime(30_000)
+  expect(await error).toMatchObject({ code: 'TIMEOUT' })
+  await client.callTool('counter_add')
+  const { sessionId } = server.received.at(-1) ?? {}
+  const own = server.received.filter(
+    (one) => one.sessionId === sessionId && one.httpMethod === 'POST',
+  )
+  expect(own.map(({ rpcMethod }) => rpcMethod)).toEqual([
+    'notifications/initialized',
+    'logging/setLevel',
+    'tools/call',
+  ])
+  expect(server.count('initialize')).toBe(2)
+})

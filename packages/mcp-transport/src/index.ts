@@ -21,8 +21,9 @@ export type { HeadersOption, RequestContext } from './headers.ts'
 export { FileSessionInfo, SessionInfo } from './session-info.ts'
 export { sessionRecordFrom } from './session-record.ts'
 export type { Era, SessionRecord, StoredTools } from './session-record.ts'
-// For the packages beside this one: the stored lists of tools, the check of options, calls of another kind of connection.
+// For the packages beside this one: the stored lists of tools, calls and settings of another kind of connection.
 export { ToolListRecord } from './tool-list-record.ts'
+export { SessionSettings } from './session-settings.ts'
 export { Call } from './calls/call.ts'
 export type { CallHandlers, ServerRequest } from './calls/call.ts'
 export { McpConnection } from './mcp-connection.ts'

@@ -1,5 +1,12 @@
 import { AsyncResource } from 'node:async_hooks'
-import { FailureStreak, shortSessionId, withTraceContext } from '@x/internal'
+import {
+  abortReason,
+  FailureStreak,
+  shortSessionId,
+  untilAborted,
+  within,
+  withTraceContext,
+} from '@x/internal'
 import type { Attempt, Call, CallOptions, MessageHandlers } from './calls/call.ts'
 import { OpenCalls } from './calls/open-calls.ts'
 import type { CallRecovery } from './calls/open-calls.ts'
@@ -11,6 +18,7 @@ import { HttpClient } from './http/http-client.ts'
 import type { Answer, InputRequest, JsonRpcNotification, JsonRpcRequest } from './json-rpc.ts'
 import { LegacyAttempt } from './legacy/legacy-attempt.ts'
 import { LegacyServer } from './legacy/legacy-server.ts'
+import type { OpenOptions } from './legacy/session-opener.ts'
 import { ModernAttempt } from './modern/modern-attempt.ts'
 import { toIdentity } from './modern/modern-post.ts'
 import { ModernServer } from './modern/modern-server.ts'
@@ -20,11 +28,14 @@ import type { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import { toInitializeResult } from './session-record.ts'
 import type { Era } from './session-record.ts'
+import { SessionSettings } from './session-settings.ts'
 import { refusedSessionError, TransportError } from './transport-error.ts'
 import { resolveLimits, resolveReconnect, resolveTimeouts } from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
 
 const SENT = Promise.resolve()
+/** A session that is lost while its settings are restored is replaced. After so many, the next one gets no settings. */
+const MAX_SETTINGS_LOSSES = 2
 
 /** What a connection needs of the code that uses it. The handlers take what belongs to no call. */
 export interface ConnectionOwner extends MessageHandlers {
@@ -72,6 +83,9 @@ export class McpConnection implements AsyncDisposable {
   #replacing: Promise<void> | undefined
   /** Ends the replacement in progress. */
   #replacement: AbortController | undefined
+  readonly #settings = new SessionSettings()
+  /** False if the end of a replacement may have left a session open without the settings of the client. */
+  #isRestored = true
   #testing: Promise<void> | undefined
   /** Revision of a client that speaks the stateless one itself; undefined before its first request. */
   #forwardedVersion: string | undefined
@@ -247,6 +261,10 @@ export class McpConnection implements AsyncDisposable {
 
   /** Creates a call, which is not sent yet. */
   createCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
+    return this.#newCall(request, options, this.#settings.watch(request, onSettled))
+  }
+
+  #newCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
     const { calls } = this.#parts
     const call = calls.create({ request: this.#traced(request), options, onSettled })
     calls.add(call)
@@ -362,6 +380,8 @@ export class McpConnection implements AsyncDisposable {
    * again. Does nothing if the session has been replaced. A session that is not lost stays open until its last call has
    * ended. Requests that belong to no call are sent in the async context of this call from now on.
    *
+   * The other session gets the log level and the subscriptions of the client. A failure of that is reported.
+   *
    * @param isFresh The session fails in a way that does not show whether it is lost. Starts from nothing, era included,
    * and keeps the session until another one is open.
    * @throws TransportError if no session could be opened, also because `signal` aborted
@@ -373,7 +393,7 @@ export class McpConnection implements AsyncDisposable {
   ): Promise<void> {
     const { session } = this.#legacy
     const isLive = this.#modernVersion !== undefined || session?.isLive !== false
-    if (this.epoch !== epoch && isLive) return
+    if (this.epoch !== epoch && isLive && this.#isRestored) return
     this.#parts.http.owner = new AsyncResource('McpConnection')
     await this.#replace(this.#modern ?? session, signal, isFresh)
   }
@@ -383,7 +403,6 @@ export class McpConnection implements AsyncDisposable {
       replace: (attempt) =>
         this.#replace(attempt instanceof ModernAttempt ? attempt.server : attempt.session),
       sendAgain: (call) => this.#sendNow(call),
-      succeeded: (call) => this.#legacy.succeeded(call),
       streak: this.#streak,
       test: () => this.#test(),
     }
@@ -430,10 +449,9 @@ export class McpConnection implements AsyncDisposable {
   }
 
   async #negotiateAgain(outer: AbortSignal | undefined, isFresh: boolean): Promise<void> {
-    const { keeper, http, timeouts, guard } = this.#parts
-    const before = this.#modern
-    const session = before === undefined ? this.#legacy.session : undefined
+    const { keeper, http, timeouts, guard, report } = this.#parts
     const oldEpoch = this.epoch ?? 0
+    const oldId = this.#modern === undefined ? this.#legacy.session?.id : undefined
     const request = this.#request
     if (request === undefined) {
       const message = 'The session cannot be replaced: the client sent no initialize'
@@ -441,9 +459,41 @@ export class McpConnection implements AsyncDisposable {
     }
     const { signal: own } = (this.#replacement = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
+    const limitMs = outer === undefined || isFresh ? timeouts.probeMs : undefined
+    this.#isRestored = false
+    await this.#openNext(request, { signal, limitMs, isFresh })
+    for (let losses = 1; ; losses++) {
+      const failure = await this.#settings.restore((one) => this.#repeat(one, signal, limitMs))
+      if (own.aborted) throw abortReason(own)
+      const isLoss = failure?.code === 'SESSION_LOST'
+      if (isLoss) await this.#openNext(request, { signal, limitMs, isFresh: false })
+      if (isLoss && losses < MAX_SETTINGS_LOSSES) continue
+      if (failure !== undefined) report(failure)
+      break
+    }
+    this.#isRestored = true
+    const { onSessionLost, onSessionReplaced } = this.#options
+    if (onSessionLost !== 'reinitialize') return
+    const now = this.#modern === undefined ? this.#legacy.session : undefined
+    const event = {
+      oldEpoch,
+      newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
+      oldSessionId: oldId && shortSessionId(oldId),
+      newSessionId: now?.id && shortSessionId(now.id),
+    }
+    guard(() => onSessionReplaced?.(event))
+  }
+
+  /** Opens the next session, or takes the server as a modern one. @throws TransportError */
+  async #openNext(
+    request: JsonRpcRequest,
+    { signal, limitMs, isFresh }: Omit<OpenOptions, 'isReplacement'>,
+  ): Promise<void> {
+    const { http } = this.#parts
+    const before = this.#modern
+    const session = before === undefined ? this.#legacy.session : undefined
     if (session?.state.kind === 'ended') await session.state.removed // before the store is read
     await this.#legacy.load(true)
-    const limitMs = outer === undefined || isFresh ? timeouts.probeMs : undefined
     const isReplacement = !isFresh && session?.isLive === false
     const repetition = { limitMs, isReplacement, isFresh }
     const opened = await this.#negotiate({ request, signal, repetition, isTakenForLegacy: false })
@@ -458,15 +508,26 @@ export class McpConnection implements AsyncDisposable {
     if (session !== undefined && session !== now) this.#legacy.retire(session, isFresh)
     before?.stopListening()
     this.#modern?.initialized()
-    const { onSessionLost, onSessionReplaced } = this.#options
-    if (onSessionLost !== 'reinitialize') return
-    const event = {
-      oldEpoch,
-      newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
-      oldSessionId: session?.id && shortSessionId(session.id),
-      newSessionId: now?.id && shortSessionId(now.id),
+  }
+
+  /** Sends a request of the client in the next session. Its outcome is a failure if `signal` aborts. */
+  async #repeat(
+    request: InputRequest,
+    signal: AbortSignal,
+    limitMs: number = Infinity,
+  ): Promise<Answer | TransportError> {
+    const { http } = this.#parts
+    const { promise, resolve } = Promise.withResolvers<Answer | TransportError>()
+    const call = this.#newCall(request, { endsWithSession: true }, resolve)
+    void this.send(call)
+    const onLate = (): TransportError => http.error('TIMEOUT', 'The server did not answer in time')
+    try {
+      return await untilAborted(within(promise, limitMs, onLate), signal)
+    } catch {
+      return http.closed('The session was not replaced in time')
+    } finally {
+      void this.cancel(call).catch(() => {}) // does nothing if the call has its answer
     }
-    guard(() => onSessionReplaced?.(event))
   }
 
   // The end.

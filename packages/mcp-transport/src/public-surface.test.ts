@@ -8,6 +8,7 @@ test('exports exactly these names', () => {
     'FileSessionInfo',
     'McpConnection',
     'SessionInfo',
+    'SessionSettings',
     'StreamableHttpTransport',
     'ToolListRecord',
     'TransportError',

@@ -149,6 +149,21 @@ test('keeps the unknown outcome of a call if no session can be opened', async ()
   expect([server.count('initialize'), server.count('tools/call')]).toEqual([1, 1])
 })
 
+test('a stateless server that replaces one with sessions gets the log level and the subscriptions', async () => {
+  await using server = await startReplaceableServer('legacy')
+  await using client = await connectRaw(server.url, { onSessionLost: 'reinitialize' })
+  const uri = 'counter://value'
+  await client.request('logging/setLevel', { level: 'error' })
+  await client.request('resources/subscribe', { uri })
+  server.kind = 'modern'
+  await client.request('tools/call', { name: 'echo', arguments: { text: 'a' } })
+  const call = server.modern.received.findLast(({ toolName }) => toolName === 'echo')
+  expect(call?.params).toMatchObject({ _meta: { 'io.modelcontextprotocol/logLevel': 'error' } })
+  server.modern.resourceUpdated(uri)
+  const updated = 'notifications/resources/updated'
+  await client.until(() => client.messages.some((one) => 'method' in one && one.method === updated))
+})
+
 describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
   describe.each([
     ['legacy', 'modern'],

@@ -1,5 +1,5 @@
 // A plain client on a transport that replaces lost sessions.
-import { deferred, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import { deferred, lossForms, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type {
   CannedAnswer,
   Exchange,
@@ -127,6 +127,36 @@ test('repeats the log level and subscriptions in the new session', async () => {
   // The answers to these requests reach no caller.
   await client.request('ping')
   expect(client.errors).toEqual([])
+})
+
+test('replaces a session that is lost while it gets the subscriptions, and reports one that the server refuses', async () => {
+  await using given = await healing()
+  const { server, proxy, client } = given
+  await client.request('logging/setLevel', { level: 'warning' })
+  await client.request('resources/subscribe', { uri: 'cart://items' })
+  server.forgetSessions()
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'resources/subscribe',
+    times: 1,
+    action: lossForms['404-empty'],
+  })
+  const error = { code: -32603, message: 'too busy' }
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'logging/setLevel' && server.count('initialize') === 3,
+    action: {
+      status: 200,
+      headers: { 'content-type': 'application/json' },
+      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error }),
+    },
+  })
+  await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+  expect(server.count('initialize')).toBe(3)
+  const { sessionId } = client.transport
+  const own = server.received.filter((one) => one.sessionId === sessionId)
+  expect(own.map(({ rpcMethod }) => rpcMethod)).toContain('resources/subscribe')
+  const message = expect.stringMatching(/log level.*too busy/)
+  expect(client.errors).toMatchObject([{ code: 'REJECTED', message }])
+  expect(client.replaced).toMatchObject([{ oldEpoch: 1, newEpoch: 3 }])
 })
 
 test('opens the listening stream of the new session', async () => {

@@ -15,6 +15,7 @@ import type {
   JsonRpcRequest,
   JsonRpcResponse,
   RequestId,
+  SessionSettings,
   StreamableHttpTransportOptions,
 } from '@x/mcp-transport'
 import { StdioError } from '../errors.ts'
@@ -32,6 +33,8 @@ export interface StdioSettings {
   readonly limits: StreamableHttpTransportOptions['limits']
   readonly traceContext: () => TraceContext | undefined
   readonly log: (level: 'info' | 'warning', message: string) => void
+  /** The log level and the subscriptions of the client, which each child gets. */
+  readonly session: SessionSettings
   /** Called when a child and all processes that it started have exited. */
   readonly onExited: (connection: ChildConnection) => void
 }
@@ -139,6 +142,10 @@ export class ChildConnection implements ServerConnection {
   }
 
   createCall(...[request, options, onSettled]: Parameters<ServerConnection['createCall']>): Call {
+    return this.#newCall(request, options, this.#settings.session.watch(request, onSettled))
+  }
+
+  #newCall(...[request, options, onSettled]: Parameters<ServerConnection['createCall']>): Call {
     const traced = withTraceContext(request, this.#settings.traceContext())
     const call = new Call({ id: this.#nextId++, request: traced, options, onSettled })
     this.#calls.set(call.id, call)
@@ -180,6 +187,16 @@ export class ChildConnection implements ServerConnection {
   async notify(notification: JsonRpcNotification): Promise<void> {
     if (this.#state.phase !== 'open') throw closedError()
     this.#write(withTraceContext(notification, this.#settings.traceContext()))
+    if (notification.method === 'notifications/initialized') void this.#restoreSettings()
+  }
+
+  /** Not awaited: the child reads them before any call. */
+  async #restoreSettings(): Promise<void> {
+    const failure = await this.#settings.session.restore(
+      (request) => new Promise((resolve) => void this.send(this.#newCall(request, {}, resolve))),
+    )
+    if (failure !== undefined && this.#state.phase === 'open')
+      this.#settings.log('warning', failure.message)
   }
 
   /** Does nothing: `close()` ends the child, which is the session. */

@@ -34,7 +34,9 @@ const tools = [
   { name: 'crash', inputSchema: { type: 'object' } },
   { name: 'look', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } },
 ]
+let level = 'none'
 const calls = {
+  level: (id) => text(id, level),
   pid: (id) => text(id, String(process.pid)),
   cwd: (id) => text(id, process.cwd()),
   env: (id) => text(id, JSON.stringify(process.env)),
@@ -85,6 +87,9 @@ for await (const line of createInterface({ input: process.stdin })) {
       id,
       result: { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo },
     })
+  } else if (method === 'logging/setLevel') {
+    level = params.level
+    write({ id, result: {} })
   } else if (method === 'tools/list') write({ id, result: { tools } })
   else if (method === 'tools/call') calls[params.name](id, params.arguments, params['_meta'])
   else if (id !== undefined) write({ id, result: {} })

@@ -213,6 +213,16 @@ describe('a server on stdio that exits', () => {
     expect(await pidOf(client)).not.toBe(before)
   })
 
+  test('gets the log level of the client again before any call', async () => {
+    await using client = new McpClient(misbehaving())
+    await client.setLoggingLevel('warning')
+    const replaced = deferred()
+    client.on('sessionReplaced', () => replaced.resolve())
+    expect(await rejectionOf(client.callTool('crash'))).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    expect(textOf(await client.callTool('level'))).toBe('warning')
+    await replaced.promise
+  })
+
   test('gets an idempotent call again if replay allows it', async () => {
     await using client = new McpClient(misbehaving(), { maxRetries: 3 })
     await client.ping()

@@ -41,6 +41,8 @@ export interface CallOptions extends CallHandlers, ResumptionOptions {
   readonly inputs?: InputInstructions | undefined
   /** Headers of all HTTP requests of this call. They replace headers of the option `headers`. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** A loss of the session fails the call, also where other calls wait for the next session. @default false */
+  readonly endsWithSession?: boolean | undefined
 }
 
 /** One way of a call to the server: in one session, or all its rounds in the stateless revision. */

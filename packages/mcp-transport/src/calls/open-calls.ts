@@ -17,8 +17,6 @@ export interface CallRecovery {
   replace(attempt: Attempt): Promise<unknown>
   /** Sends a request to the server as it is now. */
   sendAgain(call: Call): Promise<void> | undefined
-  /** Called for each request that succeeded. */
-  succeeded(call: Call): void
   /** Failures in a row. Calls that failed together count as one failure. */
   readonly streak: FailureStreak
   /**
@@ -115,7 +113,9 @@ export class OpenCalls {
   settle(call: Call, attempt: Attempt, outcome: Answer | TransportError): void {
     const { recovery } = this.#options
     if (call.attempt !== attempt) return
-    if (recovery === undefined) return this.#give(call, outcome)
+    if (recovery === undefined || call.options.endsWithSession === true) {
+      return this.#give(call, outcome)
+    }
     const isLoss = TransportError.is(outcome) && outcome.code === 'SESSION_LOST'
     if (!isLoss) this.#finish(call, outcome, recovery)
     else if (this.has(call)) void this.#recover(call, attempt, { loss: outcome, recovery })
@@ -150,10 +150,8 @@ export class OpenCalls {
   #finish(call: Call, outcome: Answer | TransportError, recovery: CallRecovery): void {
     if (this.has(call)) {
       const { streak } = recovery
-      if ('result' in outcome) {
-        streak.end()
-        recovery.succeeded(call)
-      } else if (isFailure(outcome) && call.failuresBefore === streak.count) streak.add()
+      if ('result' in outcome) streak.end()
+      else if (isFailure(outcome) && call.failuresBefore === streak.count) streak.add()
       if (streak.isTooLong) return void recovery.test().then(() => this.#give(call, outcome))
     }
     this.#give(call, outcome)

@@ -4,7 +4,6 @@ import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
   Answer,
-  InputRequest,
   JsonRpcNotification,
   JsonRpcRequest,
   JsonRpcResponse,
@@ -48,8 +47,6 @@ export class LegacyServer {
   #session: LegacySession | undefined
   #initialize: JsonRpcRequest | undefined
   #initializing: AbortController | undefined
-  /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
-  #settings: Map<string, InputRequest> | undefined
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
   /** Resolves when the last call of each lost or replaced session has ended. */
@@ -247,29 +244,6 @@ export class LegacyServer {
     return removed
   }
 
-  /** Keeps a request that changes the state of the session. Called for each request that succeeded. */
-  succeeded({ request }: Call): void {
-    const { method, params } = request
-    const settings = (this.#settings ??= new Map())
-    const uri = params?.['uri']
-    if (method === 'logging/setLevel') settings.set(method, request)
-    else if (typeof uri !== 'string') return
-    else if (method === 'resources/subscribe') settings.set(uri, request)
-    else if (method === 'resources/unsubscribe') settings.delete(uri)
-  }
-
-  async #repeatSettings(session: LegacySession): Promise<void> {
-    const settings = [...(this.#settings?.values() ?? [])]
-    await Promise.all(
-      settings.map((request) => {
-        const call = this.parts.calls.create({ request, options: {}, onSettled: () => {} }) // its answer is dropped
-        const attempt = new LegacyAttempt(this, call, session)
-        call.attempt = attempt
-        return Promise.resolve(attempt.start())
-      }),
-    )
-  }
-
   /**
    * Opens a session for a client that has sent its `initialize` before. The session is the current one as soon as the
    * server has accepted `notifications/initialized`, and not before.
@@ -299,7 +273,6 @@ export class LegacyServer {
     if (this.#isClosed) throw this.#closed('The transport was closed')
     this.#session = session
     await this.#listenIfNeeded(session)
-    await this.#repeatSettings(session)
     return outcome
   }
 

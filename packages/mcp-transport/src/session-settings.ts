@@ -1,0 +1,57 @@
+import type { Answer, InputRequest } from './json-rpc.ts'
+import { TransportError } from './transport-error.ts'
+import type { OpeningError } from './transport-error.ts'
+
+type Outcome = Answer | TransportError
+
+/**
+ * The log level and the subscriptions of a client. A server keeps them in the session, so a session that replaces
+ * another one gets them again, after its handshake and before any call.
+ *
+ * @internal
+ */
+export class SessionSettings {
+  /** The requests that have succeeded, by URI. The log level is stored under its method. */
+  #requests: Map<string, InputRequest> | undefined
+
+  /** Records a request of the client if it changes a setting. Returns the callback for its outcome. */
+  watch(request: InputRequest, onSettled: (outcome: Outcome) => void): typeof onSettled {
+    const key = keyOf(request)
+    if (key === undefined) return onSettled
+    if (request.method === 'resources/unsubscribe') {
+      this.#requests?.delete(key)
+      return onSettled
+    }
+    return (outcome) => {
+      if ('result' in outcome) (this.#requests ??= new Map()).set(key, request)
+      onSettled(outcome)
+    }
+  }
+
+  /**
+   * Sends the requests in another session, and waits for their outcomes. Returns why a setting is not restored. The loss
+   * of that session comes before other failures.
+   */
+  async restore(
+    send: (request: InputRequest) => Promise<Outcome>,
+  ): Promise<TransportError | undefined> {
+    const outcomes = await Promise.all(Array.from(this.#requests?.values() ?? [], send))
+    const failures = outcomes.flatMap((outcome): OpeningError[] => {
+      if (TransportError.is(outcome)) return [outcome]
+      return 'error' in outcome ? [outcome.error] : []
+    })
+    const failure = failures.find((one) => one.code === 'SESSION_LOST') ?? failures[0]
+    if (failure === undefined) return undefined
+    const message = `The log level or a subscription is not restored in the new session: ${failure.message}`
+    return TransportError.is(failure)
+      ? failure.with({ message })
+      : new TransportError('REJECTED', message, { serverError: failure })
+  }
+}
+
+function keyOf({ method, params }: InputRequest): string | undefined {
+  if (method === 'logging/setLevel') return method
+  if (method !== 'resources/subscribe' && method !== 'resources/unsubscribe') return undefined
+  const uri = params?.['uri']
+  return typeof uri === 'string' ? uri : undefined
+}
