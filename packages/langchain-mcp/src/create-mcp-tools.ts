@@ -32,8 +32,8 @@ import {
   type GraphStore,
 } from './graph/call-context.ts'
 import { buildOptionChecks, buildTools, type BuildToolsOptions } from './tools/build-tools.ts'
-import { deferTools } from './search/deferred-tools.ts'
 import {
+  deferTools,
   namesOf,
   ToolSearch,
   toolSearchChecks,

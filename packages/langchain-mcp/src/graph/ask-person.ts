@@ -1,8 +1,15 @@
 import { canonicalJson, isRecord } from '@x/internal'
 import type { LangGraphRuntime, StoredInterrupt, TaskWrites } from './langgraph.ts'
-import type { McpToolOrigin } from '../tool-source.ts'
+import { serverTitle, type McpToolOrigin } from '../tool-source.ts'
+import type { AccessPage } from './authorization-to-interrupt.ts'
 import { noAnswerError } from './call-outcome.ts'
-import { isQuestionOfOurs, isStoppedCall, type AnswerVerdict } from './interrupt-value.ts'
+import {
+  callbackFrom,
+  isQuestionOfOurs,
+  isStoppedCall,
+  type AnswerVerdict,
+  type McpAuthorizationInterrupt,
+} from './interrupt-value.ts'
 import { pendingTasks, type GraphPlace } from './graph-place.ts'
 
 interface Asking<Content extends object> {
@@ -42,6 +49,38 @@ export async function askPerson<Content extends object>(
     if ('problem' in content) throw noAnswerError(origin, 'elicitation/create')
     return content
   }
+}
+
+/**
+ * Asks a person by an interrupt of the graph to grant access to a server. Returns the callback of the authorization
+ * server, if the person has one.
+ *
+ * @throws as `askPerson()`
+ */
+export async function askForAccess(
+  graph: LangGraphRuntime,
+  {
+    origin,
+    key,
+    answers,
+    needed: { url, device, problem },
+  }: Pick<Asking<object>, 'origin' | 'answers'> & {
+    /** Key of the question. */
+    readonly key: string
+    readonly needed: AccessPage & { readonly problem?: string | undefined }
+  },
+): Promise<string | undefined> {
+  const question: McpAuthorizationInterrupt = {
+    type: 'mcp_authorization',
+    key,
+    server: serverTitle(origin.server),
+    tool: origin.toolName,
+    ...answers.about,
+    url,
+    ...(device !== undefined && { device }),
+    ...(problem !== undefined && { problem }),
+  }
+  return (await askPerson(graph, { origin, question, answers, read: callbackFrom })).callback
 }
 
 function problemOf(verdict: AnswerVerdict, key: string): string {

@@ -19,7 +19,7 @@ import {
   type ToolCallOptions,
   type ToolResult,
 } from '../tool-source.ts'
-import { AnswerLog, askPerson } from './ask-person.ts'
+import { AnswerLog, askForAccess, askPerson } from './ask-person.ts'
 import { finishError, type AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import type { CallJournal } from './call-journal.ts'
 import {
@@ -38,9 +38,7 @@ import {
 } from './call-outcome.ts'
 import {
   answersFrom,
-  callbackFrom,
   type ElicitationAnswer,
-  type McpAuthorizationInterrupt,
   type McpElicitationInterrupt,
   type McpTaskInterrupt,
 } from './interrupt-value.ts'
@@ -166,14 +164,13 @@ export class CallRounds {
   ): Promise<Partial<Round>> {
     if (number > MAX_QUESTION_ROUNDS) throw this.#giveUp()
     const { origin, graph } = this.#call
-    const about = this.#aboutQuestion(number)
     const answers = this.#answerLog
     if (outcome.kind === 'asked') {
       const { requests: inputRequests } = outcome
       const params = Object.entries(inputRequests).map(([name, one]) => [name, one.params ?? {}])
       const question: McpElicitationInterrupt = {
         type: 'mcp_elicitation',
-        ...about,
+        ...this.#aboutQuestion(number),
         inputRequests,
         requests: Object.fromEntries(params),
       }
@@ -183,16 +180,8 @@ export class CallRounds {
       const held = outcome.isHeld ? given.answers : undefined
       return { number, resume, held, callback: undefined }
     }
-    const { url, device, problem } = outcome
-    const question: McpAuthorizationInterrupt = {
-      type: 'mcp_authorization',
-      ...about,
-      url,
-      ...(device !== undefined && { device }),
-      ...(problem !== undefined && { problem }),
-    }
-    const asking = { origin, question, answers, read: callbackFrom }
-    const { callback } = await askPerson(graph, asking)
+    const key = questionKey(this.#call.place, number)
+    const callback = await askForAccess(graph, { origin, key, answers, needed: outcome })
     return { number, callback }
   }
 

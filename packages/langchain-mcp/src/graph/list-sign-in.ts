@@ -1,7 +1,7 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { isRecord } from '@x/internal'
-import { serverTitle, type McpServerLabel } from '../tool-source.ts'
-import { AnswerLog, askPerson } from './ask-person.ts'
+import type { McpServerLabel } from '../tool-source.ts'
+import { AnswerLog, askForAccess } from './ask-person.ts'
 import {
   finishError,
   type AccessPage,
@@ -10,7 +10,6 @@ import {
 import { digest } from './call-context.ts'
 import { MAX_QUESTION_ROUNDS, type SharedByCalls } from './call-rounds.ts'
 import { listPlaceOf, questionKey, stepIn, type GraphPlace } from './graph-place.ts'
-import { callbackFrom, type McpAuthorizationInterrupt } from './interrupt-value.ts'
 import { executionOf, loadLangGraph, type LangGraphRuntime } from './langgraph.ts'
 
 /** Returns true if a list failed because a person has to grant access. The person is asked when all lists have settled. */
@@ -99,19 +98,9 @@ async function readInRounds<Lists>({
     const outcome = await step(callback)
     // Without lists, an earlier execution of the task has read them.
     if (!isRefusal(outcome)) return lists === undefined ? read() : lists.read
-    const { server, url, device, problem } = outcome
-    const question: McpAuthorizationInterrupt = {
-      type: 'mcp_authorization',
-      key: questionKey(place, number),
-      server: serverTitle(server),
-      tool: LISTING,
-      ...answers.about,
-      url,
-      ...(device !== undefined && { device }),
-      ...(problem !== undefined && { problem }),
-    }
-    const origin = { server, toolName: LISTING }
-    callback = (await askPerson(graph, { origin, question, answers, read: callbackFrom })).callback
+    const origin = { server: outcome.server, toolName: LISTING }
+    const key = questionKey(place, number)
+    callback = await askForAccess(graph, { origin, key, answers, needed: outcome })
   }
   return read()
 }

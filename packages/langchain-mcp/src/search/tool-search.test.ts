@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { AnsweringSource, toolFrom } from '../../test/answering-source.ts'
 import type { ToolLogEntry } from '../log.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
-import { deferTools } from './deferred-tools.ts'
-import { ToolSearch, type ToolSearchOptions } from './tool-search.ts'
+import { deferTools, ToolSearch, type ToolSearchOptions } from './tool-search.ts'
 
 const source = new AnsweringSource()
 

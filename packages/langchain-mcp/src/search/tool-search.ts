@@ -2,7 +2,7 @@ import { DynamicStructuredTool, type StructuredTool } from '@langchain/core/tool
 import { check, isRecord, nearestWord, type Checks } from '@x/internal'
 import { logOnce, processWarnings, type ToolLog } from '../log.ts'
 import { assertOptions, configError } from '../options.ts'
-import { serverTitle } from '../tool-source.ts'
+import { serverTitle, type QuarantinedTool } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
 import { startOf } from '../tools/well-formed.ts'
 
@@ -238,7 +238,7 @@ const FOUND = 'foundTools'
 const SEARCH_NAMES = /^search_tools(?:_\d+)?$/
 
 /** Returns true if the model does not see all of these tools. */
-export function isSearched(
+function isSearched(
   tools: readonly McpTool[],
   { search = 'auto', budget = {} }: ToolSearchOptions,
 ): boolean {
@@ -287,4 +287,30 @@ function namesIn(messages: readonly ThreadMessage[]): ReadonlySet<string> {
 
 function cut(text: string): string {
   return text.length > MAX_DESCRIPTION ? `${startOf(text, MAX_DESCRIPTION)}…` : text
+}
+
+/** Keywords at the root of a schema for which `ChatAnthropic` leaves a tool out, without a message. */
+const DROPPED_WITH = ['allOf', 'anyOf', 'oneOf']
+
+/**
+ * Marks tools for the provider's own search, with `search: 'provider'`: above the budget, all but those of `alwaysShow`.
+ *
+ * @returns the tools that `ChatAnthropic` drops, with the reasons
+ */
+export function deferTools(
+  tools: readonly McpTool[],
+  options: ToolSearchOptions,
+): readonly QuarantinedTool[] {
+  const { search, alwaysShow = [] } = options
+  if (search !== 'provider' || !isSearched(tools, options)) return []
+  for (const tool of tools) {
+    if (namesOf(tool).some((name) => alwaysShow.includes(name))) continue
+    tool.extras = { ...tool.extras, defer_loading: true }
+  }
+  return tools.flatMap(({ origin, schema }) => {
+    const keyword = DROPPED_WITH.find((one) => Object.hasOwn(schema, one))
+    if (keyword === undefined) return []
+    const reason = `ChatAnthropic drops it, because its schema has "${keyword}" at the root. Set schemaFor: 'anthropic'`
+    return [{ ...origin, reason }]
+  })
 }

@@ -3,9 +3,11 @@ import { currentRun, McpClientError, runInSessionScope } from '@x/mcp-client'
 import { McpSkills, type Skill, type SkillFile, type SkillList } from '@x/mcp-client/skills'
 import type { McpTools } from '../create-mcp-tools.ts'
 import type { StatelessRequestOptions } from '../definitions/live-server.ts'
+import { MAX_REMOTE_LISTS } from '../definitions/server-clients.ts'
 import { isErrorOfUser } from '../definitions/user-tokens.ts'
 import { ambientConfig } from '../graph/call-context.ts'
 import { logOnce, processWarnings, type ToolLog } from '../log.ts'
+import { mapBounded } from '../map-bounded.ts'
 import { startOf } from '../tools/well-formed.ts'
 
 /** The part of `createMcpTools()` that skills need. */
@@ -98,7 +100,7 @@ export class SkillLibrary {
    * @throws {McpClientError} `CONFIG` if `principal` throws or returns no name
    */
   async list(): Promise<readonly ServedSkill[]> {
-    const lists = await Promise.all(this.servers.map((server) => this.listOf(server)))
+    const lists = await mapBounded(this.servers, MAX_REMOTE_LISTS, (server) => this.listOf(server))
     return lists.flat()
   }
 
