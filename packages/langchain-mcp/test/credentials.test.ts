@@ -271,7 +271,7 @@ describe('a sign-in by code that takes too long', () => {
     await using client = new McpClient(server.url, { authProvider })
     await client.listTools()
     server.revoke()
-    const limits = { forceRefresh: true, timeoutMs: 500 }
+    const limits = { forceRefresh: true, timeoutMs: 2000 }
     for (const late of [client.listTools(limits), client.callTool('add', {}, limits)]) {
       await expect(late).rejects.toMatchObject({
         code: 'TIMEOUT',

@@ -1,6 +1,11 @@
 import { request as requestOf } from 'node:http'
 import { inspect } from 'node:util'
-import { startLegacyServer, startSkillServer, startTestServer } from '@x/mcp-testing'
+import {
+  startLegacyServer,
+  startSkillServer,
+  startTestServer,
+  type LegacyServer,
+} from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import {
@@ -40,6 +45,9 @@ interface World {
   readonly mcp: McpTools
   /** Users in the tokens of all requests that have a body. */
   readonly seen: (string | undefined)[]
+  /** The same of listening streams. */
+  readonly streams: (string | undefined)[]
+  readonly inner: LegacyServer
   /** Refuses requests with this token. */
   refuses: (token: string | undefined) => boolean
 }
@@ -48,18 +56,21 @@ interface World {
 async function startWorld({
   onServerError = 'throw',
   log = () => {},
-}: Pick<CreateMcpToolsOptions, 'log' | 'onServerError'> = {}): Promise<World> {
+  listen = false,
+}: Pick<CreateMcpToolsOptions, 'listen' | 'log' | 'onServerError'> = {}): Promise<World> {
   const inner = await startLegacyServer()
   const seen: World['seen'] = []
+  const streams: World['streams'] = []
   const world: Pick<World, 'refuses'> = { refuses: () => false }
   const guard = await startTestServer((request, response) => {
     const { authorization } = request.headers
     if (request.method === 'POST') seen.push(authorization)
+    if (request.method === 'GET') streams.push(authorization)
     if (world.refuses(authorization)) return void response.writeHead(401).end()
     const { headers, method } = request
     const forwarded = requestOf(inner.url, { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers)
-      answer.pipe(response)
+      response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders()
+      answer.on('error', () => response.destroy()).pipe(response)
     })
     request.pipe(forwarded)
   })
@@ -68,7 +79,8 @@ async function startWorld({
     authProvider: userTokens(),
     principal: ({ configurable }) => configurable?.['user'],
     onServerError,
-    listen: false,
+    listen,
+    reconnect: { firstMs: 100 },
     log,
   })
   onTestFinished(async () => {
@@ -76,7 +88,7 @@ async function startWorld({
     await guard[Symbol.asyncDispose]()
     await inner[Symbol.asyncDispose]()
   })
-  return Object.assign(world, { mcp, seen })
+  return Object.assign(world, { mcp, seen, streams, inner })
 }
 
 test('an agent calls with the tokens of the user of its run', async () => {
@@ -126,6 +138,23 @@ test('takes the credentials of each call, not those that opened the session', as
   }
   await tool?.invoke({ text: 'hi' }, configOf('ada', later))
   expect(seen.at(-1)).toBe('Bearer later')
+})
+
+test('a broken listening stream is opened again with the credentials of the last call of its user', async () => {
+  const { mcp, streams, inner } = await startWorld({ listen: true })
+  let isExpired = false
+  const first: UserCredentials = {
+    ...credentialsOf('ada'),
+    token: () => (isExpired ? Promise.reject(EXPIRED) : Promise.resolve({ accessToken: 'first' })),
+  }
+  const [tool] = await mcp.listTools({ config: configOf('ada', first) })
+  await expect.poll(() => streams).toEqual(['Bearer first'])
+  isExpired = true
+  const later = { ...credentialsOf('ada'), token: async () => ({ accessToken: 'later' }) }
+  await tool?.invoke({ text: 'hi' }, configOf('bob'))
+  await tool?.invoke({ text: 'hi' }, configOf('ada', later))
+  expect(inner.dropListenStreams()).toBeGreaterThan(0)
+  await expect.poll(() => streams).toContain('Bearer later')
 })
 
 test('sends nothing for a run without credentials, such as a resume that forgot them', async () => {

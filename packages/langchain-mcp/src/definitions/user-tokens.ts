@@ -3,7 +3,7 @@ import { isRecord, withoutErrorLink } from '@x/internal'
 import { McpClientError, type AuthProviderOf } from '@x/mcp-client'
 import { TransportError } from '@x/mcp-transport'
 import { causesOf } from '../graph/authorization-to-interrupt.ts'
-import { currentCall } from '../graph/call-context.ts'
+import { currentCall, hasEnded, type CallContext } from '../graph/call-context.ts'
 
 /** The server that a token is for. */
 interface TokenTarget {
@@ -84,11 +84,15 @@ export function isTokenRefused(error: unknown): boolean {
   return ofSignIn === undefined || ('code' in ofSignIn && ofSignIn.code === 'TOKEN_REFUSED')
 }
 
-/** Asks the credentials of the current call, because a session outlives the call that opened it. */
+/**
+ * Asks the credentials of the current call, because a session outlives the call that opened it. The listening stream of
+ * the session has no call any more when it is opened again: it gets the credentials of the last call of its user.
+ */
 class UserTokens {
   readonly #target: TokenTarget
   readonly #principal: string
   readonly #credentialsOf: (config: ConfigOfCall) => UserCredentials | undefined
+  #lastCall: CallContext | undefined
 
   constructor(
     target: TokenTarget,
@@ -106,8 +110,10 @@ class UserTokens {
     const call = currentCall()
     // Requests outside a call have no user, such as those that end the sessions of a process that stops.
     if (call === undefined || call.scope.principal !== this.#principal) return undefined
+    if (!hasEnded(call)) this.#lastCall = call
+    const { config } = hasEnded(call) ? (this.#lastCall ?? call) : call
     try {
-      return await this.#tokenFor(call.config, refused)
+      return await this.#tokenFor(config, refused)
     } catch (error) {
       if (error instanceof Error) errorsOfUsers.add(error)
       throw this.#noToken(error)

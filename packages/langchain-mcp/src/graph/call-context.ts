@@ -31,8 +31,19 @@ export function currentCall(): CallContext | undefined {
   return storage.getStore()
 }
 
-export function inCall<T>(context: CallContext, call: () => T): T {
-  return storage.run(context, call)
+/** Contexts of calls that have ended. A stream that such a call has opened still sends requests in them. */
+const ended = new WeakSet<CallContext>()
+
+export function hasEnded(call: CallContext): boolean {
+  return ended.has(call)
+}
+
+export async function inCall<T>(context: CallContext, call: () => T | Promise<T>): Promise<T> {
+  try {
+    return await storage.run(context, call)
+  } finally {
+    ended.add(context)
+  }
 }
 
 const NO_CALL: CallContext = { scope: {}, store: undefined, config: {} }

@@ -23,7 +23,10 @@ describe('an answer of a person', () => {
   })
 
   test.each([
-    [{ nights: 'two' }, /^The answer to "q" does not fit: #\/nights: .*integer/],
+    [
+      { nights: 'two' },
+      /^The answer to "q" does not fit: #\/nights: .*integer.* It was: {"nights":"two"}$/,
+    ],
     [{ nights: 0 }, /#\/nights/],
     [{ nights: 2, room: 'huge' }, /#\/room/],
     [{}, /nights/],

@@ -214,6 +214,9 @@ function otherKind(what: string, check: string): TypeError {
   return new TypeError(`This interrupt ${what}. Check it with ${check} first`)
 }
 
+/** Characters of a refused answer that the reason shows. */
+const MAX_SHOWN = 200
+
 /**
  * Reads the answer of a person, or why it cannot be used. Accepted content must fit the schema of the
  * question (specification 2025-11-25, "Elicitation").
@@ -237,9 +240,13 @@ export function answersFrom(
         problem: `The answer to "${name}" is missing, or its action is not accept, decline or cancel`,
       }
     }
-    const errors = answer.action === 'accept' ? contentErrors(question, answer.content) : []
+    const { action, content = {} } = answer
+    const errors = action === 'accept' ? contentErrors(question, content) : []
     if (errors.length > 0) {
-      return { problem: `The answer to "${name}" does not fit: ${errors.join('; ')}` }
+      const shown = JSON.stringify(content).slice(0, MAX_SHOWN).toWellFormed()
+      return {
+        problem: `The answer to "${name}" does not fit: ${errors.join('; ')} It was: ${shown}`,
+      }
     }
     answers[name] = answer
   }
@@ -249,7 +256,7 @@ export function answersFrom(
 /** A question with a page to visit has no schema. */
 function contentErrors(
   { params }: InputRequest,
-  content: ElicitationAnswer['content'] = {},
+  content: NonNullable<ElicitationAnswer['content']>,
 ): readonly string[] {
   const schema = params?.['requestedSchema']
   return isRecord(schema) ? new SchemaCheck(schema).errors(content) : []
