@@ -9,6 +9,8 @@ import { readConfig } from '../src/cli/config-file.ts'
 import { OWN_SOURCES } from '../src/cli/file-settings.ts'
 import { knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
+import { MAX_TIMER_MS } from '../src/internal/clock.ts'
+import { MAX_TTL_MS } from '../src/internal/setting-kinds.ts'
 
 const INTRO = `# Settings of the gateway
 
@@ -187,7 +189,7 @@ function kindAt(schema: z.ZodType, path: SettingPath, value: unknown): string {
 }
 
 function range(minimum: unknown, maximum: unknown): string {
-  const isOpen = maximum === Number.MAX_SAFE_INTEGER || maximum === 2_147_483_647
+  const isOpen = [Number.MAX_SAFE_INTEGER, MAX_TTL_MS, MAX_TIMER_MS].includes(Number(maximum))
   return isOpen ? '' : ` from ${String(minimum)} to ${String(maximum)}`
 }
 

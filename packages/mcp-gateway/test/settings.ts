@@ -5,7 +5,7 @@ import { systemClock } from '../src/internal/clock.ts'
 import type { GatewaySettings, Given, ToolSettings } from '../src/options.ts'
 import { LocalEngine } from '../src/runs/engine.ts'
 import { Calls, type CallsOptions } from '../src/runs/calls.ts'
-import { REPEAT_TTL_MS, Runs, STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
+import { Runs, STOP_GRACE_MS, type RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { DEBOUNCE_MS, type AgentRegistryOptions } from '../src/tools/agent-registry.ts'
 import type { PlanOptions } from '../src/tools/plan.ts'
@@ -22,7 +22,6 @@ export function callsOf(given: GivenRuns): Calls {
   const options = {
     ...DEFAULTS.runs,
     stopGraceMs: STOP_GRACE_MS,
-    repeatTtlMs: REPEAT_TTL_MS,
     files: gatewayFiles({
       ...DEFAULTS.artifacts,
       artifacts: undefined,
@@ -31,7 +30,7 @@ export function callsOf(given: GivenRuns): Calls {
     engine: new LocalEngine(),
     logs: undefined,
     outlive: true,
-    taskTtlMs: DEFAULTS.resultTtlMs,
+    resultTtlMs: DEFAULTS.resultTtlMs,
     onEvent: () => undefined,
     onError: () => undefined,
     clock,

@@ -20,13 +20,13 @@ import { twoReplicas } from './two-replicas.ts'
 
 const endlessCall = { name: 'endless', arguments: { message: 'Hi' } }
 
-test('advertises that it honours keys', async () => {
-  await using world = twoReplicas()
+test('advertises that it honours keys for as long as results are kept', async () => {
+  await using world = twoReplicas({ resultTtlMs: 60_000 })
   const { result } = await send(world.a, request('server/discover', {}))
   expect(result?.['capabilities']).toMatchObject({
     extensions: {
       [EXTENSION]: {},
-      'io.github.x-mcp/idempotency': { retentionMs: 86_400_000, inFlight: 'join' },
+      'io.github.x-mcp/idempotency': { retentionMs: 60_000, inFlight: 'join' },
     },
   })
 })

@@ -80,7 +80,7 @@ describe('readConfig', () => {
     [
       'sessions: { idleTtlMs: "30 min", max: 12x }',
       [
-        'g.yaml:1: setting "sessions.idleTtlMs" must be a whole number of milliseconds, 1 or more, not a string. Write 1800000',
+        'g.yaml:1: setting "sessions.idleTtlMs" must be a whole number of milliseconds from 1 to 1000000000000, not a string. Write 1800000',
         'g.yaml:1: setting "sessions.max" must be a whole number of 1 or more, not a string',
       ].join('\n'),
     ],

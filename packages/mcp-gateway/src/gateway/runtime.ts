@@ -10,6 +10,7 @@ import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import { signInRefusal, type Authenticator } from '../http/auth/authenticator.ts'
 import { MAX_TIMER_MS, sleep, systemClock, type Clock } from '../internal/clock.ts'
+import { MAX_TTL_MS } from '../internal/setting-kinds.ts'
 import { inTime } from '../internal/timers.ts'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { ListenOptions, CheckedOptions, GatewayOptions, SessionSettings } from '../options.ts'
@@ -50,7 +51,7 @@ import { toResponse, webExchange } from '../http/web-edge.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { LocalEngine, type RunEngine } from '../runs/engine.ts'
-import { REPEAT_TTL_MS, Runs, STOP_GRACE_MS } from '../runs/runs.ts'
+import { Runs, STOP_GRACE_MS } from '../runs/runs.ts'
 import { executeOrder } from '../mcp/tool-call.ts'
 import { CallWorker } from '../runs/call-worker.ts'
 import { Calls } from '../runs/calls.ts'
@@ -64,8 +65,6 @@ import { MemoryGatewayStore } from '../store/memory-store.ts'
 const LAST_RESPONSES_MS = 1000
 /** Most clients on a pipe read the list of tools once, so it waits until all sources have looked for agents. */
 const STDIO_WAIT_MS = 5000
-/** 31 years. */
-const ENDLESS_MS = 1e12
 /** Time within which Redis counts the queued tasks for the metrics. */
 const COUNT_MS = 1000
 
@@ -77,7 +76,6 @@ const LIMITS: Limits = {
   pageSize: PAGE_SIZE,
   questionTimeoutMs: QUESTION_TIMEOUT_MS,
   readMaxBytes: READ_MAX_BYTES,
-  repeatTtlMs: REPEAT_TTL_MS,
   stopGraceMs: STOP_GRACE_MS,
   streamsPerAddress: STREAMS_PER_ADDRESS,
   writeTimeoutMs: WRITE_TIMEOUT_MS,
@@ -88,7 +86,6 @@ interface Limits extends Omit<SessionLimits, keyof SessionSettings>, UnreadLimit
   readonly pageSize: number
   readonly questionTimeoutMs: number
   readonly readMaxBytes: number
-  readonly repeatTtlMs: number
   readonly stopGraceMs: number
   readonly streamsPerAddress: number
   readonly writeTimeoutMs: number
@@ -215,6 +212,7 @@ export class Runtime implements AsyncDisposable {
     const runsOptions = {
       ...options.runs,
       ...this.#limits,
+      resultTtlMs: options.resultTtlMs,
       agents: this.registry,
       records: this.#store.records,
       lease: this.#lease,
@@ -233,7 +231,6 @@ export class Runtime implements AsyncDisposable {
       engine: this.#engine,
       logs: this.#store.isShared ? this.#store.logs : undefined,
       outlive: this.#store.isShared || this.#store.isDurable,
-      taskTtlMs: options.resultTtlMs,
       onError: this.#onError,
     }
     this.#calls = new Calls(callsOptions)
@@ -424,7 +421,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #handlerParts({ conversations }: Runs): HandlerParts {
-    const { auth, observer, runs, server, skillFolder, streaming } = this.#options
+    const { auth, observer, resultTtlMs, runs, server, skillFolder, streaming } = this.#options
     const onWarning = this.#observer.warned
     const clock = this.#clock
     return {
@@ -434,7 +431,7 @@ export class Runtime implements AsyncDisposable {
       calls: this.#calls,
       conversations,
       tasks: this.#tasks,
-      retentionMs: this.#limits.repeatTtlMs,
+      resultTtlMs,
       resources: this.#artifacts?.resources,
       skills:
         skillFolder === undefined
@@ -489,7 +486,7 @@ export class Runtime implements AsyncDisposable {
   /** Makes the session of one client on a pipe: it lasts as long as the pipe. */
   #makePipeSessions(store: GatewayStore): SessionHttp {
     const { sessions } = this.#options
-    const endless = { idleTtlMs: ENDLESS_MS, absoluteTtlMs: ENDLESS_MS, events: undefined }
+    const endless = { idleTtlMs: MAX_TTL_MS, absoluteTtlMs: MAX_TTL_MS, events: undefined }
     return this.#makeLegacy({
       store,
       settings: { ...sessions, ...this.#limits, ...endless },

@@ -24,8 +24,10 @@ export type SettingUnit = (typeof SETTING_UNITS)[number]
 
 /** Milliseconds that a timer waits. */
 export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS, 'milliseconds')
+/** Most milliseconds for which something is kept: 31 years. The time of its end is a safe integer. */
+export const MAX_TTL_MS = 1e12
 /** Milliseconds for which something is kept. */
-export const ttl: z.ZodType<number> = whole(1, undefined, 'milliseconds')
+export const ttl: z.ZodType<number> = whole(1, MAX_TTL_MS, 'milliseconds')
 /** A number of bytes. */
 export const size = (min: number): z.ZodType<number> => whole(min, undefined, 'bytes')
 /** A number of bytes, at least 1. */

@@ -59,7 +59,7 @@ export interface HandlerParts extends Pick<McpHandlers, 'serverInfo' | 'instruct
   readonly conversations: Conversations | undefined
   readonly tasks: Tasks
   /** Time for which the outcome of a call with an idempotency key is stored. */
-  readonly retentionMs: number
+  readonly resultTtlMs: number
   readonly cursors: SignedCursors
   readonly states: RequestStates
   readonly pageSize: number
@@ -119,9 +119,9 @@ export class GatewayHandlers implements McpHandlers {
   }
 
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, registry, resources, retentionMs, skills } = this.#parts
+    const { channel, registry, resources, resultTtlMs, skills } = this.#parts
     const extensions = skills && { [SKILLS_EXTENSION]: { directoryRead: true } }
-    const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
+    const keys = { [IDEMPOTENCY]: { retentionMs: resultTtlMs, inFlight: 'join' } }
     const changes = { listChanged: true }
     const hasPages = registry.plan().tools.some(({ ui }) => ui)
     return {

@@ -15,12 +15,10 @@ import { maxRunMsOf, type RunStorage } from './order.ts'
 
 export interface CallStoreOptions extends Pick<
   RunStorage,
-  'clock' | 'lease' | 'needsInputTtlMs' | 'records' | 'repeatTtlMs' | 'timeoutMs'
+  'clock' | 'lease' | 'needsInputTtlMs' | 'records' | 'resultTtlMs' | 'timeoutMs'
 > {
   /** Tells other processes of changes. `undefined`: there are none. */
   readonly logs: EventLogs | undefined
-  /** Time for which a task is kept after its end. */
-  readonly taskTtlMs: number
   readonly onError: (error: Error) => void
   /**
    * Cleans up after a call whose question was not answered in time, or that may have lost its process.
@@ -156,11 +154,10 @@ export class CallStore {
 
   /** Returns when a call expires that runs, asks or has ended. @param tool of a call that runs */
   expiryOf(status: CallRecord['state']['status'], isTask: boolean, tool?: RunTool): number {
-    const { clock, needsInputTtlMs, repeatTtlMs, taskTtlMs } = this.#options
+    const { clock, needsInputTtlMs, resultTtlMs } = this.#options
     const now = clock.now()
-    if (status === 'asking') return now + needsInputTtlMs + (isTask ? taskTtlMs : 0)
-    const ttlMs = isTask ? taskTtlMs : repeatTtlMs
-    return now + ttlMs + (status === 'running' && tool ? maxRunMsOf(tool, this.#options) : 0)
+    if (status === 'asking') return now + needsInputTtlMs + (isTask ? resultTtlMs : 0)
+    return now + resultTtlMs + (status === 'running' && tool ? maxRunMsOf(tool, this.#options) : 0)
   }
 
   /**
@@ -236,8 +233,8 @@ export class CallStore {
   }
 
   #keyTtl(expiresAt: number): number {
-    const { clock, repeatTtlMs } = this.#options
-    return expiresAt - clock.now() + repeatTtlMs
+    const { clock, resultTtlMs } = this.#options
+    return expiresAt - clock.now() + resultTtlMs
   }
 
   /** Lets a key live as long as its call, which lives longer now. */

@@ -219,7 +219,7 @@ export class Calls {
    * @throws GatewayError `UNAVAILABLE`
    */
   async current(found: StoredCall): Promise<StoredCall> {
-    const { clock, runs, taskTtlMs } = this.#options
+    const { clock, resultTtlMs, runs } = this.#options
     const { call } = found
     const { agentId, asked, attempt, expiresAt, state, task } = call
     if (state.status === 'running') {
@@ -233,7 +233,7 @@ export class Calls {
       return (await this.store.apply(found, died)) ?? found
     }
     const isOpen = state.status === 'asking' && task
-    if (!isOpen || clock.now() < expiresAt - taskTtlMs) return found
+    if (!isOpen || clock.now() < expiresAt - resultTtlMs) return found
     const ended = await this.store.apply(found, { type: 'unanswered' })
     runs.forgetState(agentId, asked?.state)
     return ended ?? found

@@ -25,8 +25,8 @@ type JsonObject = Readonly<Record<string, unknown>>
 export interface RunStorage extends RunSettings {
   /** Time that a cancelled agent has to end. */
   readonly stopGraceMs: number
-  /** Time for which a repeated answer or a repeated call with an idempotency key gets the same result. */
-  readonly repeatTtlMs: number
+  /** Time for which a task, and the outcome of a call with an idempotency key, are kept after its end. */
+  readonly resultTtlMs: number
   readonly agents: RunnableAgents
   /** Stores the files of runs, and opens files of callers. */
   readonly files: ResultFiles

@@ -189,7 +189,7 @@ test('never makes a call again whose result is not kept any more, and forgets it
   let now = 1_000_000
   await using store = new MemoryGatewayStore({ now: () => now })
   const source = new ScriptedSource(done)
-  const options = { agents: source, records: store.records, repeatTtlMs: 60_000 }
+  const options = { agents: source, records: store.records, resultTtlMs: 60_000 }
   const runs = callsOf({ ...options, timeoutMs: 10_000 })
   await callRuns(runs, tool, order)
   now += 61_000
@@ -207,7 +207,7 @@ const asking: Script = ({ resume }) => {
 }
 
 test('keeps the outcome of a call whose question was declined as long as any other', async () => {
-  await using world = replicas(asking, { needsInputTtlMs: 60_000, repeatTtlMs: 600_000 })
+  await using world = replicas(asking, { needsInputTtlMs: 60_000, resultTtlMs: 600_000 })
   const outcome = await callRuns(world.a, tool, { ...order, canAsk: true })
   if (outcome.type !== 'input') throw new Error('it did not ask')
   const resume = { state: outcome.state, responses: { i0: { action: 'decline' } } }
@@ -217,7 +217,7 @@ test('keeps the outcome of a call whose question was declined as long as any oth
 })
 
 test('knows the key of a call for as long as its question is open', async () => {
-  await using world = replicas(asking, { repeatTtlMs: 60_000, timeoutMs: 10_000 })
+  await using world = replicas(asking, { resultTtlMs: 60_000, timeoutMs: 10_000 })
   const request = { ...order, canAsk: true }
   expect(await callRuns(world.a, tool, request)).toMatchObject({ type: 'input' })
   await world.clock.advance(3_000_000)

@@ -30,9 +30,6 @@ type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 /** Time that a cancelled agent has to end: most agents stop at their next step. The caller waits for it. */
 export const STOP_GRACE_MS = 2000
 
-/** Time for which a repeated answer or a repeated call with an idempotency key gets the same result. */
-export const REPEAT_TTL_MS = 86_400_000
-
 /** In this time, a run that was sent to its server just now gets its id. */
 const LEAVE_MS = 1000
 
