@@ -298,7 +298,7 @@ export class ScopeSlot {
     if (isLost && failure !== undefined && failure.code !== 'CLOSED' && !signal.aborted) {
       this.#lost(session, failure)
     } else if (!this.isDisposed && isByServer(error, failure)) {
-      this.#health.add()
+      this.#health.failed(error)
       if (this.#health.isTooLong) this.#suspect(session)
     }
     return error

@@ -82,6 +82,13 @@ export class ServerHealth extends FailureStreak {
   troubleAt: number | undefined
   /** Number of sessions that ended without the will of this side, without a successful call between them. */
   lossesInRow = 0
+  #lastFailure: unknown
+
+  /** Records the failure of a request once, also if several callers share the request. */
+  failed(error: unknown): void {
+    if (error !== this.#lastFailure) this.add()
+    this.#lastFailure = error
+  }
 
   /** Milliseconds to wait before the next session is opened. The first recovery starts at once. */
   delayMs(timing: RetryTiming): number {

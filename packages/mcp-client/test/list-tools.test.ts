@@ -79,6 +79,18 @@ test('keeps the old list when a request fails', async () => {
   expect(server.count('tools/list')).toBe(1)
 })
 
+test('counts a failed request once for all callers that share it: the session is not tested', async () => {
+  await using setting = await startSetting()
+  const { client, proxy } = setting
+  await client.callTool('echo', { text: 'x' })
+  proxy.inject({ match: is.method('tools/list'), times: 1, action: { status: 500, body: 'no' } })
+  const callers = Array.from({ length: 5 }, () => rejectionOf(client.listTools()))
+  for (const error of await Promise.all(callers)) expect(error).toMatchObject({ code: 'REJECTED' })
+  expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(1)
+  await client.callTool('echo', { text: 'y' })
+  expect(proxy.count({ rpcMethod: 'ping' })).toBe(0)
+})
+
 test('leaves out a tool with an invalid definition, and logs it', async () => {
   await using setting = await startSetting()
   const { client, proxy, observed } = setting
