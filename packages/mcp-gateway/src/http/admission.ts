@@ -6,7 +6,13 @@ import { withCredentials, type CredentialsProvider } from '../internal/user-cred
 import { isHostName, isOrigin } from '../internal/setting-kinds.ts'
 import { shortened } from '../internal/text.ts'
 import { RPC_ERROR } from '../mcp/json-rpc.ts'
-import { refused, toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
+import {
+  refused,
+  toReply,
+  type HttpExchange,
+  type Reply,
+  type RequestHeaders,
+} from '../mcp/reply.ts'
 import { parseBearerToken } from './auth/authenticator.ts'
 import type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
 import type { RateLimits } from './rate-limits.ts'
@@ -168,7 +174,10 @@ function wrongOrigin(origin: string): string {
 }
 
 /** Returns the reason for which an authenticator refused a request, as far as its response shows it. */
-function reasonOf({ status }: Response, headers: Headers): RefusedRequest['reason'] {
+function reasonOf(
+  { status }: Response,
+  headers: Pick<RequestHeaders, 'has'>,
+): RefusedRequest['reason'] {
   if (status >= 500) return 'unavailable'
   if (status === 429) return 'too_many'
   return status === 401 && !headers.has('authorization') ? 'no_credential' : 'bad_credential'

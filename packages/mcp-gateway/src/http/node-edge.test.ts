@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 
 import { expect, test, vi } from 'vitest'
 
-import type { HttpExchange, Reply } from '../mcp/reply.ts'
+import type { HttpExchange, Reply, RequestHeaders } from '../mcp/reply.ts'
 import { nodeListener } from './node-edge.ts'
 import { listenOn } from './server.ts'
 import { UNREAD_LIMITS, UnreadBytes } from './unread-bytes.ts'
@@ -47,7 +47,7 @@ test('gives the headers of a request as fetch does', async () => {
     'Cookie: a=1',
     'Cookie: b=2',
   ]
-  let headers = new Headers()
+  let headers: RequestHeaders = new Headers()
   await send(
     `GET /mcp?x=1 HTTP/1.1\r\nHost: localhost\r\n${lines.join('\r\n')}\r\n${END}`,
     async (exchange) => {
@@ -57,7 +57,7 @@ test('gives the headers of a request as fetch does', async () => {
   )
   expect(headers.get('AUTHORIZATION')).toBe('Bearer a, Bearer b')
   expect(headers.get('absent')).toBeNull()
-  expect(Object.fromEntries(headers)).toMatchObject({
+  expect(Object.fromEntries(headers.entries())).toMatchObject({
     host: 'localhost',
     'x-own': '1',
     cookie: 'a=1; b=2',

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 
-import type { BodyText, HttpExchange, Reply } from '../mcp/reply.ts'
+import type { BodyText, HttpExchange, Reply, RequestHeaders } from '../mcp/reply.ts'
 import { writeReply } from './node-writer.ts'
 import { pathOf } from './router.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
@@ -33,32 +33,26 @@ const MAX_PIPELINED = 256
 export function nodeListener(options: NodeListenerOptions): RequestListener {
   const last = new WeakMap<Socket, ServerResponse>()
   const waiting = new WeakMap<Socket, number>()
-  const start: RequestListener = (incoming, outgoing) => {
-    serve(incoming, outgoing, options).catch((cause: unknown) => {
-      outgoing.destroy()
-      options.onError(new Error('A reply could not be written', { cause }))
-    })
-  }
   return (incoming, outgoing) => {
     const { socket } = incoming
     const before = outgoing.socket === null ? last.get(socket) : undefined
     last.set(socket, outgoing)
-    if (before === undefined) return start(incoming, outgoing)
+    if (before === undefined) return serve(incoming, outgoing, options)
     const count = (waiting.get(socket) ?? 0) + 1
     waiting.set(socket, count)
     if (count > MAX_PIPELINED) socket.destroy()
     before.once('close', () => {
       waiting.set(socket, (waiting.get(socket) ?? 1) - 1)
-      if (!socket.destroyed) start(incoming, outgoing)
+      if (!socket.destroyed) serve(incoming, outgoing, options)
     })
   }
 }
 
-async function serve(
+function serve(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   options: NodeListenerOptions,
-): Promise<void> {
+): void {
   let exchange: NodeExchange
   try {
     exchange = new NodeExchange(incoming, outgoing, options)
@@ -67,15 +61,51 @@ async function serve(
     return
   }
   // A callback, because an `await` here would keep the text of the reply until the client has read its bytes.
-  return options.serve(exchange).then((reply) => {
-    // The rest of a refused body must not be read as the next request.
-    const headers = incoming.complete ? undefined : { connection: 'close' }
-    return writeReply(outgoing, reply, {
-      headers,
-      account: exchange.account,
-      unread: options.unread,
+  void options
+    .serve(exchange)
+    .then((reply) => {
+      // The rest of a refused body must not be read as the next request.
+      const isRead = incoming.complete || exchange.hasWholeBody
+      const headers = isRead ? undefined : { connection: 'close' }
+      return writeReply(outgoing, reply, {
+        headers,
+        account: exchange.account,
+        unread: options.unread,
+      })
     })
-  })
+    .catch((cause: unknown) => {
+      outgoing.destroy()
+      options.onError(new Error('A reply could not be written', { cause }))
+    })
+}
+
+/** The headers of a request as Node has parsed them. A `Headers` would parse and store all of them once more. */
+class NodeHeaders implements RequestHeaders {
+  readonly #parsed: IncomingMessage['headers']
+  readonly #host: string
+
+  constructor(parsed: IncomingMessage['headers'], host: string) {
+    this.#parsed = parsed
+    this.#host = host
+  }
+
+  get(name: string): string | null {
+    const key = name.toLowerCase()
+    if (key === 'host') return this.#host
+    const value: unknown = this.#parsed[key]
+    return typeof value === 'string' ? value : null
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== null
+  }
+
+  entries(): Iterable<[string, string]> {
+    return Object.keys({ ...this.#parsed, host: this.#host }).flatMap((name) => {
+      const value = this.get(name)
+      return value === null ? [] : [[name, value]]
+    })
+  }
 }
 
 /** Methods that no `Request` can have (Fetch standard, "forbidden method"). */
@@ -91,10 +121,12 @@ const NO_HOST = /[/?#\\@]/
 class NodeExchange implements HttpExchange {
   readonly method: string
   readonly url: string
-  readonly headers: Headers
+  readonly headers: RequestHeaders
   address: string | undefined
   /** For whom the bytes of the reply are counted. Known when the request may be executed. */
   account = ''
+  /** The body was read as a whole. Node may not have noticed its end yet. */
+  hasWholeBody = false
   readonly #incoming: IncomingMessage
   readonly #outgoing: ServerResponse
   readonly #options: NodeListenerOptions
@@ -103,24 +135,19 @@ class NodeExchange implements HttpExchange {
 
   /** @throws TypeError for a request that no `Request` can be made of */
   constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeListenerOptions) {
-    const { method = 'GET', rawHeaders, socket, url: target = '/' } = incoming
+    const { method = 'GET', socket, url: target = '/' } = incoming
     const hasHost = !target.startsWith('/')
     if (FORBIDDEN.has(method) || (hasHost && !/^https?:\/\//i.test(target))) {
       throw new TypeError('The method or the target is not allowed')
     }
-    const { host = 'localhost' } = incoming.headers
+    const { host = '' } = incoming.headers
     if (NO_HOST.test(host)) throw new TypeError('The host is malformed')
-    const url = new URL(hasHost ? target : `http://${host}${target}`)
+    const url = new URL(hasHost ? target : `http://${host || 'localhost'}${target}`)
     if (url.username !== '' || url.password !== '') throw new TypeError('The URL has a user name')
     this.method = method
     this.url = url.href
-    this.headers = new Headers()
-    for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-      this.headers.append(rawHeaders[at] ?? '', rawHeaders[at + 1] ?? '')
-    }
     // A host in the target replaces the header, which proxies read (RFC 9112, section 3.2.2). HTTP/1.0 needs no host.
-    if (hasHost) this.headers.set('host', url.host)
-    else if (incoming.headers.host === undefined) this.headers.set('host', '')
+    this.headers = new NodeHeaders(incoming.headers, hasHost ? url.host : host)
     this.address = socket.remoteAddress
     this.#incoming = incoming
     this.#outgoing = outgoing
@@ -141,10 +168,11 @@ class NodeExchange implements HttpExchange {
 
   get request(): Request {
     if (this.#request) return this.#request
-    const { method, url, headers, signal } = this
+    const { method, url, signal } = this
     const hasBody = method !== 'GET' && method !== 'HEAD' && this.#options.isStreamed(pathOf(url))
     // An upload is a PUT, and may take as long as the server allows. A POST carries a form.
     const incoming = this.#incoming
+    const headers = new Headers([...this.headers.entries()])
     if (hasBody && method === 'POST') {
       const timer = setTimeout(() => incoming.destroy(), BODY_TIMEOUT_MS)
       incoming.once('close', () => clearTimeout(timer))
@@ -159,7 +187,15 @@ class NodeExchange implements HttpExchange {
     const { maxBodyBytes } = this.#options
     const incoming = this.#incoming
     const tooLarge: BodyText = { ok: false, why: 'too-large' }
-    if (Number(incoming.headers['content-length']) > maxBodyBytes) return Promise.resolve(tooLarge)
+    const length = Number(incoming.headers['content-length'])
+    if (length > maxBodyBytes) return Promise.resolve(tooLarge)
+    // Most bodies arrive with the head, and need neither listeners nor a timer.
+    if (length > 0 && incoming.readableLength === length) {
+      const body: unknown = incoming.read(length)
+      incoming.resume() // to its end
+      this.hasWholeBody = true
+      return Promise.resolve({ ok: true, text: String(body) })
+    }
     return new Promise((resolve) => {
       const chunks: Buffer[] = []
       let size = 0
@@ -178,10 +214,7 @@ class NodeExchange implements HttpExchange {
         settle({ ok: true, text: (only ?? Buffer.concat(chunks, size)).toString('utf8') })
       }
       const onBroken = (): void => settle({ ok: false, why: 'broken' })
-      // Most bodies arrive with the head, and need no timer.
-      const timer = incoming.complete
-        ? undefined
-        : setTimeout(() => settle({ ok: false, why: 'slow' }), BODY_TIMEOUT_MS)
+      const timer = setTimeout(() => settle({ ok: false, why: 'slow' }), BODY_TIMEOUT_MS)
       incoming.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
     })
   }

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 
 import { BoundedMap } from '@x/internal'
 import { accountOf, subnetOf, type Principal } from '../internal/principal.ts'
-import { tryLater, type Reply } from '../mcp/reply.ts'
+import { tryLater, type Reply, type RequestHeaders } from '../mcp/reply.ts'
 import type { Rates } from '../store/gateway-store.ts'
 
 /** Wrong credentials of one network per minute, if callers have no limit. It slows down attempts to guess a token. */
@@ -101,7 +101,7 @@ function tooMany(waitMs: number): Reply {
 const UNKNOWN = 'unknown'
 
 /** Returns the address that the outermost of so many proxies has written. Entries before it are written by the client. */
-export function forwardedAddress(headers: Headers, proxies: number): string {
+export function forwardedAddress(headers: Pick<RequestHeaders, 'get'>, proxies: number): string {
   return addressFrom(headers.get('x-forwarded-for')?.split(',').at(-proxies))
 }
 

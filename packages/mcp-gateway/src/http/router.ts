@@ -162,14 +162,13 @@ export class Router {
   }
 
   async #serveMcp(exchange: HttpExchange): Promise<Reply> {
-    const { admission, legacy } = this.#options
+    const { admission, isDraining, legacy } = this.#options
     const { address, hasRoom, headers, method } = exchange
     const who = await admission.admit(exchange)
     if (!isPrincipal(who)) return who
     const caller: Caller = { principal: who, address, hasRoom }
-    if (method === 'GET' && caller.hasRoom?.(accountOf(caller)) === false) {
-      return tryLater(503, NO_ROOM, 5000)
-    }
+    const account = accountOf(caller)
+    if (method === 'GET' && !hasRoom(account)) return tryLater(503, NO_ROOM, 5000)
     if (method !== 'POST') return legacy.serve(exchange, undefined, caller)
     if (!isJsonContentType(headers.get('content-type'))) {
       const text = 'Unsupported Media Type: Content-Type must be application/json'
@@ -189,7 +188,10 @@ export class Router {
       return refused(400, RPC_ERROR.parseError, text)
     }
     repairMessage(body)
-    return this.#refuse(body, caller) ?? this.#dispatch(exchange, body, caller)
+    if (isDraining() && isAnyRequest(body)) return tryLater(503, 'The gateway is stopping', 1000)
+    if (Array.isArray(body)) return refused(400, RPC_ERROR.invalidRequest, NO_BATCHES)
+    if (!hasRoom(account) && isAnyRequest(body)) return tryLater(503, NO_ROOM, 5000)
+    return this.#dispatch(exchange, body, caller)
   }
 
   #unread(why: Exclude<BodyText, { ok: true }>['why']): Reply {
@@ -207,17 +209,6 @@ export class Router {
         return refused(413, RPC_ERROR.refused, text)
       }
     }
-  }
-
-  /** Checks a body before its message is executed. */
-  #refuse(body: unknown, caller: Caller): Reply | undefined {
-    if (this.#options.isDraining() && isAnyRequest(body)) {
-      return tryLater(503, 'The gateway is stopping', 1000)
-    }
-    if (caller.hasRoom?.(accountOf(caller)) === false && isAnyRequest(body)) {
-      return tryLater(503, NO_ROOM, 5000)
-    }
-    return Array.isArray(body) ? refused(400, RPC_ERROR.invalidRequest, NO_BATCHES) : undefined
   }
 
   async #dispatch(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {

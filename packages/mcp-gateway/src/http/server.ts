@@ -108,6 +108,8 @@ const SERVER_LIMITS: ServerOptions = {
   connectionsCheckingInterval: 2_000,
   /** bytes */
   maxHeaderSize: 16_384,
+  /** As in `Headers`: of two credentials, neither is silently dropped. */
+  joinDuplicateHeaders: true,
 }
 
 /** Number of header lines of a request. */

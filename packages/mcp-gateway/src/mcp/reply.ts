@@ -1,11 +1,19 @@
 import { EventStream } from './event-stream.ts'
 import { RPC_ERROR } from './json-rpc.ts'
 
+/** The headers of a request, as in `Headers`: `get()` joins the values of a repeated header. */
+export interface RequestHeaders {
+  get(name: string): string | null
+  has(name: string): boolean
+  /** Names, in lower case, with their values. */
+  entries(): Iterable<[string, string]>
+}
+
 /** An HTTP request, from any server. */
 export interface HttpExchange {
   readonly method: string
   readonly url: string
-  readonly headers: Headers
+  readonly headers: RequestHeaders
   readonly signal: AbortSignal
   /** The same as a `Request`. It has a body only if the body is read as a stream (see `HttpRoute.isStreamed`). */
   readonly request: Request

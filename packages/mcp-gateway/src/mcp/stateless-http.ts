@@ -154,7 +154,8 @@ export class StatelessHttp {
         ? this.#listen(call, caller)
         : this.#call(call, request, caller)
     }
-    const refused = new Request('http://localhost', { method: 'POST', headers: request.headers })
+    const headers = new Headers([...request.headers.entries()])
+    const refused = new Request('http://localhost', { method: 'POST', headers })
     return toReply(await this.#refusals.fetch(refused, { parsedBody: body }))
   }
 

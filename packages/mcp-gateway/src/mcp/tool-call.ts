@@ -55,6 +55,7 @@ interface ToolCall {
   readonly context: RequestContext
   readonly name: string
   readonly args: Params
+  readonly observed: ObservedCall
   /** The log has a line about its arguments. Each round checks them again. */
   isReported: boolean
 }
@@ -66,17 +67,14 @@ interface Prepared {
   readonly order: RunOrder
 }
 
-interface RoundOptions {
+interface Round {
   /** Answers to the questions of the round before. */
-  readonly resume: RunResume | undefined
+  readonly resume?: RunResume | undefined
   /** @default made from the request */
-  readonly prepared: Prepared | undefined
+  readonly prepared?: Prepared | undefined
   /** Of a call that may outlive its request. @default that of the request */
-  readonly sink: RunSink | undefined
+  readonly sink?: RunSink | undefined
 }
-
-/** Begins an execution. @param trace that of the observer */
-type Begin = (trace?: TraceCarrier) => Promise<ToolOutcome>
 
 const KEY = `${IDEMPOTENCY}-key`
 const RESUMED = `Questions of started work are answered with ${RESULT_TOOL}, not with \`resume\`.`
@@ -111,9 +109,18 @@ export async function callTool(
   const definition = plan.ownTools.find((tool) => tool.name === name)
   const own = definition && OWN_TOOLS[name]
   if (own) return own(await meantArguments(args, definition.inputSchema), context, parts)
-  const call: ToolCall = { parts, context, name, args, isReported: false }
-  const started = plan.byName(name)?.starts
-  if (started) return startCall({ ...call, name: started.name })
+  const tool = plan.byName(name)
+  const { starts } = tool ?? {}
+  const called = starts?.name ?? name
+  const call: ToolCall = {
+    parts,
+    context,
+    name: called,
+    args,
+    observed: observedCall(called, starts ?? tool, context),
+    isReported: false,
+  }
+  if (starts) return startCall(call)
   let resume: RunResume | undefined = context.continuation
   // The record of the paused run counts the rounds.
   for (;;) {
@@ -165,13 +172,13 @@ export function reportRefusedCall(
 }
 
 /** Runs the agent up to its result or its next questions, or makes the call a task. Joins an earlier call with the same key. */
-async function beginCall(
+function beginCall(
   call: ToolCall,
   resume: RunResume | undefined,
 ): Promise<ToolOutcome | BegunTask> {
   const { context, parts } = call
   const prepared = declaresTasks(context.client) ? prepareTaskCall(call, resume) : undefined
-  if (!prepared) return run(call, { resume, prepared, sink: undefined })
+  if (!prepared) return run(call, { resume })
   const { order, tool } = prepared
   return parts.tasks.begin({
     owner: taskOwnerOf(context.caller),
@@ -180,7 +187,7 @@ async function beginCall(
     isAlways: tool.tasks === 'always' || tool.tasks === 'required',
     signal: context.signal,
     progress: progressOf(context, parts.channel),
-    execute: (sink) => run(call, { resume, prepared, sink }),
+    execute: (sink) => run(call, { prepared, sink }),
   })
 }
 
@@ -189,7 +196,6 @@ async function startCall(call: ToolCall): Promise<CallToolResult> {
   const { context, parts } = call
   const prepared = prepareTaskCall(call, undefined)
   if (prepared?.checked.resume) return toolError('invalid_arguments', RESUMED)
-  const round = { resume: undefined, prepared, sink: undefined }
   const outcome = prepared
     ? await parts.tasks.begin({
         owner: pairOwnerOf(context),
@@ -199,9 +205,9 @@ async function startCall(call: ToolCall): Promise<CallToolResult> {
         isOnlyTask: true,
         signal: context.signal,
         progress: undefined,
-        execute: (sink) => run(call, { ...round, sink }),
+        execute: (sink) => run(call, { prepared, sink }),
       })
-    : await run(call, round)
+    : await run(call, {})
   if (outcome.type === 'task') return startedResult(outcome.task)
   return outcome.type === 'result' ? outcome.result : toolError('needs_input', RESUMED)
 }
@@ -216,42 +222,45 @@ function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepare
   }
 }
 
-/** Runs one round, and reports it. */
-function run(call: ToolCall, options: RoundOptions): Promise<ToolOutcome> {
-  const { args, context, name, parts } = call
-  const { caller, client, principal, trace } = context
-  const { address } = caller
-  const isKnown = parts.registry.plan().byName(name) !== undefined
-  const era = isModern(client.protocolVersion) ? 'modern' : 'legacy'
-  const { id, isAnonymous } = principal
-  const observed = { tool: name, isKnown, principal: id, isAnonymous, address, era, trace } as const
+/** Runs one round, and reports it. @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see; -32021 */
+function run(call: ToolCall, { prepared, resume, sink }: Round): Promise<ToolOutcome> {
+  const { args, context, observed, parts } = call
   return observe(parts, observed, {
     args,
-    execute: (own) => execute(call, options, own),
+    execute: async (trace) => {
+      const ready = prepared ?? prepare(call, resume)
+      if ('content' in ready) return { type: 'result', result: ready }
+      const { checked, order, tool } = ready
+      const key = { tool, principal: context.principal, arguments: checked }
+      const cached = await parts.results.get(key)
+      if (cached) return { type: 'result', result: cached }
+      const outcome = await parts.calls.call({
+        tool,
+        order: trace ? { ...order, trace } : order,
+        sink: sink ?? { signal: context.signal, progress: progressOf(context, parts.channel) },
+      })
+      if (outcome.type === 'result') await parts.results.put(key, outcome.result)
+      return outcome
+    },
   })
 }
 
-/** @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see; -32021 */
-async function execute(
-  call: ToolCall,
-  { prepared, resume, sink }: RoundOptions,
-  trace?: TraceCarrier,
-): Promise<ToolOutcome> {
-  const { context, parts } = call
-  const { calls, channel, results } = parts
-  const ready = prepared ?? prepare(call, resume)
-  if ('content' in ready) return { type: 'result', result: ready }
-  const { checked, order, tool } = ready
-  const key = { tool, principal: context.principal, arguments: checked }
-  const cached = await results.get(key)
-  if (cached) return { type: 'result', result: cached }
-  const outcome = await calls.call({
-    tool,
-    order: trace ? { ...order, trace } : order,
-    sink: sink ?? { signal: context.signal, progress: progressOf(context, channel) },
-  })
-  if (outcome.type === 'result') await results.put(key, outcome.result)
-  return outcome
+function observedCall(
+  name: string,
+  tool: PlannedTool | undefined,
+  { caller: { address }, client, principal, trace }: RequestContext,
+): ObservedCall {
+  const { id, isAnonymous } = principal
+  const era = isModern(client.protocolVersion) ? 'modern' : 'legacy'
+  return {
+    tool: name,
+    isKnown: tool !== undefined,
+    principal: id,
+    isAnonymous,
+    address,
+    era,
+    trace,
+  }
 }
 
 /** @throws ProtocolError -32602, -32021 */
@@ -274,7 +283,7 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   }
   const check = tool.check(args)
   if (!check.ok) return toolError('invalid_arguments', check.complaint)
-  reportLeftOut(call, check.leftOut)
+  if (check.leftOut.length > 0) reportLeftOut(call, check.leftOut)
   const { arguments: checked, meant } = check
   if (tool.tasks === 'required') assertDeclared(context.client)
   const { context: given, conversation, files, input, resume: own } = checked
@@ -305,7 +314,7 @@ const MAX_NAMES = 5
 
 /** Names the fields, but not their values. Other names than identifiers may be texts of a user, and are left out too. */
 function reportLeftOut(call: ToolCall, leftOut: readonly string[]): void {
-  if (leftOut.length === 0 || call.isReported) return
+  if (call.isReported) return
   call.isReported = true
   const names = leftOut.filter((name) => /^[\w.$-]{1,64}$/.test(name)).slice(0, MAX_NAMES)
   const more = leftOut.length - names.length
@@ -406,7 +415,14 @@ const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
 async function observe(
   { clock, observer }: Pick<HandlerParts, 'clock' | 'observer'>,
   observed: ObservedCall,
-  { args, execute: begin }: { readonly args: Params; readonly execute: Begin },
+  {
+    args,
+    execute: begin,
+  }: {
+    readonly args: Params
+    /** @param trace that of the observer */
+    readonly execute: (trace?: TraceCarrier) => Promise<ToolOutcome>
+  },
 ): Promise<ToolOutcome> {
   if (!observer) return begin()
   const startedAt = clock.now()

@@ -68,6 +68,8 @@ export class ActiveRun {
   #lostFiles = 0
   #isClosed = false
   #stopTimer: (() => void) | undefined
+  /** Begins the time that the agent has to end. */
+  #onStop: (() => void) | undefined
 
   constructor(
     execution: Execution,
@@ -100,7 +102,9 @@ export class ActiveRun {
 
   /** Tells the agent to stop. Further reasons have no effect. */
   stop(failure: RunFailure): void {
+    if (this.signal.aborted) return
     this.#controller.abort(failure)
+    this.#onStop?.()
   }
 
   begin(timeoutMs: number, inputFiles: readonly InputFile[]): void {
@@ -127,10 +131,10 @@ export class ActiveRun {
         })
       }
       if (signal.aborted) beginGrace()
-      else signal.addEventListener('abort', beginGrace, { once: true })
+      else this.#onStop = beginGrace
       const settle = (settled: () => void): void => {
         stopGrace?.()
-        signal.removeEventListener('abort', beginGrace)
+        this.#onStop = undefined
         // An answer after the stop comes too late: the caller has left, or got another reason.
         if (signal.aborted) reject(signal.reason)
         else settled()

@@ -115,8 +115,9 @@ export class Runs {
     const { tool, order, earlier } = execution
     const { clock, agents } = this.#options
     // The feed exists before the run has a slot: clients give up after a minute of silence.
-    const run = new ActiveRun(execution, this.#options, this.#feedOf(execution))
-    const { feed } = run
+    const { progress } = execution.sink
+    const feed = progress && new ProgressFeed(progress, clock, earlier?.progress ?? 0)
+    const run = new ActiveRun(execution, this.#options, feed)
     this.#active.push(run)
     const startedAt = clock.now()
     const account = accountOf(order)
@@ -180,11 +181,6 @@ export class Runs {
       if (!isOfCaller(error)) throw error
       throw new RunFailure('invalid_arguments', `${textForCaller(error)}.`)
     }
-  }
-
-  #feedOf({ sink: { progress }, earlier }: Execution): ProgressFeed | undefined {
-    if (progress === undefined) return undefined
-    return new ProgressFeed(progress, this.#options.clock, earlier?.progress ?? 0)
   }
 
   /**

@@ -2,6 +2,7 @@ import { isLoopback } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
 import type { RefusedRequest } from '../../internal/observer.ts'
 import type { Principal } from '../../internal/principal.ts'
+import type { RequestHeaders } from '../../mcp/reply.ts'
 import { wellKnownPaths } from '../public-url.ts'
 
 /** Authenticates callers: `bearerAuth()`, `jwtAuth()`, or `oauthFacade()` of `@x/mcp-gateway-oauth`. Without one, every caller is anonymous. */
@@ -28,7 +29,7 @@ export interface AuthenticationRequest {
   readonly method: string
   /** URL of the MCP endpoint as clients see it. */
   readonly url: string
-  readonly headers: Headers
+  readonly headers: RequestHeaders
 }
 
 /** Context of a request, as far as the server knows it. */
@@ -80,7 +81,7 @@ export async function authenticateToken(
 
 /** Reads the token of an `Authorization: Bearer` header (RFC 6750 section 2.1). `none`: the request has no such header. */
 export function parseBearerToken(
-  headers: Headers,
+  headers: Pick<RequestHeaders, 'get'>,
 ): { readonly token: string } | 'none' | 'malformed' {
   const header = headers.get('authorization')
   if (header === null) return 'none'
