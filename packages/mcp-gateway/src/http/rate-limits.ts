@@ -25,6 +25,8 @@ export class RateLimits {
   readonly #refused: Map<string, number> = new BoundedMap(MAX_KEPT)
   /** Digests of accepted credentials. */
   readonly #accepted: Map<string, true> = new BoundedMap(MAX_KEPT)
+  /** Buckets of callers. Requests with one credential often share the object of their principal. */
+  readonly #buckets = new WeakMap<Principal, string>()
 
   /**
    * @param perMinute requests of one caller; of one network for callers without a name. 0: no limit
@@ -39,7 +41,10 @@ export class RateLimits {
   /** Counts a request of a known caller. Callers without a name share the limit of their network. */
   async byCaller(principal: Principal, address: string | undefined): Promise<Reply | undefined> {
     if (principal.isAnonymous) return this.byNetwork(address)
-    const waitMs = await this.#take(accountOf({ principal }), this.#perMinute)
+    if (this.#perMinute === 0) return undefined
+    const bucket = this.#buckets.get(principal) ?? bucketOf(accountOf({ principal }))
+    this.#buckets.set(principal, bucket)
+    const waitMs = await this.#take(bucket, this.#perMinute)
     return waitMs === 0 ? undefined : tooMany(waitMs)
   }
 
@@ -50,7 +55,7 @@ export class RateLimits {
   ): Promise<Reply | undefined> {
     if (address === undefined) return undefined
     const subnet = subnetOf(address)
-    const waitMs = await this.#take(`address\0${subnet}`, perMinute)
+    const waitMs = await this.#take(bucketOf(`address\0${subnet}`), perMinute)
     if (waitMs === 0) return undefined
     this.#refused.set(subnet, performance.now() + waitMs)
     return tooMany(waitMs)
@@ -77,16 +82,21 @@ export class RateLimits {
     return undefined
   }
 
-  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. The bucket does not show its account. */
-  async #take(account: string, perMinute: number): Promise<number> {
+  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. */
+  async #take(bucket: string, perMinute: number): Promise<number> {
     if (perMinute === 0) return 0
     try {
-      return await this.#rates.take(`requests:${digestOf(account)}`, perMinute)
+      return await this.#rates.take(bucket, perMinute)
     } catch (error) {
       this.#onError(new Error('The store cannot count requests', { cause: error }))
       return 0
     }
   }
+}
+
+/** Returns the name of a bucket, which does not show its account. */
+function bucketOf(account: string): string {
+  return `requests:${digestOf(account)}`
 }
 
 function digestOf(text: string): string {

@@ -50,10 +50,11 @@ export function fittedArguments(
   schema: JsonSchema,
   refusalsOf: (value: Arguments) => readonly Refusal[],
 ): FittedArguments {
-  const part = { schema, document: documentOf(schema) }
   const leftOut: string[] = []
   let value = given
   let refusals = refusalsOf(value)
+  if (refusals.length === 0) return { value, leftOut, refusals }
+  const part = { schema, document: documentOf(schema) }
   if (part.document.defect !== undefined) return { value, leftOut, refusals }
   for (let round = 0; round < MAX_NESTING && refusals.length > 0; round++) {
     const added = addedFields(value, refusals, part)
