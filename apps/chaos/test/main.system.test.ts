@@ -53,7 +53,7 @@ test.each([
   ['--seed', '0', '--seed must be a number above 0, not "0"'],
   ['--era', 'new', '--era must be legacy, modern or both, not "new"'],
   ['--scenario', 'none', '--scenario must be killed-tasks or replicas, not "none"'],
-  ['--seconds', '-1', '--seconds must be a number above 0, not "-1"'],
+  ['--seconds', '0', '--seconds must be a number above 0, not "0"'],
 ])('rejects %s %s', async (option, value, message) => {
   const { exitCode, stderr } = await start(option, value).ended
   expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(message) })
