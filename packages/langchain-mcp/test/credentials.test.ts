@@ -5,6 +5,7 @@ import {
   startModernServer,
   startTestServer,
   type LegacyServer,
+  startGuardedServer,
 } from '@x/mcp-testing'
 import { array, assert, asyncProperty, constantFrom } from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -17,7 +18,6 @@ import {
   type ToolInterceptor,
 } from '../src/index.ts'
 import type { SessionMode } from '../src/graph/call-context.ts'
-import { startGuardedServer } from './guarded-server.ts'
 
 const PLACES = 4
 const servers: LegacyServer[] = []

@@ -14,6 +14,8 @@ import {
   startScriptedServer,
   startTaskServer,
   type ScriptedEvent,
+  startGuardedServer,
+  type GuardedServer,
 } from '@x/mcp-testing'
 import { createAgent, createMiddleware } from 'langchain'
 import { expect, test, vi } from 'vitest'
@@ -32,7 +34,6 @@ import type { McpToolOptions } from '../src/tools/mcp-tool.ts'
 import { toolFrom } from './answering-source.ts'
 import { askingGraph, type AskingGraph } from './asking-graph.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
-import { startGuardedServer, type GuardedServer } from './guarded-server.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 interface Processes extends AsyncDisposable {

@@ -11,7 +11,7 @@ import {
 } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { deviceOAuth, memoryTokenStore, type TokenStore } from '@x/mcp-transport/auth'
-import { startModernServer } from '@x/mcp-testing'
+import { startModernServer, startGuardedServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -26,7 +26,6 @@ import { toolFrom } from './answering-source.ts'
 import { askingGraph, type AskingGraph, type Calling } from './asking-graph.ts'
 import type { PendingInterrupt } from '../src/graph/interrupt-value.ts'
 import { mcpToolsMiddleware } from '../src/middleware.ts'
-import { startGuardedServer } from './guarded-server.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))

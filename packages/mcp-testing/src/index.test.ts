@@ -12,6 +12,7 @@ test('exports exactly these names', () => {
     'lossForms',
     'seededFaults',
     'seededRandom',
+    'startGuardedServer',
     'startLegacyServer',
     'startModernServer',
     'startRecordingProxy',
