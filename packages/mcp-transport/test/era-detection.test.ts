@@ -11,6 +11,7 @@ import {
 import type { RecordingProxy } from '@x/mcp-testing'
 import { stopClock } from '@x/internal/testing/clock'
 import { describe, expect, test, vi } from 'vitest'
+import { bearer } from '../src/auth/index.ts'
 import { SessionInfo } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
 import { probeForms } from './probe-forms.ts'
@@ -90,13 +91,39 @@ describe('the response to a probe shows a legacy server', () => {
 })
 
 describe('the response to a probe shows no era', () => {
-  test.each(formsOf('error'))('with %s: fails without initialize', async (_name, form) => {
-    await using probed = await probedServer(form)
+  test.each(formsOf('error'))(
+    'with %s and a provider of credentials: fails without initialize',
+    async (_name, form) => {
+      await using probed = await probedServer(form)
+      await using client = clientOf(probed.proxy, { authProvider: bearer(() => 'token') })
+      const failure = failureIn(await client.handshake())
+      expect(failure.url).toBe(probed.proxy.url)
+      expect(client.transport.era).toBeUndefined()
+      expect(initializes(probed.proxy)).toBe(0)
+    },
+  )
+
+  // A proxy refuses the method with a credential that it accepts otherwise (adcontextprotocol/adcp-client#2434).
+  test.each(formsOf('error').filter(([name]) => /^40[13]/.test(name)))(
+    'with %s and no provider: sends initialize with the same headers',
+    async (_name, form) => {
+      await using probed = await probedServer(form)
+      await using client = clientOf(probed.proxy)
+      await client.handshake()
+      expect(client.transport.era).toBe('legacy')
+      expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 1])
+    },
+  )
+
+  test('with 401 for initialize too: gives the error of the probe', async () => {
+    await using probed = await probedServer(probeForms['401'])
+    probed.proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'initialize',
+      action: { status: 403, body: 'No' },
+    })
     await using client = clientOf(probed.proxy)
-    const failure = failureIn(await client.handshake())
-    expect(failure.url).toBe(probed.proxy.url)
+    expect(failureIn(await client.handshake())).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })
     expect(client.transport.era).toBeUndefined()
-    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 0])
   })
 
   test.concurrent.each(formsOf('retry'))(

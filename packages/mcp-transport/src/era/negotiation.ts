@@ -114,8 +114,12 @@ export async function negotiate(
     case 'error':
     case 'later':
     case 'again': {
-      // The server may refuse only the probe.
-      if (!isFresh || era === 'modern' || refused !== undefined) return failed(verdict.error)
+      // The server, or a proxy before it, may refuse only the probe (adcontextprotocol/adcp-client#2434). With a provider,
+      // a second refusal could ask the user to sign in again.
+      const { status } = verdict.error
+      const isUnauthorized = (status === 401 || status === 403) && http.authorizer === undefined
+      const mayBeLegacy = isFresh || isUnauthorized
+      if (!mayBeLegacy || era === 'modern' || refused !== undefined) return failed(verdict.error)
       const opened = await openLegacy(legacy, opening)
       return opened.kind === 'failed' ? failed(verdict.error) : opened
     }
