@@ -37,7 +37,7 @@ async function newGateway(resources: OpenResources, store: object) {
   const settings = {
     http: { port },
     sources: [{ type: 'langgraph', config: './langgraph.json' }],
-    auth: { mode: 'bearer', tokens: { ada: { token: TOKEN, scopes: ['*'] } } },
+    auth: { tokens: { ada: { token: TOKEN, scopes: ['*'] } } },
     tools: { overrides: { steps: { tasks: 'pair' } } },
     stateKey: 'the same in all processes, and long enough',
     store,
@@ -114,7 +114,7 @@ const DONE = { content: [{ type: 'text', text: 'after third' }] }
 describe('a tool that takes longer than its client waits', () => {
   test('has its result after the gateway with a store on disk was killed', async () => {
     await using resources = new OpenResources()
-    const gateway = await newGateway(resources, { type: 'disk', dir: './data' })
+    const gateway = await newGateway(resources, { dir: './data' })
     await gateway.put('wait-second')
     const kill = await gateway.start('serve')
     const client = await connect(resources, gateway.url)
@@ -133,7 +133,7 @@ describe('a tool that takes longer than its client waits', () => {
 
   test.runIf(redis)('has its result after gateway and worker on Redis were killed', async () => {
     await using resources = new OpenResources()
-    const store = { type: 'redis', url: redis?.url, prefix: 'started', tasks: 10 }
+    const store = { url: redis?.url, prefix: 'started', tasks: 10 }
     const gateway = await newGateway(resources, store)
     await gateway.put('wait-second')
     const killGateway = await gateway.start('serve', '--no-work')
