@@ -61,7 +61,7 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
   readonly tools?: ToolSearchOptions | undefined
 }
 
-const { scope: _scope, ...sharedClientChecks } = clientOptionChecks
+const { scope: _scope, toolsPer: _toolsPer, ...sharedClientChecks } = clientOptionChecks
 
 const sessionModes = check.oneOf('run', 'thread', 'shared')
 
@@ -141,7 +141,7 @@ export interface McpTools extends AsyncDisposable {
 const LIST_MS = 30_000
 /** The client's default of `handshakeMs`. */
 const HANDSHAKE_MS = 30_000
-const LISTS_MAX = 1000
+const REMEMBERED_MAX = 1000
 
 /**
  * Creates the live tools of MCP servers, for agents that serve many threads, runs and users. It is synchronous
@@ -364,7 +364,7 @@ class LiveTools implements McpTools {
   }
 
   #liveServer(name: string, server: McpToolsServerConfig): LiveServer {
-    const { replay, idleScopes } = this.#options
+    const { idleScopes } = this.#options
     const {
       timeoutMs = this.#options.timeoutMs ?? Infinity,
       session = 'command' in server ? 'shared' : this.#contexts.mode,
@@ -382,9 +382,8 @@ class LiveTools implements McpTools {
       config: server,
       client: this.#clients.create(name, server, contexts),
       contexts,
-      repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs, handshakeMs + LIST_MS),
-      listsMax: idleScopes?.max ?? LISTS_MAX,
+      remembered: idleScopes?.max ?? REMEMBERED_MAX,
       toolsChanged: this.#toolsChanged,
     })
   }

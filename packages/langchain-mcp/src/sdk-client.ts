@@ -2,7 +2,6 @@ import type { RequestOptions as SdkOptions } from '@modelcontextprotocol/sdk/sha
 import type { PaginatedResult } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
-import { ToolLists } from './definitions/tool-lists.ts'
 import type {
   ListedResource,
   McpResourceSource,
@@ -17,6 +16,18 @@ import type {
 
 /** Limit of pages, as in other clients. A list with more pages comes from a server that repeats them. */
 const MAX_PAGES = 64
+
+/** Time that a list counts as current, in milliseconds. */
+const LIST_MS = 300_000
+
+/** The tools of a client of the SDK, which says nothing about changes. */
+interface SdkToolList {
+  /** Shared by concurrent callers. */
+  readonly tools: Promise<readonly ToolDefinition[]>
+  /** The connection of the client when the list was requested. */
+  readonly transport: unknown
+  readonly until: number
+}
 
 type SdkRequestOptions = Pick<SdkOptions, 'signal' | 'timeout' | 'onprogress'>
 
@@ -94,15 +105,18 @@ export function sdkOptionsFrom({ signal, timeoutMs }: RequestOptions = {}): SdkR
  * changes.
  */
 export function toolSourceFrom(client: SdkClient): McpToolSource {
-  let lists = new ToolLists()
-  let { transport } = client
+  let last: SdkToolList | undefined
   return {
     async listTools() {
-      if (client.transport !== transport) lists = new ToolLists()
-      transport = client.transport
-      const { tools } = await lists.get(async () => {
-        const pages = await allPages(client, 'tool', (params) => client.listTools(params))
-        return { tools: pages.flatMap((page) => page.tools), leftOut: [], isStored: false }
+      const { transport } = client
+      if (last !== undefined && last.transport === transport && performance.now() < last.until) {
+        return last.tools
+      }
+      const pages = allPages(client, 'tool', (params) => client.listTools(params))
+      const tools = pages.then((all) => all.flatMap((page) => page.tools))
+      const list = (last = { tools, transport, until: performance.now() + LIST_MS })
+      tools.catch(() => {
+        if (last === list) last = undefined
       })
       return tools
     },

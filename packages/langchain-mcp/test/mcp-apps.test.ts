@@ -13,7 +13,6 @@ import {
   type McpToolSource,
   type ToolLogEntry,
 } from '../src/index.ts'
-import { toolListChange } from '../src/definitions/tool-lists.ts'
 import { loadMcpResources } from '../src/resources.ts'
 import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 
@@ -132,12 +131,6 @@ test('a stored tool that has become one for apps only is not called', async () =
     content: expect.stringContaining('no longer offered'),
   })
   expect(callTool).not.toHaveBeenCalled()
-})
-
-test('a list in which only the visibility of a tool differs is a change', () => {
-  const before = { ...submit, _meta: { ui: {}, page: 1 } }
-  expect(toolListChange([before], [{ ...before, _meta: { ui: {}, page: 2 } }])).toBeUndefined()
-  expect(toolListChange([before], [submit])).toMatchObject({ changed: ['submit'] })
 })
 
 test('a tool for apps only of a server with sessions is hidden too', async () => {

@@ -20,7 +20,13 @@ interface Called {
 async function call(
   start: typeof startLegacyServer | typeof startModernServer,
   result: Readonly<Record<string, unknown>>,
-  schema: Readonly<Record<string, unknown>> = outputSchema,
+  {
+    schema = outputSchema,
+    session,
+  }: {
+    readonly schema?: Readonly<Record<string, unknown>>
+    readonly session?: 'thread'
+  } = {},
 ): Promise<{ readonly message: Called; readonly entries: ToolLogEntry[] }> {
   await using server = await start({ tools: [{ name: 'count', run: () => ({ ...result }) }] })
   await using proxy = await startRecordingProxy(server.url)
@@ -33,11 +39,12 @@ async function call(
   })
   const entries: ToolLogEntry[] = []
   const log = (entry: ToolLogEntry): unknown => entries.push(entry)
-  await using mcp = createMcpTools({ servers: { shop: proxy.url }, log })
+  await using mcp = createMcpTools({ servers: { shop: proxy.url }, session, log })
   const [tool] = await mcp.listTools()
   const messages: unknown[] = []
   for (const id of ['c1', 'c2']) {
-    messages.push(await tool?.invoke({ type: 'tool_call', id, name: 'count', args: {} }))
+    const config = { configurable: { thread_id: id } }
+    messages.push(await tool?.invoke({ type: 'tool_call', id, name: 'count', args: {} }, config))
   }
   expect(server.executions('count')).toBe(2)
   return { message: messages[1] as Called, entries }
@@ -80,6 +87,12 @@ describe.each([
     ])
   })
 
+  test('is checked in the session of a thread, which has not read the list', async () => {
+    const result = { content, structuredContent: { total: 'two' } }
+    const { message } = await call(start, result, { session: 'thread' })
+    expect(message.content).toMatch(/^two books\n\[.*does not fit/)
+  })
+
   test('shows structured content that does not fit, if there is no other content', async () => {
     const { message } = await call(start, { content: [], structuredContent: { total: 'two' } })
     expect(message).toMatchObject({
@@ -107,11 +120,8 @@ describe.each([
       },
     ],
   ])('that fits %s has no note', async (_what, schema) => {
-    const { message, entries } = await call(
-      start,
-      { content, structuredContent: { total: 2 } },
-      schema,
-    )
+    const result = { content, structuredContent: { total: 2 } }
+    const { message, entries } = await call(start, result, { schema })
     expect(message).toMatchObject({ status: 'success', content: 'two books' })
     expect(entries).toEqual([])
   })

@@ -52,6 +52,17 @@ function age(world: AgentWorld, ms: number): number {
   })
 }
 
+/** Names of the tools in the stored lists. */
+function storedNames(world: AgentWorld): unknown[] {
+  const names: unknown[] = []
+  changeStoredLists(world, (list) => {
+    const tools: unknown = list['tools']
+    if (Array.isArray(tools)) names.push(...tools.map((tool: { name: unknown }) => tool.name))
+    return list
+  })
+  return names
+}
+
 /** Resolves with the next change of a list that a process sees. */
 function changeIn({ mcp }: AgentProcess): Promise<ToolsChanged> {
   return new Promise((resolve) => {
@@ -99,6 +110,7 @@ describe('a tool that has changed since', () => {
     const changed = changeIn(second)
     await second.say('call look {"at":"a"}')
     await changed
+    await expect.poll(() => storedNames(world)).toEqual(['look', 'pay'])
     const mark = world.proxy.mark()
     const third = await world.start(keptIn(world))
     expect(await third.say('call pay {"amount":"1"}')).toBe('pay: 1')
@@ -188,7 +200,7 @@ describe('a stored list', () => {
     const changed = changeIn(next)
     expect(await next.say('call look {"at":"a"}')).toBe('look: a')
     expect(await changed).toMatchObject({ added: ['pay'] })
-    expect(age(world, 0)).toBe(1)
+    await expect.poll(() => storedNames(world)).toEqual(['look', 'pay'])
   })
 
   test('is not kept if it is longer than 256 KiB', async () => {

@@ -1,5 +1,5 @@
 import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
-import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
+import { McpError, ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { McpClientError } from './errors.ts'
 import type { Lease, Operation, Operations, RequestPage } from './operation.ts'
@@ -11,6 +11,9 @@ import type { LeftOutTool, ToolsRead } from './tool-list.ts'
 
 /** Time in which a list of a server with sessions counts as current in the next process, in milliseconds. */
 const LIST_MS = 300_000
+
+/** JSON-RPC code that a server without tools answers `tools/list` with. */
+const METHOD_NOT_FOUND = -32_601
 
 /** A list of the server: its request, and where its items are in the result. */
 interface ListOf<Key extends string, Item> {
@@ -43,10 +46,11 @@ export function readList<Key extends string, Item>(
 /** Options of `listTools()`. */
 export interface ListToolsOptions extends Omit<CallOptions, 'headers'> {
   /**
-   * Also accepts the list that an earlier process has stored with its session, while that counts as current: for the
-   * `ttlMs` of the server, or 5 minutes on a server with sessions. @default false
+   * Also accepts the list that an earlier process has stored with its session, until this client has read its own: `true`
+   * while it counts as current, for the `ttlMs` of the server, or 5 minutes on a server with sessions; `'first-call'` for
+   * a minute more at the start, so that a new process can send its first call first. @default false
    */
-  readonly acceptStored?: boolean | undefined
+  readonly acceptStored?: boolean | 'first-call' | undefined
   /** Requests the list also if it is cached. @default false */
   readonly forceRefresh?: boolean | undefined
   /** Receives each tool that cannot be used. @default they are warnings in the event `log` */
@@ -64,18 +68,10 @@ export async function toolsOf(
 ): Promise<readonly Tool[]> {
   const { slot } = lease
   const { current } = slot.tools
-  if (acceptStored && !forceRefresh && current === undefined) {
-    const stored = await slot.readStoredTools(lease.options.signal)
-    if (stored !== undefined && stored.currentMs > 0) {
-      if (onLeftOut !== undefined) stored.leftOut.forEach(onLeftOut)
-      return stored.tools
-    }
-  }
   // A tool of an agent definition compares its list before each call.
   const tools =
-    forceRefresh || current === undefined
-      ? await requestTools(operations, lease, forceRefresh)
-      : current
+    (forceRefresh ? undefined : (current ?? (await storedTools(lease, acceptStored)))) ??
+    (await requestTools(operations, lease, forceRefresh))
   const isNew = !reported.has(tools)
   if (onLeftOut === undefined && isNew) reported.add(tools)
   for (const tool of slot.tools.leftOutOf(tools)) {
@@ -84,6 +80,16 @@ export async function toolsOf(
     else if (isNew) slot.log('warning', `tool "${name}" is left out: ${reason}`)
   }
   return tools
+}
+
+/** Returns the list of an earlier process, if it can be used. */
+async function storedTools(
+  { slot, options }: Lease,
+  acceptStored: ListToolsOptions['acceptStored'],
+): Promise<readonly Tool[] | undefined> {
+  if (acceptStored !== true && acceptStored !== 'first-call') return undefined
+  const stored = await slot.readStoredTools(options.signal)
+  return stored && slot.tools.useStored(stored, acceptStored === 'first-call')
 }
 
 /** Each caller has a time limit and retries of its own. Those that wait at the same time share the requests. */
@@ -98,8 +104,8 @@ async function requestTools(
     isSafe: true,
     readList: (requestPage, own) => {
       const read = (shared: AbortSignal): Promise<ToolsRead> =>
-        readTools((cursor) => requestPage(cursor, shared), slot, server)
-      return slot.tools.get(read, { forceRefresh, signal: own })
+        readTools((cursor) => requestPage(cursor, shared), slot, server).catch(toEmptyList)
+      return slot.tools.get(read, { forceRefresh, signal: own, reader: slot })
     },
   }
   // The headers of one caller are not for the list of all.
@@ -131,6 +137,12 @@ async function readTools(
     return page
   })
   return { tools, leftOut, ttlMs }
+}
+
+/** @throws any other error than that of a server without tools */
+function toEmptyList(error: unknown): ToolsRead {
+  if (!(error instanceof McpError) || error.code !== METHOD_NOT_FOUND) throw error
+  return { tools: [], leftOut: [], ttlMs: 0 }
 }
 
 /** One page of a list. */

@@ -34,16 +34,18 @@ import type { RequestOperation } from './operation.ts'
 import { isSlugConfig, parseServerConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { ClientSetup, ScopeSlot } from './scope-slot.ts'
-import { ScopeSlots } from './scope-slots.ts'
+import { IDLE_MAX, ScopeSlots } from './scope-slots.ts'
 import type { DisposeOptions } from './scope-slots.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { McpClientStatus, SessionStatus } from './session-state.ts'
 import { McpTask } from './task.ts'
 import { assertReference } from './task-data.ts'
+import { StoredToolLists } from './stored-tool-lists.ts'
+import type { StoredToolList } from './stored-tool-lists.ts'
 import { Terminations } from './terminations.ts'
 import { startCall } from './tool-call.ts'
-import { StoredToolLists } from './tool-list.ts'
-import type { StoredToolList } from './tool-list.ts'
+import { PrincipalLists } from './tool-list.ts'
+import type { KnownTools } from './tool-list.ts'
 
 const NO_SESSION: SessionStatus = {
   state: 'created',
@@ -92,7 +94,7 @@ export class McpClient implements AsyncDisposable {
     assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: name })
     const { label: server = name } = options
     reserveProvider(this.#config, options)
-    const { scope } = options
+    const { scope, toolsPer, idleScopes } = options
     const events = new ClientEvents()
     this.#setup = {
       config: this.#config,
@@ -101,6 +103,10 @@ export class McpClient implements AsyncDisposable {
       events,
       terminations: new Terminations(),
       storedTools: new StoredToolLists(options.sessionInfoFactory, events),
+      principalLists:
+        toolsPer === 'principal'
+          ? new PrincipalLists(events, idleScopes?.max ?? IDLE_MAX)
+          : undefined,
       knownEra: undefined,
       knownRetentionMs: undefined,
       lastDeclined: undefined,
@@ -245,7 +251,8 @@ export class McpClient implements AsyncDisposable {
 
   /**
    * All tools of the server, cached until the server announces a change, the session is replaced, or `forceRefresh`.
-   * Concurrent callers share one request. The list is frozen.
+   * Concurrent callers share one request. The list is frozen, and the same array until there is another one. A server
+   * without tools has an empty list.
    *
    * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
    */
@@ -253,6 +260,14 @@ export class McpClient implements AsyncDisposable {
     return this.#operations.use({ method: 'tools/list' }, options, (lease) =>
       toolsOf(this.#operations, lease, options),
     )
+  }
+
+  /**
+   * The list of tools that `listTools()` has returned last to this principal, without a request. Undefined before the
+   * first list, and without `toolsPer: 'principal'`.
+   */
+  lastTools(principal?: string): KnownTools | undefined {
+    return this.#setup.principalLists?.known(principal)
   }
 
   /**

@@ -34,12 +34,18 @@ export interface McpClientOptions extends Pick<
   /** Creates the store of a session. @default in memory */
   readonly sessionInfoFactory?: SessionInfoSource | undefined
   /**
-   * Owner of the session. A function is called at each call; each scope has its own session, list of tools and
+   * Owner of the session. A function is called at each call; each scope has its own session, list of tools (see `toolsPer`) and
    * connections. If the function throws, the call rejects with that error. `run: 'current'` in a scope stands for the
    * run in which the call is made (`runInSessionScope()`), and `'run'` is short for `{ run: 'current' }`: each run has a
    * session, which ends with it. Outside a run, calls reject with `NO_RUN`, and a list gets a session for itself.
    */
   readonly scope?: SessionScope | 'run' | (() => SessionScope) | undefined
+  /**
+   * Who has a list of tools. With `'principal'`, all threads and runs of a principal share one, which is kept for
+   * 5 minutes after the session that has read it; choose it unless the server offers tools in single sessions.
+   * @default 'scope': each session has its own
+   */
+  readonly toolsPer?: 'scope' | 'principal' | undefined
   /** Which unused sessions are kept. Only with a scope function. */
   readonly idleScopes?: IdleScopeOptions | undefined
   /** Limit for one operation with lookup, handshake and retries, in milliseconds. @default 600_000 */
@@ -137,6 +143,7 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   sessionInfoFactory: { ...check.methods('createSession'), takes: 'a SessionInfoFactory' },
   label: check.text,
   scope: check.or(check.oneOf('run'), check.section(scopeChecks), check.func),
+  toolsPer: check.oneOf('scope', 'principal'),
   idleScopes: check.section(idleScopeChecks),
   timeoutMs: check.number(),
   timeout: {

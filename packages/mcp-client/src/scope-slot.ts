@@ -34,12 +34,13 @@ import type {
   SlotState,
 } from './session-state.ts'
 import { SingleFlight } from './single-flight.ts'
+import type { StoredToolList, StoredToolLists } from './stored-tool-lists.ts'
 import { SessionObserver } from './telemetry.ts'
 import type { EndpointInfo } from './telemetry.ts'
 import { terminateSession } from './terminations.ts'
 import type { Terminations } from './terminations.ts'
 import { ToolList } from './tool-list.ts'
-import type { StoredToolList, StoredToolLists } from './tool-list.ts'
+import type { PrincipalLists } from './tool-list.ts'
 
 /** Values that all slots of one client share. */
 export interface ClientSetup {
@@ -51,6 +52,8 @@ export interface ClientSetup {
   readonly terminations: Terminations
   /** Lists of tools for the next process. */
   readonly storedTools: StoredToolLists
+  /** Undefined: each session has its own list. */
+  readonly principalLists: PrincipalLists | undefined
   /** Era of the session that was opened last: sessions of other scopes need not probe for it. */
   knownEra: Era | undefined
   /** Time for which that session honours idempotency keys. */
@@ -88,7 +91,6 @@ export class ScopeSlot {
   /** The runs that share the session, which ends with the last of them. Undefined if it belongs to no run. */
   runs: Set<Run> | undefined
   readonly events: ClientEvents
-  readonly tools: ToolList
   /** Attributes messages of the server to calls. Undefined without handlers. */
   readonly calls: SessionCalls | undefined
   readonly observer: SessionObserver
@@ -101,6 +103,7 @@ export class ScopeSlot {
   /** Number of tasks whose result a caller awaits. */
   waitingTasks = 0
   readonly #setup: ClientSetup
+  readonly #tools: ToolList
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
   readonly #health = new ServerHealth()
@@ -128,7 +131,7 @@ export class ScopeSlot {
     this.kept = kept
     this.#after = after
     this.events = setup.events.forScope(scope)
-    this.tools = new ToolList(this.events)
+    this.#tools = new ToolList(this.events)
     this.calls = handlers === undefined ? undefined : new SessionCalls()
     this.observer = new SessionObserver(openTelemetry, () => this.#endpointInfo())
   }
@@ -197,6 +200,11 @@ export class ScopeSlot {
 
   // The list of tools.
 
+  /** The list of this session, or of all sessions of its principal. */
+  get tools(): ToolList {
+    return this.#setup.principalLists?.of(this.scope?.principal) ?? this.#tools
+  }
+
   /**
    * Returns the list of tools that is stored for the next process. Sends no request to the server.
    *
@@ -205,7 +213,7 @@ export class ScopeSlot {
   async readStoredTools(signal?: AbortSignal): Promise<StoredToolList | undefined> {
     const { storedTools } = this.#setup
     if (!storedTools.isUsed) return undefined
-    const server = await this.#locate(signal)
+    const server = (): Promise<McpServer> => this.#locate(signal)
     return storedTools.read({ server, principal: this.scope?.principal })
   }
 
@@ -214,14 +222,14 @@ export class ScopeSlot {
     const { currentRead } = this.tools
     const { server } = this.#endpoint ?? {}
     if (currentRead === undefined || server === undefined) return
-    const owner = { server, principal: this.scope?.principal }
+    const owner = { server: () => server, principal: this.scope?.principal }
     await this.#setup.storedTools.write(owner, currentRead, this.#connection?.era ?? 'legacy')
   }
 
   /** The server may have another list now. */
   invalidateTools(): void {
-    this.tools.invalidate()
-    const { storedTools } = this.#setup
+    const { storedTools, principalLists = this.#tools } = this.#setup
+    principalLists.invalidate()
     storedTools.remove(this.scope?.principal, this.#connection?.era ?? 'legacy')
   }
 
@@ -505,7 +513,6 @@ export class ScopeSlot {
       if (isSuspect) this.#health.lossesInRow++
       session.isUnproven = loss !== undefined || isSuspect
     }
-    this.tools.invalidate()
     this.#setup.knownEra = session.connection.era
     this.#setup.knownRetentionMs = this.keyRetentionMs
     this.#dispatch(
@@ -619,7 +626,6 @@ export class ScopeSlot {
     // A step later, when `#disposing` is set: listeners may make calls, and dispose, too.
     await Promise.resolve()
     this.#closing?.abort(this.#closedError(''))
-    this.tools.clear(this.#closedError())
     if (this.#state.phase === 'created' && !this.#opening.isBusy) await this.#leaving
     else await this.#endSession(terminate)
     await this.#after

@@ -41,7 +41,7 @@ interface Detached {
 
 /** Time that `dispose()` waits until lists of tools are stored, in milliseconds. */
 const LISTS_MS = 2000
-const IDLE_MAX = 1000
+export const IDLE_MAX = 1000
 const IDLE_MS = 1_800_000
 /** Beyond this number, the oldest detached session is terminated. */
 const MAX_DETACHED = 1000
@@ -122,6 +122,7 @@ export class ScopeSlots {
     // Only this client can continue these sessions.
     const ends = key === undefined && (terminate ?? terminateOnClose)
     const detached = ends ? [...this.#detached.keys()].map((one) => this.#endDetached(one)) : []
+    if (key === undefined) this.#setup.principalLists?.clear()
     const closing = slots.map((slot) => this.#close(slot, terminate))
     await Promise.all([...closing, ...detached, ...(this.#failed ?? [])])
     if (key === undefined) await fulfilledWithin(this.#setup.storedTools.settled(), LISTS_MS)

@@ -1,13 +1,15 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { deferred } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ClientEvents } from './events.ts'
-import { ToolList } from './tool-list.ts'
+import { PrincipalLists, ToolList } from './tool-list.ts'
+import type { StoredToolList } from './stored-tool-lists.ts'
 import type { ReadTools, ToolsRead } from './tool-list.ts'
 
 const { signal } = new AbortController()
-const cached = { forceRefresh: false, signal }
-const fresh = { forceRefresh: true, signal }
+const reader = { isDisposed: false }
+const cached = { forceRefresh: false, signal, reader }
+const fresh = { forceRefresh: true, signal, reader }
 
 function tool(name: string, description = ''): Tool {
   return { name, description, inputSchema: { type: 'object' } }
@@ -67,19 +69,36 @@ describe('the list', () => {
     expect(names(await list.get(read, cached))).toEqual(['new'])
   })
 
-  test('is removed by clear(), which also rejects the waiting callers', async () => {
-    const { read, answer, count } = startFetches()
+  test('is requested in each session that asks for it, so that no caller gets the failure of another session', async () => {
     const list = new ToolList(new ClientEvents())
-    const first = list.get(read, cached)
+    const { read, answer, count } = startFetches()
+    const failed = list.get(() => Promise.reject(new Error('lost')), {
+      ...cached,
+      reader: { isDisposed: false },
+    })
+    const other = list.get(read, cached)
+    await expect(failed).rejects.toThrow('lost')
     await settle()
-    list.clear(new Error('closed'))
-    await expect(first).rejects.toThrow('closed')
+    expect(count()).toBe(1)
     answer(1, 'a')
-    await settle()
-    expect(list.find('a')).toBe(undefined)
-    void list.get(read, cached)
-    await settle()
-    expect(count()).toBe(2)
+    expect(names(await other)).toEqual(['a'])
+    expect(list.current).toEqual([tool('a')])
+  })
+
+  test('stays current for 5 minutes after its session is closed', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const list = new ToolList(new ClientEvents())
+    const session = { isDisposed: false }
+    const tools = await list.get(async () => ({ tools: [tool('a')], leftOut: [], ttlMs: 0 }), {
+      ...cached,
+      reader: session,
+    })
+    vi.advanceTimersByTime(300_000)
+    expect(list.current).toBe(tools)
+    session.isDisposed = true
+    expect(list.current).toBeUndefined()
+    expect(list.known).toEqual({ tools, leftOut: [], isStored: false, isCurrent: false })
   })
 
   test('emits which tools were added, removed and changed', async () => {
@@ -95,6 +114,12 @@ describe('the list', () => {
     tools = [tool('b', 'other'), tool('c')]
     await list.get(read, fresh)
     expect(changes).toEqual([{ added: ['c'], removed: ['a'], changed: ['b'] }])
+    tools = [{ ...tool('c'), _meta: { page: 2 } }, tool('b', 'other')]
+    await list.get(read, fresh)
+    expect(changes).toHaveLength(1) // another order, and another response
+    tools = [{ ...tool('c'), _meta: { ui: { visibility: ['app'] } } }, tool('b', 'other')]
+    await list.get(read, fresh)
+    expect(changes.at(-1)).toEqual({ added: [], removed: [], changed: ['c'] })
   })
 
   test('cannot be changed by its callers', async () => {
@@ -105,5 +130,95 @@ describe('the list', () => {
     )
     expect(() => (tools as Tool[]).pop()).toThrow(TypeError)
     expect(() => Object.assign(tools[0]?.inputSchema ?? {}, { type: 'array' })).toThrow(TypeError)
+  })
+})
+
+describe('the list of an earlier process', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  const tools = [tool('pay')]
+  const stored = (currentMs: number): StoredToolList => ({ tools, leftOut: [], currentMs })
+  const readOwn = (list: ToolList): Promise<readonly Tool[]> =>
+    list.get(async () => ({ tools: [tool('look')], leftOut: [], ttlMs: 0 }), cached)
+
+  test('is used while it counts as current, and is outdated after that', () => {
+    const list = new ToolList(new ClientEvents())
+    expect(list.useStored(stored(120_000), false)).toBe(tools)
+    expect(list.known).toEqual({ tools, leftOut: [], isStored: true, isCurrent: true })
+    expect(list.useStored(stored(1), true)).toBe(tools)
+    vi.advanceTimersByTime(60_000)
+    expect(list.known).toMatchObject({ isCurrent: false })
+    expect(list.useStored(stored(0), true)).toBeUndefined()
+  })
+
+  test.each([0, -3_600_000])('can be used for a minute if it is outdated: %i', (ms) => {
+    const list = new ToolList(new ClientEvents())
+    expect(list.useStored(stored(ms), false)).toBeUndefined()
+    expect(list.useStored(stored(ms), true)).toBe(tools)
+    expect(list.known).toEqual({ tools, leftOut: [], isStored: true, isCurrent: false })
+    vi.advanceTimersByTime(59_999)
+    expect(list.useStored(stored(ms), true)).toBe(tools)
+    vi.advanceTimersByTime(1)
+    expect(list.useStored(stored(ms), true)).toBeUndefined()
+  })
+
+  test('is not used after this process has read its own, which is compared with it', async () => {
+    const events = new ClientEvents()
+    const changes: unknown[] = []
+    events.on('toolsChanged', (change) => changes.push(change))
+    const list = new ToolList(events)
+    list.useStored(stored(1000), false)
+    expect(list.find('pay')).toBeUndefined() // nothing is decided by its annotations
+    await readOwn(list)
+    expect(list.useStored(stored(1000), true)).toBeUndefined()
+    expect(list.known).toMatchObject({ isStored: false, isCurrent: true })
+    expect(changes).toEqual([{ added: ['look'], removed: ['pay'], changed: [] }])
+  })
+
+  test('is outdated, and used no more, after a change', () => {
+    const list = new ToolList(new ClientEvents())
+    list.useStored(stored(1000), false)
+    list.invalidate()
+    expect(list.known).toEqual({ tools, leftOut: [], isStored: true, isCurrent: false })
+    expect(list.useStored(stored(1000), true)).toBeUndefined()
+  })
+})
+
+describe('the lists of principals', () => {
+  const read: ReadTools = async () => ({ tools: [tool('a')], leftOut: [], ttlMs: 0 })
+
+  test('are separate, and all outdated when the server announces a change', async () => {
+    const lists = new PrincipalLists(new ClientEvents(), 10)
+    const [ada, bob] = [lists.of('ada'), lists.of('bob')]
+    await ada.get(read, cached)
+    expect(bob.known).toBeUndefined()
+    await bob.get(read, cached)
+    expect(lists.of('ada')).toBe(ada)
+    lists.invalidate()
+    expect([ada.current, bob.current]).toEqual([undefined, undefined])
+    const stored = { tools: [tool('b')], leftOut: [], currentMs: 1000 }
+    expect(lists.of('eve').useStored(stored, true)).toBeUndefined()
+  })
+
+  test('emit their changes with their principal', async () => {
+    const events = new ClientEvents()
+    const scopes: unknown[] = []
+    events.on('toolsChanged', (_change, scope) => scopes.push(scope))
+    const lists = new PrincipalLists(events, 10)
+    for (const principal of ['ada', undefined]) {
+      await lists.of(principal).get(async () => ({ tools: [], leftOut: [], ttlMs: 0 }), fresh)
+      await lists.of(principal).get(read, fresh)
+    }
+    expect(scopes).toEqual([{ principal: 'ada' }, undefined])
+  })
+
+  test('are kept if they were used last', async () => {
+    const lists = new PrincipalLists(new ClientEvents(), 2)
+    const ada = lists.of('ada')
+    lists.of('bob')
+    lists.of('ada')
+    lists.of('eve')
+    expect(lists.of('ada')).toBe(ada)
   })
 })

@@ -6,14 +6,13 @@ import { currentRun, McpClientError } from '@x/mcp-client'
 import type {
   CallOptions,
   DeclinedQuestion,
+  KnownTools,
   LastError,
-  LeftOutTool,
   McpClient,
   McpClientEvents,
   SessionScope,
 } from '@x/mcp-client'
 import { isAppOnly } from '../mcp-apps.ts'
-import { ToolLists, toolListChange, type ServerList, type ToolListChange } from './tool-lists.ts'
 import type {
   McpPromptSource,
   McpResourceSource,
@@ -37,11 +36,22 @@ import type { McpToolsServerConfig } from './server-clients.ts'
 import { isErrorOfUser } from './user-tokens.ts'
 
 /** A changed tool list. Tools that were made before stay valid while their server has them. */
-export interface ToolsChanged extends ToolListChange {
+export interface ToolsChanged {
+  /** Names on the server. */
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  /** Tools with another description, schema, annotations or user interface. */
+  readonly changed: readonly string[]
   /** Key of the server in `servers`. */
   readonly server: string
   /** Principal whose list changed, if there are principals. */
   readonly principal?: string | undefined
+}
+
+/** The last list request of a principal, if it failed. Holds no list. */
+interface ListFailure {
+  readonly error: unknown
+  readonly at: number
 }
 
 export interface LiveServerOptions {
@@ -53,12 +63,10 @@ export interface LiveServerOptions {
   readonly contexts: CallContexts
   /** Limit of one list request, in milliseconds. */
   readonly listMs: number
-  /** Number of principals whose lists are kept. */
-  readonly listsMax: number
+  /** Number of principals and threads that are remembered. */
+  readonly remembered: number
   /** Emits when a list differs from the previous list of the same principal. */
   readonly toolsChanged: Listeners<ToolsChanged>
-  /** `true`: read-only and idempotent tools may be called again after a broken connection. */
-  readonly repeatsHarmless: boolean
 }
 
 export interface ListRequest {
@@ -97,9 +105,6 @@ export interface ServerStatus {
    */
   readonly appTools?: readonly string[]
 }
-
-/** JSON-RPC code that a server without tools answers `tools/list` with. */
-const METHOD_NOT_FOUND = -32_601
 
 /** Notifications of a server that `McpServerHandle.on()` passes on. */
 type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promptsChanged'
@@ -158,8 +163,8 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
 
 /**
  * One server behind live tools. The config of each call decides which session serves it. Tool lists belong to
- * principals, not to sessions. Where all calls share a session, that session reads the list; else a separate session
- * does, so that no thread gets a session before its first call.
+ * principals, and only the client keeps them. Where threads have sessions, a separate session reads the list, so that no
+ * thread gets a session before its first call.
  */
 export class LiveServer implements McpToolSource, McpServerHandle {
   readonly name: string
@@ -169,11 +174,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   /** The client, without the overloads of its methods. */
   readonly #caller: Required<Pick<McpToolSource, 'callTool' | 'startTool'>>
   /** By principal. */
-  readonly #lists: BoundedMap<string | undefined, ToolLists>
-  /** Lists that are read in the background. */
-  readonly #refreshing = new Set<ToolLists>()
-  /** The server has reported a change: no list of an earlier process is used any more. */
-  #hasChanged = false
+  readonly #failures: BoundedMap<string | undefined, ListFailure>
+  /** Requests for lists in separate sessions, which concurrent callers share. */
+  readonly #reading = new Map<string, Promise<KnownTools['tools']>>()
   #status: ServerStatus
   readonly #replacements: SessionReplacements
   readonly #unlisten: readonly (() => void)[]
@@ -184,20 +187,27 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   #isClosed = false
 
   constructor(options: LiveServerOptions) {
-    const { name, label, config, client, listsMax } = options
+    const { name, label, config, client, remembered } = options
     this.name = name
     this.label = label
     this.config = config
     this.#options = options
     this.#caller = client
-    this.#lists = new BoundedMap(listsMax)
+    this.#failures = new BoundedMap(remembered)
     this.#status = { name, state: 'untried' }
-    this.#replacements = new SessionReplacements(listsMax)
+    this.#replacements = new SessionReplacements(remembered)
     this.#unlisten = [
-      client.on('toolListChanged', () => this.#invalidateList()),
+      client.on('toolsChanged', (change, { principal } = {}) =>
+        this.#options.toolsChanged.emit({
+          ...change,
+          server: name,
+          ...(principal !== undefined && { principal }),
+        }),
+      ),
+      client.on('toolListChanged', () => this.#changed()),
       client.on('sessionReplaced', ({ newEpoch: epoch, reason }, scope) => {
         this.#replacements.add(scopeKey(scope), { epoch, reason })
-        this.#invalidateList() // the new session may have another list
+        this.#changed() // the new session may have another list
       }),
     ]
   }
@@ -220,31 +230,16 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return (await this.list(options)).tools
   }
 
-  async list({
-    config,
-    forceRefresh = false,
-    acceptStored = false,
-  }: ListOptions = {}): Promise<ServerList> {
+  async list({ config, ...options }: ListOptions = {}): Promise<KnownTools> {
     if (this.#isClosed) throw this.#closedError()
     const { name, contexts } = this.#options
     const context = contexts.of(config) // its errors say nothing about the server
-    const { principal } = context.scope
     try {
-      const lists = this.#listsOf(principal)
-      try {
-        const isStoredAccepted = acceptStored && !forceRefresh && !this.#hasChanged
-        const stored = isStoredAccepted ? await this.#storedList(lists, context) : undefined
-        if (stored === undefined) {
-          return this.#listed(lists, await this.#read(context, { forceRefresh }), principal)
-        }
-        return this.#use(lists, stored, principal)
-      } catch (error) {
-        if (!isErrorOfUser(error)) lists.failure = { error, at: performance.now() }
-        throw error
-      }
+      return await this.#read(context, options)
     } catch (error) {
-      if (!this.#isClosed && !isErrorOfUser(error)) {
-        this.#status = { name, state: 'down', error: lastErrorFrom(error) }
+      if (!isErrorOfUser(error)) {
+        this.#failures.set(context.scope.principal, { error, at: performance.now() })
+        if (!this.#isClosed) this.#status = { name, state: 'down', error: lastErrorFrom(error) }
       }
       throw error
     }
@@ -252,12 +247,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   /** Returns the last list of the caller's principal, without a request. */
   knownTools(config: RunnableConfig): readonly ToolDefinition[] | undefined {
-    return this.#lists.get(this.principalOf(config))?.last?.tools
+    return this.#options.client.lastTools(this.principalOf(config))?.tools
   }
 
   /** Returns the error of the last list request of the caller's principal, if it failed less than `ms` ago. */
-  failureWithin(ms: number, config: RunnableConfig | undefined): ToolLists['failure'] {
-    const failure = this.#lists.get(this.principalOf(config))?.failure
+  failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
+    const failure = this.#failures.get(this.principalOf(config))
     return failure !== undefined && performance.now() - failure.at < ms ? failure : undefined
   }
 
@@ -287,7 +282,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     send: (limits: ToolCallOptions) => Promise<Answer>,
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
-    const { contexts, repeatsHarmless } = this.#options
+    const { contexts } = this.#options
     const { mode } = contexts
     const context = contexts.of(config)
     const { scope } = context
@@ -295,13 +290,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const { caller } = limits
     const owner = `${key}\n${caller?.owner ?? ''}`
     const before = this.#replacements.knownTo(owner, key)
-    // The client of a shared session goes by its own list.
-    const asksList = repeatsHarmless && mode !== 'shared'
     const options = {
       ...limits,
       signal: limits.signal ?? config.signal,
       ...('url' in this.config && { headers }), // a child process refuses them
-      ...(asksList && { idempotent: this.#isHarmless(context, name) }),
     }
     try {
       return await inCall(context, () => send(options))
@@ -392,108 +384,74 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return inCall(used, () => send(client, { ...bounds, signal: bounds.signal ?? config?.signal }))
   }
 
-  /** The lists that were used last are kept. */
-  #listsOf(principal: string | undefined): ToolLists {
-    const lists = this.#lists.get(principal) ?? new ToolLists()
-    this.#lists.delete(principal)
-    this.#lists.set(principal, lists)
-    return lists
-  }
-
-  /** `isInCall`: the session of the call reads the list, which needs no session of its own then. */
-  #read(context: CallContext, { forceRefresh = false, isInCall = false }): Promise<ServerList> {
-    const { mode } = this.#options.contexts
-    // The client of the shared session caches the list and receives list changes.
-    if (mode === 'shared') return this.#requestList(context, forceRefresh)
-    if (forceRefresh) for (const lists of this.#lists.values()) lists.forget()
-    return this.#listsOf(context.scope.principal).get(() =>
-      mode === 'run' || isInCall ? this.#requestList(context, true) : this.#inOwnSession(context),
-    )
-  }
-
-  /** Takes over a list that the server has just given. */
-  #listed(lists: ToolLists, list: ServerList, principal: string | undefined): ServerList {
-    this.#status = { name: this.name, state: 'up' }
-    lists.failure = undefined
-    lists.endStored()
-    return this.#use(lists, list, principal)
-  }
-
-  /** Returns the list of an earlier process, while it can be used. */
-  #storedList(lists: ToolLists, context: CallContext): Promise<ServerList | undefined> {
+  /** @param isInCall the session of the call reads the list, which needs no other session then */
+  async #read(
+    context: CallContext,
+    { forceRefresh = false, acceptStored = false }: Omit<ListOptions, 'config'>,
+    isInCall = false,
+  ): Promise<KnownTools> {
+    const { client, contexts, listMs: timeoutMs } = this.#options
     const { principal } = context.scope
-    return lists.stored(() =>
-      inCall({ ...context, scope: { principal }, isList: true }, () =>
-        this.#options.client.storedTools(),
-      ),
-    )
+    const last = forceRefresh ? undefined : client.lastTools(principal)
+    const isCurrent = last?.isCurrent === true && (acceptStored || !last.isStored)
+    if (last !== undefined && isCurrent) return this.#listed(last, principal)
+    const accepted = acceptStored && ('first-call' as const)
+    // The caller reports tools that are left out.
+    const options = { acceptStored: accepted, forceRefresh, timeoutMs, onLeftOut: () => {} }
+    const request = (used: CallContext): Promise<KnownTools['tools']> =>
+      inCall({ ...used, isList: true }, () => client.listTools(options))
+    const isSeparate = contexts.mode === 'thread' && !isInCall
+    const tools = await (isSeparate
+      ? this.#inSeparateSession(context, request, options)
+      : request(context))
+    const listed = { tools, leftOut: [], isStored: false, isCurrent: true }
+    return this.#listed(client.lastTools(principal) ?? listed, principal)
+  }
+
+  /** Requests a list in a session that ends after it. */
+  #inSeparateSession(
+    context: CallContext,
+    request: (used: CallContext) => Promise<KnownTools['tools']>,
+    {
+      acceptStored,
+      forceRefresh,
+    }: { readonly acceptStored: unknown; readonly forceRefresh: boolean },
+  ): Promise<KnownTools['tools']> {
+    const { principal } = context.scope
+    const key = `${String(acceptStored)} ${principal ?? ''}`
+    const running = forceRefresh ? undefined : this.#reading.get(key)
+    if (running !== undefined) return running
+    const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
+    const reading = request({ ...context, scope }).finally(async () => {
+      if (this.#reading.get(key) === reading) this.#reading.delete(key)
+      await this.#options.client.dispose({ scope, terminate: true })
+    })
+    this.#reading.set(key, reading)
+    return reading
+  }
+
+  #listed(list: KnownTools, principal: string | undefined): KnownTools {
+    if (!list.isStored) {
+      this.#status = { name: this.name, state: 'up' }
+      this.#failures.delete(principal)
+    }
+    this.appTools = list.tools.filter(isAppOnly).map(({ name }) => name)
+    return list
   }
 
   /** Reads the list after a call, if the tools still come from an outdated list of an earlier process. */
   #refreshAfterCall(context: CallContext): void {
-    const { principal } = context.scope
-    const lists = this.#lists.get(principal)
-    if (this.#isClosed || lists?.isOutdated !== true || this.#refreshing.has(lists)) return
-    this.#refreshing.add(lists)
-    this.#read(context, { isInCall: true })
-      .then((list) => this.#listed(lists, list, principal))
-      .catch(() => {}) // the next call tries again, and the next list reports the failure
-      .finally(() => this.#refreshing.delete(lists))
+    const known = this.#options.client.lastTools(context.scope.principal)
+    if (this.#isClosed || known?.isStored !== true || known.isCurrent) return
+    this.#read(context, {}, true).catch(() => {}) // the next call tries again, and the next list reports the failure
   }
 
-  /** A server without tools has an empty list. */
-  async #requestList(context: CallContext, forceRefresh: boolean): Promise<ServerList> {
-    const { client, listMs: timeoutMs } = this.#options
-    const leftOut: LeftOutTool[] = []
-    const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
-    try {
-      const tools = await inCall({ ...context, isList: true }, () =>
-        client.listTools({ forceRefresh, timeoutMs, onLeftOut }),
-      )
-      return { tools, leftOut, isStored: false }
-    } catch (error) {
-      if (!isErrorResponse(error) || error.code !== METHOD_NOT_FOUND) throw error
-      return { tools: [], leftOut, isStored: false }
-    }
-  }
-
-  async #inOwnSession(context: CallContext): Promise<ServerList> {
-    const { principal } = context.scope
-    const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
-    try {
-      return await this.#requestList({ ...context, scope }, true)
-    } finally {
-      await this.#options.client.dispose({ scope, terminate: true })
-    }
-  }
-
-  /** Uses a list from now on, and emits its difference to the one before. */
-  #use(lists: ToolLists, list: ServerList, principal: string | undefined): ServerList {
-    const { last } = lists
-    lists.last = list
-    this.appTools = list.tools.filter(isAppOnly).map(({ name }) => name)
-    const change = last && toolListChange(last.tools, list.tools)
-    if (change === undefined || this.#isClosed) return list
-    const { name: server, toolsChanged } = this.#options
-    toolsChanged.emit({ ...change, server, ...(principal !== undefined && { principal }) })
-    return list
-  }
-
-  /** Makes the next list a request. If one session serves all calls and there are listeners, it is read at once. */
-  #invalidateList(): void {
-    this.#hasChanged = true
-    for (const lists of this.#lists.values()) lists.invalidate()
+  /** The list may have changed. It is read at once if one session serves all calls and there are listeners. */
+  #changed(): void {
+    this.#reading.clear() // they may have started before
     const { contexts, toolsChanged } = this.#options
     if (this.#isClosed || toolsChanged.isEmpty || !contexts.isOneSession) return
     this.listTools().catch(() => {}) // the next list reports the failure
-  }
-
-  /** Goes by the tool's own annotations. False if the principal has no list, or only that of an earlier process. */
-  #isHarmless({ scope }: CallContext, toolName: string): boolean {
-    const list = this.#lists.get(scope.principal)?.last
-    if (list === undefined || list.isStored) return false
-    const tool = list.tools.find(({ name }) => name === toolName)
-    return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
   }
 
   #closedError(tool?: string): McpClientError {

@@ -49,7 +49,7 @@ export type McpToolsServerConfig = PerServerOptions & {
   )
 
 /** Options for the clients and sessions of all servers. */
-export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
+export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope' | 'toolsPer'> {
   /**
    * Provides the tokens of a server whose entry has no `authProvider`. A function receives the server; its
    * `name` is the key in `servers`. One provider for servers of several origins is refused (`CONFIG`),
@@ -120,6 +120,7 @@ export class ServerClients {
       ...this.#common,
       sessionInfoFactory: this.#sessionInfoFactory(mode),
       ...definedFields(own),
+      toolsPer: 'principal',
       ...(!isOneSession && { scope }),
     })
     this.#clients.push(client)
