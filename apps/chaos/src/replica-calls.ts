@@ -5,6 +5,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { McpClient, McpClientError } from '@x/mcp-client'
+import { TransportError } from '@x/mcp-transport'
 import type { UpTo } from './scenario.ts'
 
 export type CallKind = 'plain' | 'key' | 'task' | 'pair' | 'conversation'
@@ -201,8 +202,10 @@ export class User implements AsyncDisposable {
     const expected = `${key} paid with ${asks ? `card for ${key}` : 'none'}`
     const content = Array.isArray(result['content']) ? result['content'] : []
     const [uri] = content.flatMap((block: unknown) => uriOf(block) ?? [])
-    if (textOf(result) !== expected || uri === undefined) return wrong(result)
-    this.files.set(uri, key)
+    // Redis was too busy to store the file, and the result says so.
+    const isLost = JSON.stringify(content).includes('could not be kept')
+    if (textOf(result) !== expected || (uri === undefined && !isLost)) return wrong(result)
+    if (uri !== undefined) this.files.set(uri, key)
     return { outcome: 'done' }
   }
 
@@ -254,17 +257,25 @@ function answersTo(questions: unknown): Record<string, unknown> {
 }
 
 function failureOf(error: unknown): Settled {
-  // A client with a session that comes back gets an error from the process that lives.
-  const { data } = error instanceof McpError ? error : {}
-  if (isRecord(data) && data['reason'] === 'outcome_unknown') return { outcome: 'unknown' }
+  if (error instanceof McpError) return refusedBy(error)
   if (!McpClientError.is(error) || error.outcome === 'executed') return wrong(String(error))
   return { outcome: error.outcome === 'not-executed' ? 'not-executed' : 'unknown' }
+}
+
+/** Returns the end of a call that the server answered with an error. */
+function refusedBy({ data, message }: McpError): Settled {
+  // A client with a session that comes back gets this from the process that lives.
+  if (isRecord(data) && data['reason'] === 'outcome_unknown') return { outcome: 'unknown' }
+  return TransportError.is(data) && data.status === 503
+    ? { outcome: 'not-executed' }
+    : wrong(message)
 }
 
 /** Returns the end of a call whose result is an error. */
 function settledBy(result: Result): Settled {
   const reason = reasonOf(result)
-  if (reason === 'outcome_unknown') return { outcome: 'unknown' }
+  // `unavailable`: Redis was too busy to store a question.
+  if (reason === 'outcome_unknown' || reason === 'unavailable') return { outcome: 'unknown' }
   return reason === 'busy' ? { outcome: 'not-executed' } : wrong(result)
 }
 
