@@ -38,6 +38,9 @@ function conversationGraph() {
     .compile({ checkpointer: new SqliteSaver(join(folder, 'conversations.db')) })
 }
 
+/** On a busy machine, Redis may answer late. Here it is never away: a call with a key would lose how it ended. */
+const STORE_MS = 60_000
+
 /** Tells the driver that tasks of this process may go to another one: the machine, or Redis, was busy. */
 function reportLate(): void {
   process.send?.({ type: 'late' })
@@ -48,7 +51,7 @@ function start(prefix: string, options: GatewayOptions): Gateway {
   const tokens = Object.entries(users).map(([name, token]) => [name, { token, scopes: ['*'] }])
   return createGateway({
     auth: bearerAuth(Object.fromEntries(tokens)),
-    store: redisStore({ ...shared, onWarning() {} }),
+    store: redisStore({ ...shared, timeoutMs: STORE_MS, onWarning() {} }),
     engine: bullmqEngine({ ...shared, onWarning: reportLate }),
     stateKey: 'the same in all processes, and long enough',
     requestsPerMinute: 0,
