@@ -28,7 +28,7 @@ const TYPES: ReadonlyMap<SchemaProjection, ReadonlySet<string>> = new Map([
   ],
 ])
 
-/** Starts of files, in Latin-1. Other signs of a type are in `typeOf()`. */
+/** Starts of files, in Latin-1. */
 const MAGIC: readonly (readonly [start: RegExp, type: string])[] = [
   [/^\x89PNG\r\n/, 'image/png'],
   [/^\xFF\xD8\xFF/, 'image/jpeg'],
