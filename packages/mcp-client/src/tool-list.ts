@@ -280,7 +280,7 @@ function changesBetween(
     : { added, removed, changed }
 }
 
-/** Of `_meta`, only the user interface counts (SEP-1865), because the rest may differ in each response. */
+/** Only the user interface of `_meta` counts (SEP-1865), because the rest may differ in each response. */
 function textOf({ _meta: { ui, 'ui/resourceUri': uri } = {}, ...tool }: Tool): string {
   return canonicalJson({ ...tool, ui, uri })
 }
