@@ -265,10 +265,7 @@ export class McpConnection implements AsyncDisposable {
   }
 
   #newCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
-    const { calls } = this.#parts
-    const call = calls.create({ request: this.#traced(request), options, onSettled })
-    calls.add(call)
-    return call
+    return this.#parts.calls.open({ request: this.#traced(request), options, onSettled })
   }
 
   /** Sends a call to the server as it is now. Resolves when it is on its way; the call gets its outcome later. */
@@ -278,19 +275,9 @@ export class McpConnection implements AsyncDisposable {
       this.#parts.calls.fail(call, error)
       return SENT
     }
-    const isLoaded = this.#modern !== undefined || this.#legacy.session !== undefined
-    return isLoaded ? (this.#sendNow(call) ?? SENT) : this.#sendWhenLoaded(call)
-  }
-
-  async #sendWhenLoaded(call: Call): Promise<void> {
-    await this.#legacy.load()
-    if (this.#parts.calls.has(call)) await this.#sendNow(call)
-  }
-
-  #sendNow(call: Call): Promise<void> | undefined {
-    if (this.#modern === undefined) return this.#legacy.start(call)
+    if (this.#modern === undefined) return this.#legacy.start(call) ?? SENT
     this.#modern.start(call)
-    return undefined
+    return SENT
   }
 
   /**
@@ -402,7 +389,7 @@ export class McpConnection implements AsyncDisposable {
     return {
       replace: (attempt) =>
         this.#replace(attempt instanceof ModernAttempt ? attempt.server : attempt.session),
-      sendAgain: (call) => this.#sendNow(call),
+      sendAgain: (call) => this.send(call),
       streak: this.#streak,
       test: () => this.#test(),
     }

@@ -65,20 +65,18 @@ export class OpenCalls {
     this.#options = options
   }
 
-  /** Creates a call, which is not open yet. */
-  create(given: Pick<Call, 'request' | 'options' | 'onSettled'>): Call {
-    return new Call({ id: this.nextId(), ...given })
-  }
-
   /** Number of the next request. */
   nextId(): number {
     return this.#nextId++
   }
 
-  add(call: Call): void {
+  /** Opens a call, which is not sent yet. */
+  open(given: Pick<Call, 'request' | 'options' | 'onSettled'>): Call {
+    const call = new Call({ id: this.#nextId++, ...given })
     call.failuresBefore = this.#options.recovery?.streak.count ?? 0
     this.#calls.push(call)
     if (this.#timer === undefined) this.#startTimer()
+    return call
   }
 
   find(id: number): Call | undefined {

@@ -13,6 +13,7 @@ import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { SENDER, wasUnsent } from './dispatcher.ts'
 import type { Sender } from './dispatcher.ts'
 import type { HttpClient } from './http-client.ts'
+import { SessionCookies } from './session-cookies.ts'
 
 export interface HttpRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -63,6 +64,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
   answeredAt: number | undefined
   /** Resolves when the headers are known and the request is sent, or has failed. Undefined if nothing was awaited. */
   starting: Promise<void> | undefined
+  readonly isLongLived: boolean
   readonly #client: HttpClient
   readonly #request: HttpRequest
   readonly #handlers: AnswerHandlers
@@ -73,7 +75,10 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
    */
   #phase: 'preparing' | 'sent' | 'late' | 'done' = 'preparing'
   #body: string | undefined
+  /** Reads the response. Undefined before its head. */
   #reader: AnswerReader | undefined
+  #userHeaders: readonly string[] = []
+  /** Headers of the request that was sent last. */
   #headers: readonly string[] = []
   /** Undefined if nothing listens to exchanges. */
   #startedAt: number | undefined
@@ -105,6 +110,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     this.#request = request
     this.#handlers = handlers
     this.#target = client.url
+    this.isLongLived = request.isLongLived === true
   }
 
   get isDone(): boolean {
@@ -124,13 +130,9 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     return this.#sent !== 'no' || this.#wasSent
   }
 
-  get isLongLived(): boolean {
-    return this.#request.isLongLived === true
-  }
-
   /** Sends the request. A failure before that is an outcome, too. */
   start(): void {
-    const { signal, body } = this.#request
+    const { signal, body, callHeaders } = this.#request
     const client = this.#client
     client.open.push(this)
     if (signal !== undefined) {
@@ -143,9 +145,9 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
       const message = `The message cannot be written as JSON: nothing was sent to ${client.url.display}`
       return this.abort(client.error('CONFIG', message, { cause }))
     }
-    const headers = client.fixedHeaders(this.#request)
-    if (headers === undefined) this.starting = this.#prepare()
-    else this.#dispatch(headers)
+    if (client.fixedHeaders === undefined || callHeaders !== undefined) {
+      this.starting = this.#prepare()
+    } else this.#dispatch(client.fixedHeaders)
   }
 
   /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
@@ -177,14 +179,20 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     if (this.#phase !== 'sent' || status < 200) return
     this.#status = status
     if (status >= 300 && status < 400 && status !== 304) return this.#follow(status, headers)
-    const { authorizer, cookies } = this.#client
-    authorizer?.observe(headers)
+    const client = this.#client
+    client.authorizer?.observe(headers)
+    const { method, era, sessionId = headerValue(headers, 'mcp-session-id') } = this.#request
     if (headers['set-cookie'] !== undefined) {
-      const { sessionId = headerValue(headers, 'mcp-session-id') } = this.#request
-      cookies.take(sessionId, this.#target, headers)
+      client.cookies ??= new SessionCookies()
+      client.cookies.take(sessionId, this.#target, headers)
     }
+    this.#reader = new AnswerReader(client, this.#handlers, {
+      isMcp: era !== undefined,
+      headers: this.#headers,
+      isLongLived: method === 'GET' || this.isLongLived,
+    })
     try {
-      this.#reader?.head(status, headers)
+      this.#reader.head(status, headers)
     } catch (error) {
       this.abort(this.#unreadable(error))
     }
@@ -209,7 +217,7 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     // A server that redirects has not executed the request. The new request starts from the beginning.
     this.#redirect = undefined
     this.#target = { origin: redirect.origin, path: redirect.pathname + redirect.search }
-    this.#dispatch(this.#headers)
+    this.#dispatch(this.#userHeaders)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -223,18 +231,17 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
     const request = this.#request
     const client = this.#client
     const all = userHeaders.concat(request.headers) // an interceptor may change it
-    const cookie = client.cookies.headerFor(request.sessionId)
+    const cookie = client.cookies?.headerFor(request.sessionId)
     const headers = cookie === undefined ? all : withCookie(all, cookie)
-    this.#headers = userHeaders
-    this.#reader = new AnswerReader(client, this.#handlers, {
-      isMcp: request.era !== undefined,
-      headers,
-      isLongLived: request.method === 'GET' || request.isLongLived === true,
-    })
+    this.#userHeaders = userHeaders
+    this.#headers = headers
+    this.#reader = undefined
     this.#phase = 'sent'
     this.#status = undefined
     this.#bytes = 0
-    if (client.isObserved(request)) this.#startedAt ??= performance.now()
+    if (request.era !== undefined && client.observer.onExchange !== undefined) {
+      this.#startedAt ??= performance.now()
+    }
     if (request.limitMs !== undefined) this.#timer ??= this.#startLimit(request.limitMs)
     const options = {
       origin: this.#target.origin,
@@ -342,9 +349,8 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
 
   #outcome(error: TransportError | undefined): AnswerOutcome {
     try {
-      const reader = this.#reader
-      if (reader === undefined || error === undefined) return reader?.end() ?? BODY_ENDED
-      return reader.failed(error)
+      if (error === undefined) return this.#reader?.end() ?? BODY_ENDED
+      return this.#reader?.failed(error) ?? { kind: 'failed', error }
     } catch (cause) {
       return { kind: 'failed', error: this.#unreadable(cause) }
     }

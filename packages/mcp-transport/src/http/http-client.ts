@@ -20,7 +20,7 @@ import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { Exchange } from './exchange.ts'
 import type { HttpRequest } from './exchange.ts'
-import { SessionCookies } from './session-cookies.ts'
+import type { SessionCookies } from './session-cookies.ts'
 
 const UNSENT = 'Nothing was sent: the request was cancelled'
 const LINGER_MS = 5000
@@ -49,20 +49,24 @@ export class HttpClient {
   readonly authorizer: Authorizer | undefined
   /** Exchanges that have not ended. */
   readonly open: Exchange[] = []
-  readonly cookies: SessionCookies = new SessionCookies()
+  /** Undefined before a server has set one. */
+  cookies: SessionCookies | undefined
+  readonly observer: HttpClientOptions['observer']
+  /** The user's headers, if they need not be asked for. Undefined with a header function or credentials. */
+  readonly fixedHeaders: readonly string[] | undefined
   /** Async context of the owner: the code that started the transport. */
   owner: AsyncResource | undefined
   readonly #options: HttpClientOptions
   readonly #userHeaders: readonly string[]
-  readonly #fixedHeaders: readonly string[] | undefined
   #ownDispatcher: Dispatcher | undefined
   #lingerTimer: NodeJS.Timeout | undefined
   #background: Set<Promise<unknown>> | undefined
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
-    const { url, limits, authProvider, headers } = options
+    const { url, limits, authProvider, headers, observer } = options
     this.url = url
+    this.observer = observer
     this.limits = limits
     if (authProvider !== undefined) {
       this.authorizer = new Authorizer(authProvider, new URL(url.origin + url.path), (...request) =>
@@ -72,7 +76,7 @@ export class HttpClient {
     this.#options = options
     this.#userHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
     const isAsked = typeof headers === 'function' || authProvider !== undefined
-    this.#fixedHeaders = isAsked ? undefined : this.#userHeaders
+    this.fixedHeaders = isAsked ? undefined : this.#userHeaders
   }
 
   get dispatcher(): Dispatcher {
@@ -97,11 +101,6 @@ export class HttpClient {
   /** Runs code that belongs to no call, such as opening a session again, with the credentials of the owner. */
   asOwner<T>(run: () => T): T {
     return this.owner === undefined ? run() : this.owner.runInAsyncScope(run)
-  }
-
-  /** Returns the user's headers, if they need not be asked for: without a header function, credentials and own headers. */
-  fixedHeaders({ callHeaders }: HttpRequest): readonly string[] | undefined {
-    return callHeaders === undefined ? this.#fixedHeaders : undefined
   }
 
   /** Starts an exchange, and passes its events to `handlers`. A failure before it is sent is an outcome, too. */
@@ -200,10 +199,6 @@ export class HttpClient {
     await own?.destroy()
   }
 
-  isObserved({ era }: HttpRequest): boolean {
-    return era !== undefined && this.#options.observer.onExchange !== undefined
-  }
-
   emit(
     request: HttpRequest,
     result: Omit<ExchangeEvent, 'httpMethod' | 'url' | 'rpcMethod' | 'era' | 'sessionId'>,
@@ -219,7 +214,7 @@ export class HttpClient {
       ...result,
     }
     try {
-      this.#options.observer.onExchange?.(event)
+      this.observer.onExchange?.(event)
     } catch {
       // A listener that throws must not affect the exchange.
     }

@@ -21,6 +21,8 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
   readonly session: LegacySession
   readonly #call: Call
   readonly #server: LegacyServer
+  /** Id of the request in the session. */
+  readonly #wireId: number
   readonly #cursor: StreamCursor
   /** `ending`: the answer is known, and no other is accepted. */
   #phase: 'open' | 'ending' | 'over' = 'open'
@@ -36,6 +38,7 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
     this.session = session
     this.#call = call
     this.#server = server
+    this.#wireId = session.wireId(call.id)
     this.#refusalsBefore = session.refusals
     this.#cursor = { lastEventId: call.options.resumptionToken }
   }
@@ -173,10 +176,6 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
 
   get #http(): HttpClient {
     return this.#server.parts.http
-  }
-
-  get #wireId(): number {
-    return this.session.wireId(this.#call.id)
   }
 
   #message(): JsonRpcRequest {

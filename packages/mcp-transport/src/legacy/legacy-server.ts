@@ -75,15 +75,24 @@ export class LegacyServer {
 
   // Messages of the client.
 
-  /** Starts a call in the current session. Call it after `load`. Resolves when the call is on its way. */
+  /** Starts a call in the current session. Resolves when the call is on its way. */
   start(call: Call): Promise<void> | undefined {
-    const session = this.#current()
+    const session = this.#session
+    if (session === undefined) return this.#startFirst(call)
     const attempt = new LegacyAttempt(this, call, session)
     call.attempt = attempt
     if (!session.isLive) return this.#failLost(attempt, session)
     const sent = attempt.start()
     if (session.state.kind === 'open' && asksForMessages(call)) void this.#listen(session)
     return sent
+  }
+
+  /** Starts a call in the stored session, without a handshake of this client. */
+  async #startFirst(call: Call): Promise<void> {
+    await this.load()
+    if (!this.parts.calls.has(call)) return
+    this.#current()
+    await this.start(call)
   }
 
   async #failLost(attempt: LegacyAttempt, session: LegacySession): Promise<void> {
