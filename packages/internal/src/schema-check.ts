@@ -48,8 +48,7 @@ export class SchemaCheck {
 
   /** Returns the validation errors of a value with their places. */
   locatedErrors(value: unknown): readonly ValidationError[] {
-    if (documentOf(this.#schema).defect !== undefined) return []
-    this.#isPlainValue ??= plainCheckOf(this.#schema) ?? (() => false)
+    this.#isPlainValue ??= this.#plainCheck()
     if (this.#isPlainValue(value)) return []
     try {
       const size = sizeOf(value)
@@ -65,6 +64,12 @@ export class SchemaCheck {
     } catch {
       return [] // it is too much work, a reference leads nowhere, or the value is nested too deeply
     }
+  }
+
+  /** Returns a check that accepts all values of a schema with a defect. */
+  #plainCheck(): PlainCheck {
+    if (documentOf(this.#schema).defect !== undefined) return () => true
+    return plainCheckOf(this.#schema) ?? (() => false)
   }
 }
 

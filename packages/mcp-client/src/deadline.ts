@@ -13,8 +13,10 @@ export const LONGEST_MS: number = 2 ** 31 - 1
  * when the operation has settled: the caller's signal may serve thousands of calls, and must not keep listeners.
  */
 export class Deadline implements Disposable {
+  /** Aborts at the limit, or with the caller's signal. */
+  readonly signal: AbortSignal
   readonly #controller = new AbortController()
-  readonly #unlink: () => void
+  readonly #unlink: (() => void) | undefined
   readonly #timeoutMs: number
   /** `extend()` does not move the end beyond this time. */
   readonly #endsAtMost: number
@@ -30,16 +32,13 @@ export class Deadline implements Disposable {
     if (!(timeoutMs > 0)) {
       throw new TypeError(`A time limit must be a number of milliseconds above 0, not ${timeoutMs}`)
     }
+    this.signal = this.#controller.signal
     this.#timeoutMs = timeoutMs
     const now = performance.now()
     this.#endsAt = now + Math.min(timeoutMs, LONGEST_MS)
     this.#endsAtMost = now + Math.max(timeoutMs, maxMs)
     this.#timer = this.#start(timeoutMs, `No answer within ${timeoutMs} ms`)
-    this.#unlink = caller === undefined ? () => {} : this.#follow(caller)
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal
+    this.#unlink = caller === undefined ? undefined : this.#follow(caller)
   }
 
   /** Remaining time, in milliseconds. */
@@ -64,7 +63,7 @@ export class Deadline implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer)
-    this.#unlink()
+    this.#unlink?.()
   }
 
   #start(ms: number, message: string): NodeJS.Timeout {

@@ -139,7 +139,7 @@ function childEndpoint(
     server: command,
     limits: options.limits,
     log: (level, message) => owner.log(level, message),
-    traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
+    traceContext: options.traceContext ?? owner.observer.traceContext,
     session: new SessionSettings(),
     onExited: (child) => children.delete(child),
   }
@@ -187,7 +187,7 @@ async function endpointAtUrl(
       dispatcher: outsideRuns(dispatcher),
       era,
       authProvider: authProviderFor(server, given, setup),
-      traceContext: options.traceContext ?? (() => owner.observer.traceContext()),
+      traceContext: options.traceContext ?? owner.observer.traceContext,
       timeouts,
       limits,
       listen,
@@ -273,7 +273,7 @@ function authProviderFor(
 /** A socket that is opened in a run may outlive the run and serve others. */
 function outsideRuns(dispatcher: Dispatcher): Dispatcher {
   return dispatcher.compose(
-    (dispatch) => (options, handler) => outsideRun(() => dispatch(options, handler)),
+    (dispatch) => (options, handler) => outsideRun(dispatch, options, handler),
   )
 }
 

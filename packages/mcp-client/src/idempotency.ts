@@ -122,24 +122,20 @@ function refusalCode(error: unknown, failure: TransportError | undefined): Trans
 
 const KEY = /^[\x21-\x7E]{1,255}$/
 
-/** @throws McpClientError `CONFIG` for a key that servers may refuse, and for `sentAt` without a key */
-export function assertKey(
-  { idempotencyKey: key, sentAt }: CallToolOptions,
+/**
+ * The `_meta` of the caller, with the idempotency key.
+ *
+ * @throws McpClientError `CONFIG` for a key that servers may refuse, and for `sentAt` without a key
+ */
+export function keyedMeta(
+  { meta, idempotencyKey: key }: CallToolOptions,
   { tool, server }: { readonly tool: string; readonly server: string },
-): void {
-  if (key === undefined ? sentAt === undefined : KEY.test(key)) return
+): Record<string, unknown> {
+  if (key !== undefined && KEY.test(key)) return { ...meta, [IDEMPOTENCY_KEY]: key }
   const problem =
     key === undefined
       ? 'sentAt needs the idempotencyKey of the earlier call'
       : 'idempotencyKey must be 1 to 255 visible ASCII characters'
   const message = `tool "${tool}" of MCP server "${server}" was not called: ${problem}`
   throw new McpClientError('CONFIG', message, { server, tool, outcome: 'not-executed' })
-}
-
-/** The `_meta` of the caller, with the idempotency key. */
-export function metaOf({
-  meta,
-  idempotencyKey: key,
-}: CallToolOptions): Record<string, unknown> | undefined {
-  return key === undefined ? meta && { ...meta } : { ...meta, [IDEMPOTENCY_KEY]: key }
 }

@@ -86,27 +86,22 @@ const QUIET_METHODS = /^ping$|\/list$|\/(un)?subscribe$|^logging\/setLevel$/
 /** Runs the operations of one client: takes the slot of their scope, and sends them in its session. */
 export class Operations {
   readonly setup: ClientSetup
+  /** Name of the server in messages. */
+  readonly server: string
+  /** Limit of one operation without a limit of its own, in milliseconds. */
+  readonly timeoutMs: number
+  readonly timing: RetryTiming
   readonly #slots: ScopeSlots
   /** Error of the last operation that failed, in any scope. */
   lastError: LastError | undefined
 
   constructor(setup: ClientSetup, slots: ScopeSlots) {
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, retryTiming = systemTiming } = setup.options
     this.setup = setup
+    this.server = setup.server
+    this.timeoutMs = timeoutMs
+    this.timing = retryTiming
     this.#slots = slots
-  }
-
-  /** Name of the server in messages. */
-  get server(): string {
-    return this.setup.server
-  }
-
-  /** Limit of one operation without a limit of its own, in milliseconds. */
-  get timeoutMs(): number {
-    return this.setup.options.timeoutMs ?? DEFAULT_TIMEOUT_MS
-  }
-
-  get timing(): RetryTiming {
-    return this.setup.options.retryTiming ?? systemTiming
   }
 
   /** Runs one request in the slot of its scope. */
@@ -116,42 +111,34 @@ export class Operations {
 
   /** Calls `use` with the slot that serves a call. */
   async use<T>(
-    call: OpenCall,
-    options: CallOptions,
+    opening: OpenCall,
+    given: CallOptions,
     use: (lease: Lease) => Promise<T>,
   ): Promise<T> {
     try {
       // A list needs no state of a session, and is read while agents are built.
       const isAlone =
-        options.scope === undefined && call.method.endsWith('/list') && this.#slots.needsRun
-      return isAlone
-        ? await inOwnRun(() => this.#useSlot(call, options, use))
-        : await this.#useSlot(call, options, use)
+        given.scope === undefined && opening.method.endsWith('/list') && this.#slots.needsRun
+      if (isAlone) return await inOwnRun(() => this.use(opening, given, use))
+      const { slot, signal } = this.#slots.acquire(given.scope)
+      const { calls } = slot
+      const call = QUIET_METHODS.test(opening.method) ? undefined : calls?.start(opening)
+      try {
+        const options = signal === undefined ? given : withSignal(given, signal)
+        return await use({ slot, call, options })
+      } catch (error) {
+        if (call !== undefined) calls?.failed(call, error)
+        throw error
+      } finally {
+        if (call !== undefined) calls?.end(call)
+        this.#slots.release(slot)
+      }
     } catch (error) {
       if (McpClientError.is(error)) {
         const { code, message } = error
         this.lastError = { code, message, at: new Date().toISOString() }
       }
       throw error
-    }
-  }
-
-  async #useSlot<T>(
-    opening: OpenCall,
-    given: CallOptions,
-    use: (lease: Lease) => Promise<T>,
-  ): Promise<T> {
-    const { slot, signal } = this.#slots.acquire(given.scope)
-    const { calls } = slot
-    const call = QUIET_METHODS.test(opening.method) ? undefined : calls?.start(opening)
-    try {
-      return await use({ slot, call, options: withSignal(given, signal) })
-    } catch (error) {
-      if (call !== undefined) calls?.failed(call, error)
-      throw error
-    } finally {
-      if (call !== undefined) calls?.end(call)
-      this.#slots.release(slot)
     }
   }
 
@@ -184,12 +171,14 @@ export class Operations {
       resume,
       assertSendable: key === undefined || idempotent ? undefined : () => key.assertSendable(),
     }
+    // Earlier rounds, or an earlier process, may have executed the call.
+    const isNew = resume === undefined && sentAt === undefined
+    const outcome = isNew ? 'not-executed' : 'unknown'
+    const retries: Retries = { slot, attempt, deadline, key, idempotent, outcome, count: 0 }
     try {
       return await slot.observer.operation(operation, () =>
-        sendUntilSettled(
-          slot,
-          { operation, attempt },
-          this.#retries(operation, options, { slot, attempt, deadline, key }),
+        sendUntilSettled(slot, { operation, attempt }, (failure) =>
+          this.#sendAgain(failure, operation, retries),
         ),
       )
     } finally {
@@ -197,62 +186,68 @@ export class Operations {
     }
   }
 
-  /** Returns the rule by which an operation is sent again: if that is harmless, within its time limit. */
-  #retries(
+  /**
+   * Waits until a failed operation may be sent again: if that is harmless, within its time limit.
+   *
+   * @throws the error for the caller, if it must not
+   */
+  async #sendAgain(
+    failure: unknown,
     operation: ObservedOperation,
-    { idempotent = false, resume, sentAt }: CallToolOptions,
-    {
-      slot,
-      attempt,
-      deadline,
-      key,
-    }: {
-      readonly slot: ScopeSlot
-      readonly attempt: Attempt
-      readonly deadline: Deadline
-      readonly key: KeyedCall | undefined
-    },
-  ): SendAgain {
+    retries: Retries,
+  ): Promise<void> {
+    const { slot, attempt, deadline, key, idempotent } = retries
     const { maxRetries, replay = 'session-loss' } = this.setup.options
     const { server, timing } = this
     const { signal } = attempt
     const { tool } = operation
-    // Earlier rounds, or an earlier process, may have executed the call.
-    const isNew = resume === undefined && sentAt === undefined
-    let outcome: RequestOutcome = isNew ? 'not-executed' : 'unknown'
-    let retries = 0
-    return async (failure) => {
-      if (attempt.isSent === true && getOutcome(failure) !== 'not-executed') outcome = 'unknown'
-      const evidence = slot.connection?.evidence
-      const context = { ...operation, server, signal, outcome, evidence, tried: key }
-      attempt.resume = getTransportError(failure)?.resume ?? attempt.resume
-      if (signal.aborted) throw toOperationError(failure, context)
-      const hasKey = key?.isHonoured === true
-      // Without `maxRetries`, a call with a key waits for a server that is away until the time limit.
-      const waits = hasKey && isAway(failure)
-      if (!waits || maxRetries !== undefined) retries++
-      if (retries > (maxRetries ?? (hasKey ? KEYED_RETRIES : 1)))
-        throw toOperationError(failure, context)
-      const isTrusted =
-        replay === 'idempotent' && tool !== undefined && slot.tools.isDeclaredIdempotent(tool)
-      const mayRunTwice = attempt.mayRunTwice || isTrusted
-      const rules = { policy: replay, isAllowed: idempotent, mayRunTwice, hasKey }
-      const asked = retryDelayMs(failure, rules, deadline.leftMs)
-      if (asked === undefined) throw toOperationError(failure, context)
-      const needsKey = key?.failed(failure, rules) === true
-      // After a broken connection, the server may need a moment to come back.
-      const delayMs =
-        key !== undefined && (waits || needsKey)
-          ? Math.max(asked, recoveryDelayMs(key.failures + 1, timing))
-          : asked
-      slot.log('info', `${getOperationName(operation)} is sent again`, failure)
-      if (delayMs === 0) return
-      const ended = AbortSignal.any([signal, slot.closing])
-      await timing.wait(delayMs, ended).catch((reason: unknown) => {
-        throw toOperationError(ended.aborted ? ended.reason : reason, context)
-      })
+    if (attempt.isSent === true && getOutcome(failure) !== 'not-executed') {
+      retries.outcome = 'unknown'
     }
+    const { outcome } = retries
+    const evidence = slot.connection?.evidence
+    const context = { ...operation, server, signal, outcome, evidence, tried: key }
+    attempt.resume = getTransportError(failure)?.resume ?? attempt.resume
+    if (signal.aborted) throw toOperationError(failure, context)
+    const hasKey = key?.isHonoured === true
+    // Without `maxRetries`, a call with a key waits for a server that is away until the time limit.
+    const waits = hasKey && isAway(failure)
+    if (!waits || maxRetries !== undefined) retries.count++
+    if (retries.count > (maxRetries ?? (hasKey ? KEYED_RETRIES : 1)))
+      throw toOperationError(failure, context)
+    const isTrusted =
+      replay === 'idempotent' && tool !== undefined && slot.tools.isDeclaredIdempotent(tool)
+    const mayRunTwice = attempt.mayRunTwice || isTrusted
+    const rules = { policy: replay, isAllowed: idempotent, mayRunTwice, hasKey }
+    const asked = retryDelayMs(failure, rules, deadline.leftMs)
+    if (asked === undefined) throw toOperationError(failure, context)
+    const needsKey = key?.failed(failure, rules) === true
+    // After a broken connection, the server may need a moment to come back.
+    const delayMs =
+      key !== undefined && (waits || needsKey)
+        ? Math.max(asked, recoveryDelayMs(key.failures + 1, timing))
+        : asked
+    slot.log('info', `${getOperationName(operation)} is sent again`, failure)
+    if (delayMs === 0) return
+    const ended = AbortSignal.any([signal, slot.closing])
+    await timing.wait(delayMs, ended).catch((reason: unknown) => {
+      throw toOperationError(ended.aborted ? ended.reason : reason, context)
+    })
   }
+}
+
+/** Values that decide whether an operation is sent again. */
+interface Retries {
+  readonly slot: ScopeSlot
+  readonly attempt: Attempt
+  readonly deadline: Deadline
+  readonly key: KeyedCall | undefined
+  /** The caller allows a second execution. */
+  readonly idempotent: boolean
+  /** Outcome of all attempts so far. */
+  outcome: RequestOutcome
+  /** Number of retries so far. */
+  count: number
 }
 
 interface Sending<T> {
@@ -381,8 +376,8 @@ export function headersOf(
 }
 
 /** The same options, with a second signal that aborts the operation. */
-function withSignal(options: CallOptions, signal: AbortSignal | undefined): CallOptions {
+function withSignal(options: CallOptions, signal: AbortSignal): CallOptions {
   const { signal: own } = options
-  if (signal === undefined || signal === own) return options
+  if (signal === own) return options
   return { ...options, signal: own === undefined ? signal : AbortSignal.any([own, signal]) }
 }

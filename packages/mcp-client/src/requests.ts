@@ -67,29 +67,28 @@ export async function sendRequest<T>(
   const { signal, timeout = LONGEST_MS, onprogress, inputs, headers, handlers } = options
   const { onCancelFailed = () => {} } = options
   signal?.throwIfAborted()
-  const outcome = await new Promise<Answer | TransportError>((resolve) => {
-    let timer: NodeJS.Timeout | undefined
-    const settle = (settled: Answer | TransportError): void => {
-      clearTimeout(timer)
-      // One signal may serve thousands of requests.
-      if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
-      resolve(settled)
-    }
-    const abandon = (reason: string): void => {
-      const isUnsent = connection.withdraw(call)
-      if (!isUnsent) connection.cancel(call, { reason }).catch(onCancelFailed)
-      settle(isUnsent ? withdrawn() : abandoned())
-    }
-    const onAbort = signal === undefined ? undefined : (): void => abandon(String(signal.reason))
-    const onProgress = onprogress && ((params: unknown) => report(params, onprogress))
-    const callOptions = { ...handlers, inputs, headers, onProgress }
-    const call = connection.createCall(request, callOptions, settle)
-    if (onAbort !== undefined) signal?.addEventListener('abort', onAbort)
-    if (timeout < LONGEST_MS) timer = setTimeout(() => abandon('Request timed out'), timeout)
-    void connection.send(call)
-  })
+  const { promise: outcome, resolve } = Promise.withResolvers<Answer | TransportError>()
+  let timer: NodeJS.Timeout | undefined
+  const settle = (settled: Answer | TransportError): void => {
+    clearTimeout(timer)
+    // One signal may serve thousands of requests.
+    if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
+    resolve(settled)
+  }
+  const abandon = (reason: string): void => {
+    const isUnsent = connection.withdraw(call)
+    if (!isUnsent) connection.cancel(call, { reason }).catch(onCancelFailed)
+    settle(isUnsent ? withdrawn() : abandoned())
+  }
+  const onAbort = signal === undefined ? undefined : (): void => abandon(String(signal.reason))
+  const onProgress = onprogress && ((params: unknown) => report(params, onprogress))
+  const callOptions = { ...handlers, inputs, headers, onProgress }
+  const call = connection.createCall(request, callOptions, settle)
+  if (onAbort !== undefined) signal?.addEventListener('abort', onAbort)
+  if (timeout < LONGEST_MS) timer = setTimeout(() => abandon('Request timed out'), timeout)
+  void connection.send(call)
   // Here and not where the answer arrives, so that the stack of an error shows the caller.
-  return readResult(schema, resultOf(outcome))
+  return readResult(schema, resultOf(await outcome))
 }
 
 function withdrawn(): TransportError {

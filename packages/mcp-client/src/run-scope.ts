@@ -146,8 +146,12 @@ export async function inOwnRun<T>(call: () => Promise<T>): Promise<T> {
  * Calls a function that starts something that outlives the current call: sockets and timers keep the async context in
  * which they are created, and with it the run.
  */
-export function outsideRun<T>(call: () => T): T {
-  return storage.getStore() === undefined ? call() : storage.run(undefined, call)
+export function outsideRun<T, Args extends unknown[]>(
+  call: (...args: Args) => T,
+  ...args: Args
+): T {
+  if (storage.getStore() === undefined) return call(...args)
+  return storage.run(undefined, () => call(...args))
 }
 
 const RUN_ID = /^run_[0-9a-f]{16}$/

@@ -125,8 +125,8 @@ export class SessionObserver {
     this.#getEndpoint = getEndpoint
   }
 
-  /** Returns the trace context of the active span. */
-  traceContext(): TraceContext | undefined {
+  /** Returns the trace context of the active span. Needs no `this`. */
+  readonly traceContext = (): TraceContext | undefined => {
     const api = this.#api ?? undefined
     return api === undefined ? undefined : getTraceContext(api)
   }

@@ -1,7 +1,7 @@
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { McpClientError } from './errors.ts'
-import { assertKey, metaOf } from './idempotency.ts'
+import { keyedMeta } from './idempotency.ts'
 import { toInputRequired } from './input-required.ts'
 import type { InputRequired } from './input-required.ts'
 import type { Lease, Operations, RequestOperation } from './operation.ts'
@@ -24,15 +24,15 @@ export function startCall<T>(
   },
   use: (started: CallToolResult | InputRequired | McpTask, lease: Lease) => T | Promise<T>,
 ): Promise<T> {
-  const { caller, idempotencyKey } = options
+  const { caller, idempotencyKey, sentAt } = options
   const { server } = operations
-  assertKey(options, { tool: name, server })
-  const meta = metaOf(options)
+  const isKeyed = idempotencyKey !== undefined || sentAt !== undefined
+  const meta = isKeyed ? keyedMeta(options, { tool: name, server }) : options.meta
   const method = 'tools/call'
   const operation: RequestOperation<CallToolResult> = {
     method,
     tool: name,
-    params: { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) },
+    params: { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: { ...meta } }) },
     schema: CallToolResultSchema,
     isSafe: false,
   }

@@ -261,11 +261,8 @@ export class McpConnection implements AsyncDisposable {
 
   /** Creates a call, which is not sent yet. */
   createCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
-    return this.#newCall(request, options, this.#settings.watch(request, onSettled))
-  }
-
-  #newCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
-    return this.#parts.calls.open({ request: this.#traced(request), options, onSettled })
+    const watched = this.#settings.watch(request, onSettled)
+    return this.#parts.calls.open({ request: this.#traced(request), options, onSettled: watched })
   }
 
   /** Sends a call to the server as it is now. Resolves when it is on its way; the call gets its outcome later. */
@@ -505,7 +502,11 @@ export class McpConnection implements AsyncDisposable {
   ): Promise<Answer | TransportError> {
     const { http } = this.#parts
     const { promise, resolve } = Promise.withResolvers<Answer | TransportError>()
-    const call = this.#newCall(request, { endsWithSession: true }, resolve)
+    const call = this.#parts.calls.open({
+      request: this.#traced(request),
+      options: { endsWithSession: true },
+      onSettled: resolve,
+    })
     void this.send(call)
     const onLate = (): TransportError => http.error('TIMEOUT', 'The server did not answer in time')
     try {
