@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { compareCosts } from '../measure/costs.ts'
 import type { Row } from '../measure/costs.ts'
 import { comparedFigure, plainFigure } from '../measure/figure.ts'
-import type { Bench, BenchOptions, BenchResult } from '../measure/figure.ts'
+import type { Bench, BenchOptions, BenchResult, Figure } from '../measure/figure.ts'
 import { joined } from '../measure/rounds.ts'
 import { Worker } from '../measure/worker.ts'
 import type { ContenderName } from './contenders.ts'
@@ -210,15 +210,21 @@ export const benchTools: Readonly<Record<string, Bench>> = {
       options,
     ),
   async path({ progress }) {
-    progress('path')
+    const figures: Figure[] = []
+    const measure = async (era: 'legacy' | 'modern', url: string): Promise<void> => {
+      await using worker = startProcess('tools-live', [url])
+      const { functions, files, text } = await worker.call('path')
+      progress(`path: ${era}\n${text}`)
+      const unit = 'before undici'
+      const bars = era === 'legacy' ? [{ atMost: 70 }, { atMost: 22 }] : []
+      figures.push(
+        plainFigure({ name: `path/${era}/functions`, unit, values: [functions] }, bars[0]),
+        plainFigure({ name: `path/${era}/files`, unit, values: [files] }, bars[1]),
+      )
+    }
     await using server = await startServer()
-    await using worker = startProcess('tools-live', [`${server.origin}/json`])
-    const { functions, files } = await worker.call('path')
-    const unit = 'before undici'
-    const figures = [
-      plainFigure({ name: 'path/functions', unit, values: [functions] }, { atMost: 70 }),
-      plainFigure({ name: 'path/files', unit, values: [files] }, { atMost: 22 }),
-    ]
+    await measure('legacy', `${server.origin}/json`)
+    await measure('modern', `${server.origin}/modern/json`)
     return { figures, invalid: [] }
   },
 }

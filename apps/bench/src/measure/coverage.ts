@@ -1,10 +1,12 @@
 import { Session } from 'node:inspector'
 import type { Profiler } from 'node:inspector'
 
-/** Number of functions and files of our packages that ran. */
+/** The functions of our packages that ran. */
 export interface PathCounts {
   readonly functions: number
   readonly files: number
+  /** One line for each file, with its functions. `()` is one without a name. */
+  readonly text: string
 }
 
 /** Starts to count. Returns a function that ends the count when it is called for the first time. */
@@ -27,9 +29,15 @@ export function startCoverage(): () => PathCounts {
 }
 
 function countsIn(scripts: readonly Profiler.ScriptCoverage[]): PathCounts {
-  const counts = scripts
-    .filter(({ url }) => /\/packages\/[^/]+\/src\//.test(url))
-    .map(({ functions }) => functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length)
-    .filter((count) => count > 0)
-  return { functions: counts.reduce((sum, count) => sum + count, 0), files: counts.length }
+  const files = scripts.flatMap(({ url, functions }) => {
+    const [, file] = /\/packages\/([^/]+\/src\/.+)/.exec(url) ?? []
+    const ran = functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0)
+    const names = ran.map(({ functionName }) => functionName || '()')
+    return file === undefined || names.length === 0 ? [] : [{ file, names }]
+  })
+  return {
+    functions: files.reduce((sum, { names }) => sum + names.length, 0),
+    files: files.length,
+    text: files.map(({ file, names }) => `${file}: ${names.join(', ')}`).join('\n'),
+  }
 }
