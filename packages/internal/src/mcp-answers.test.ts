@@ -95,6 +95,18 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
       { type: 'object', properties: { a: {} }, required: ['a'] },
     ],
     [
+      {
+        properties: { a: { required: true, properties: { b: { required: true } } } },
+        required: { 0: 'c' },
+      },
+      {
+        type: 'object',
+        properties: { a: { properties: { b: {} }, required: ['b'] } },
+        required: ['c', 'a'],
+      },
+    ],
+    [{ type: 'object', required: true }, input],
+    [
       { type: 'object', properties: { title: { type: 'string', title: 5, description: ['x'] } } },
       { type: 'object', properties: { title: { type: 'string' } } },
     ],
@@ -194,6 +206,11 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
     [
       { ...image, data: '-_-_' },
       { ...image, data: '+/+/' },
+    ],
+    [{ ...image, data: 'aGk' }, image],
+    [
+      { ...image, data: 'aA' },
+      { ...image, data: 'aA==' },
     ],
     [{ type: 'image', data: 'data:image/png;base64,aGk=' }, image],
     [

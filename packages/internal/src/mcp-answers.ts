@@ -193,15 +193,20 @@ function isBase64(data: string): boolean {
   return !/[^A-Za-z0-9+/=]/.test(data)
 }
 
+/** The padding of base64, by the number of characters in its last group. */
+const PADDING = ['', '', '==', '=']
+
 /**
- * Returns the media type of a data URL, and the data in the alphabet and without the line breaks that providers refuse.
- * Servers send data URLs (nota/gyazo-mcp-server#129), MIME lines and the alphabet for URLs.
+ * Returns the media type of a data URL, and the data in the alphabet, with the padding and without the line breaks that
+ * providers demand. Servers send data URLs (nota/gyazo-mcp-server#129), MIME lines and the alphabet for URLs.
  */
 function base64From(given: string): readonly [type: string | undefined, data: string] {
   const [start = '', type] = /^data:([\w.+-]+\/[\w.+-]+)?[^,]{0,256};base64,/i.exec(given) ?? []
   const data = given.slice(start.length).replaceAll(/\s+/g, '')
   const standard = data.replaceAll('-', '+').replaceAll('_', '/')
-  return isBase64(standard) ? [type, standard] : [undefined, given]
+  if (!isBase64(standard)) return [undefined, given]
+  const padding = standard.endsWith('=') ? '' : (PADDING[standard.length % 4] ?? '')
+  return [type, standard + padding]
 }
 
 const blocks: Repair = (value) => {
@@ -220,13 +225,13 @@ function schemaAt(depth: number): Repair {
     if (!isObject(value)) return value ?? undefined
     if (depth >= MAX_DEPTH) return value
     const inner = schemaAt(depth + 1)
+    listRequired(value) // before the properties are repaired, which may have such properties themselves
     for (const [name, child] of Object.entries(value)) {
       const repair = schemaFields.get(name) ?? (VALUES.has(name) ? unchanged : nullable)
       const repaired = repair(child, inner)
       if (repaired === undefined) delete value[name]
       else value[name] = repaired
     }
-    listRequired(value)
     return value
   }
 }
@@ -237,12 +242,17 @@ function listRequired(owner: Fields): void {
   if (!isObject(properties)) return
   for (const [name, property] of Object.entries(properties)) {
     if (!isObject(property) || typeof property['required'] !== 'boolean') continue
-    const names = owner['required'] ?? []
+    const names = requiredNames(owner['required']) ?? []
     if (property['required'] && Array.isArray(names) && !names.includes(name)) {
       owner['required'] = [...names, name]
     }
     delete property['required']
   }
+}
+
+/** Returns the list of required names, or undefined for a boolean, which no owner has taken into its list. */
+function requiredNames(value: unknown): unknown {
+  return typeof value === 'boolean' ? undefined : list(nullable)(value)
 }
 
 const unchanged: Repair = (value) => value
@@ -275,7 +285,7 @@ const schemaFields = named<SchemaRepair>({
   items: (value, inner) => (Array.isArray(value) ? each(value, inner) : inner(value)),
   additionalProperties: single,
   not: single,
-  required: (value) => list(nullable)(value),
+  required: requiredNames,
 })
 
 const schema = schemaAt(0)

@@ -1,5 +1,8 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { startGuardedServer } from './guarded-server.ts'
+import { startTestServer } from './loopback-server.ts'
 import { startModernServer } from './modern-server.ts'
 
 /** Sends a form, and returns the fields of the answer. */
@@ -37,4 +40,23 @@ test.each([
   expect(await post(tokens)).toEqual({ error: 'authorization_pending' })
   server.enterCode(how)
   expect(await post(tokens)).toMatchObject(answer)
+})
+
+test('breaks its answer if the guarded server breaks its own', async () => {
+  const inner = await startTestServer((_request, response) => {
+    response.write('{"jsonrpc":', () => response.destroy())
+  })
+  await using server = await startGuardedServer(inner)
+  await expect(statusOf(server.url, 'granted-1')).rejects.toThrow('terminated')
+})
+
+test('survives a client that leaves before its token request is complete', async () => {
+  await using server = await startGuardedServer(await startModernServer())
+  const tokens = new URL('/token', server.url)
+  const headers = { 'content-length': '100', expect: '100-continue' }
+  const leaving = request(tokens, { method: 'POST', headers })
+  leaving.on('error', () => {}).flushHeaders()
+  await once(leaving, 'continue') // the server reads the body now
+  leaving.destroy()
+  expect(await post(tokens)).toMatchObject({ access_token: 'granted-1' })
 })

@@ -70,13 +70,13 @@ export async function startGuardedServer(
         expires_in: 600,
       })
     } else if (pathname === '/token') {
-      void token(request, json)
+      token(request, json).catch(() => response.destroy()) // the client has left
     } else if (authorization === `Bearer granted-${tokens}`) {
       const { method } = request
       const forwarded = requestOf(inner.url, { method, headers: others }, (answer) => {
         response.writeHead(answer.statusCode ?? 502, answer.headers)
         response.flushHeaders()
-        answer.pipe(response)
+        answer.on('error', () => response.destroy()).pipe(response)
       })
       forwarded.on('error', () => response.destroy())
       response.on('close', () => forwarded.destroy())
