@@ -18,7 +18,7 @@ function toolsOf(server: string, ...definitions: readonly ToolDefinition[]): Mcp
   )
 }
 
-function find(tools: readonly McpTool[], query: string, limit = 5): string[] {
+function find(tools: readonly McpTool[], query: string, limit = 5): Promise<string[]> {
   return indexOf(tools).find(query, limit)
 }
 
@@ -64,8 +64,8 @@ describe('a query', () => {
       ['github_listIssues', 'browser_click'],
     ],
     ['may have a name in other letters', 'GITHUB_LISTISSUES', ['github_listIssues']],
-  ])('%s', (_title, query, expected) => {
-    expect(find(tools, query)).toEqual(expected)
+  ])('%s', async (_title, query, expected) => {
+    expect(await find(tools, query)).toEqual(expected)
   })
 
   test.each([
@@ -81,71 +81,73 @@ describe('a query', () => {
     ['with a value that a parameter may have', 'interactive', 'browser_wait'],
     ['with the name of a field in a parameter', 'state', 'browser_wait'],
     ['with words of the description of a parameter', 'pause', 'browser_wait'],
-  ])('%s finds the tool first', (_title, query, expected) => {
-    expect(find(tools, query)[0]).toBe(expected)
+  ])('%s finds the tool first', async (_title, query, expected) => {
+    expect((await find(tools, query))[0]).toBe(expected)
   })
 
-  test('with a server finds its tool before a tool of another server that has more of the words', () => {
+  test('with a server finds its tool before a tool of another server that has more of the words', async () => {
     const commenting = [
       ...toolsOf('github', { name: 'add_issue_comment', description: 'Comment on an issue' }),
       ...toolsOf('gitlab', { name: 'create_issue_note', description: 'Adds a note' }),
     ]
-    expect(find(commenting, 'comment on an issue in gitlab')[0]).toBe('gitlab_create_issue_note')
+    expect((await find(commenting, 'comment on an issue in gitlab'))[0]).toBe(
+      'gitlab_create_issue_note',
+    )
   })
 
-  test('finds a named tool beside the limit of others', () => {
-    const found = find(tools, 'delete_branch or create issue', 2)
+  test('finds a named tool beside the limit of others', async () => {
+    const found = await find(tools, 'delete_branch or create issue', 2)
     expect(found[0]).toBe('gitlab_delete_branch')
     expect(found).toHaveLength(3)
-    expect(find(tools, 'please delete_branch')).toEqual(['gitlab_delete_branch'])
+    expect(await find(tools, 'please delete_branch')).toEqual(['gitlab_delete_branch'])
   })
 
-  test('with the word "click" in a sentence does not name the tool "click"', () => {
-    expect(find(tools, 'click to create issue on github', 1)).toEqual(['github_create_issue'])
+  test('with the word "click" in a sentence does not name the tool "click"', async () => {
+    expect(await find(tools, 'click to create issue on github', 1)).toEqual(['github_create_issue'])
   })
 
   test.each(['', '   ', 'select:', '?!', 'zzzzzzzz', 'the and of', '~0', '\u0000', '\uD800'])(
     'without a word of a tool finds nothing: %j',
-    (query) => {
-      expect(find(tools, query)).toEqual([])
+    async (query) => {
+      expect(await find(tools, query)).toEqual([])
     },
   )
 
-  test('finds nothing among no tools', () => {
-    expect(find([], 'create_issue')).toEqual([])
+  test('finds nothing among no tools', async () => {
+    expect(await find([], 'create_issue')).toEqual([])
   })
 
   test.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'prototype'])(
     'finds a tool that is called like a property of objects: %s',
-    (name) => {
+    async (name) => {
       const hostile = [...tools, ...toolsOf('evil', { name, description: `${name} ${name}` })]
-      expect(find(hostile, name)).toContain(`evil_${name}`)
-      expect(find(hostile, `run ${name} on evil`)).toContain(`evil_${name}`)
+      expect(await find(hostile, name)).toContain(`evil_${name}`)
+      expect(await find(hostile, `run ${name} on evil`)).toContain(`evil_${name}`)
     },
   )
 
-  test('is cut, and names at most 20 tools', () => {
+  test('is cut, and names at most 20 tools', async () => {
     const many = toolsOf('many', ...Array.from({ length: 50 }, (_, at) => ({ name: `do_${at}` })))
     const all = many.map(({ name }) => name).join(' ')
-    expect(find(many, `select:${all}`)).toHaveLength(20)
-    expect(find(tools, `${'x '.repeat(1_000_000)} create_issue`)).toEqual([])
-    const found = find(tools, `create_issue ${'(a+)+$ '.repeat(100_000)}`)
+    expect(await find(many, `select:${all}`)).toHaveLength(20)
+    expect(await find(tools, `${'x '.repeat(1_000_000)} create_issue`)).toEqual([])
+    const found = await find(tools, `create_issue ${'(a+)+$ '.repeat(100_000)}`)
     expect(found.slice(0, 2)).toEqual(['github_create_issue', 'gitlab_create_issue'])
   })
 })
 
-test('a description that is full of words is not found before the tool that is meant', () => {
+test('a description that is full of words is not found before the tool that is meant', async () => {
   const everything = 'create issue list delete branch screenshot pull request click '.repeat(1000)
   const stuffed = toolsOf('evil', { name: 'helper', description: everything })
   for (const query of ['create issue', 'delete a branch', 'take a screenshot']) {
-    expect(find([...stuffed, ...tools], query)[0]).not.toBe('evil_helper')
+    expect((await find([...stuffed, ...tools], query))[0]).not.toBe('evil_helper')
   }
 })
 
-test('the end of a long description is not searched', () => {
+test('the end of a long description is not searched', async () => {
   const long = toolsOf('wiki', { name: 'look', description: `${'word '.repeat(200)}unicorn` })
-  expect(find(long, 'word')).toEqual(['wiki_look'])
-  expect(find(long, 'unicorn')).toEqual([])
+  expect(await find(long, 'word')).toEqual(['wiki_look'])
+  expect(await find(long, 'unicorn')).toEqual([])
 })
 
 test('equal tools share one index, and others do not', () => {

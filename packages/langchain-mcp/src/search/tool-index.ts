@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { BoundedMap, isRecord } from '@x/internal'
 import { serverTitle } from '../tool-source.ts'
 import type { McpTool } from '../tools/mcp-tool.ts'
-import { WordIndex, type WeightedTexts } from './word-index.ts'
+import { WordIndex, type WordDocument } from './word-index.ts'
 import { spaced, wordsOf } from './words.ts'
 
 /** What is known of a tool that can be found. */
@@ -34,14 +34,11 @@ const MAX_FOUND = 20
 /** An index takes a few megabytes. Users with the same tools share one. */
 const MAX_INDEXES = 4
 
-interface ToolTexts {
-  /** Name that the model sees. */
-  readonly id: string
+/** The texts that are searched. The id is the name that the model sees. */
+interface ToolTexts extends WordDocument {
   /** Other names that a query may have for the tool, in lower case. */
   readonly names: readonly string[]
   readonly server: string
-  /** The texts that are searched. */
-  readonly texts: WeightedTexts
 }
 
 /** By the hash of the texts. */
@@ -65,19 +62,18 @@ class ToolIndex {
   readonly #texts: readonly ToolTexts[]
   /** Words of the server of each tool. */
   readonly #servers: ReadonlyMap<string, readonly string[]>
-  readonly #words: WordIndex
+  #words: Promise<WordIndex> | undefined
 
   constructor(texts: readonly ToolTexts[]) {
     this.#texts = texts
     this.#servers = new Map(texts.map(({ id, server }) => [id, wordsOf(server)]))
-    this.#words = new WordIndex(new Map(texts.map((tool) => [tool.id, tool.texts])))
   }
 
   /**
    * Returns names of tools, the best first: those that the query names, and then at most `limit` others. A query of names
    * alone finds no others. Words that no tool has are ignored.
    */
-  find(query: string, limit: number): string[] {
+  async find(query: string, limit: number): Promise<string[]> {
     const text = query.slice(0, MAX_QUERY_CHARACTERS).replace(/^\s*select:/i, '')
     const parts = text.split(/[^\p{L}\p{N}_-]+/u).filter((part) => part !== '')
     const named = this.#namedBy(parts)
@@ -87,7 +83,8 @@ class ToolIndex {
     )
     if (areAllNames) return names
     const queryWords = new Set(wordsOf(text))
-    const found = Array.from(this.#words.scores(text), ([id, score]) => {
+    const words = await (this.#words ??= WordIndex.of(this.#texts))
+    const found = Array.from(words.scores(text), ([id, score]) => {
       const server = this.#servers.get(id) ?? []
       const isNamed = server.every((word) => queryWords.has(word))
       return { id, score: isNamed ? score * SERVER_WEIGHT : score }

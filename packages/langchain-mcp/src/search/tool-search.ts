@@ -183,7 +183,7 @@ export class ToolSearch {
       responseFormat: 'content_and_artifact',
       func: async ({ query }: { query: string }) => {
         const { indexOf } = await import('./tool-index.ts') // with the library, when it is needed
-        const names = indexOf(tools).find(query, FOUND_AT_ONCE)
+        const names = await indexOf(tools).find(query, FOUND_AT_ONCE)
         return [answerWith(names, tools), { [FOUND]: names }]
       },
     })

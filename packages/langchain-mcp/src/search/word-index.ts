@@ -3,7 +3,12 @@ import type { SearchResult } from 'minisearch'
 import { meaningsOf, queryStemsOf, stemsOf } from './words.ts'
 
 /** The texts of a document. A word counts this often for each text that has it: more of the same word adds nothing. */
-export type WeightedTexts = readonly (readonly [text: string, times: number])[]
+type WeightedTexts = readonly (readonly [text: string, times: number])[]
+
+export interface WordDocument {
+  readonly id: string
+  readonly texts: WeightedTexts
+}
 
 /** Parameters of BM25: how soon more of the same word adds little (k), and how much the length counts (b). */
 const BM25 = { k: 6, b: 0.6, d: 0 }
@@ -17,22 +22,22 @@ const TYPING_ERROR_SHARE = 0.3
  * meaning, a longer word that starts with it, or a word that differs in one letter.
  */
 export class WordIndex {
-  readonly #index = new MiniSearch<{ readonly id: string; readonly terms: string }>({
+  readonly #index = new MiniSearch<WordDocument>({
     fields: ['terms'],
+    // One field with repeated terms, because the scores of several fields would be added: two rare fields with the same
+    // word would count more than one field with two words.
+    extractField: ({ id, texts }, field) => (field === 'id' ? id : termsOf(texts).join(' ')),
     tokenize: (terms) => terms.split(' '),
     processTerm: (term) => term,
   })
 
-  constructor(documents: ReadonlyMap<string, WeightedTexts>) {
-    // One field with repeated terms, because the scores of several fields would be added: two rare fields with the same
-    // word would count more than one field with two words.
-    for (const [id, texts] of documents) {
-      const terms = texts.flatMap(([text, times]) => {
-        const ofText = new Set(stemsOf(text).flatMap((stem) => [stem, ...meaningsOf(stem)]))
-        return Array.from({ length: times }, () => [...ofText]).flat()
-      })
-      this.#index.add({ id, terms: terms.join(' ') })
-    }
+  private constructor() {}
+
+  /** Makes the index in parts: for 300 tools, it takes a tenth of a second. */
+  static async of(documents: readonly WordDocument[]): Promise<WordIndex> {
+    const index = new WordIndex()
+    await index.#index.addAllAsync(documents)
+    return index
   }
 
   /** Returns the scores of the documents that have a word of the query, by their ids. */
@@ -66,4 +71,11 @@ export class WordIndex {
     }
     return best
   }
+}
+
+function termsOf(texts: WeightedTexts): string[] {
+  return texts.flatMap(([text, times]) => {
+    const ofText = new Set(stemsOf(text).flatMap((stem) => [stem, ...meaningsOf(stem)]))
+    return Array.from({ length: times }, () => [...ofText]).flat()
+  })
 }
