@@ -1,8 +1,10 @@
 import { request as requestOf } from 'node:http'
 import { inspect } from 'node:util'
+import { Command, MemorySaver } from '@langchain/langgraph'
 import {
   startLegacyServer,
   startSkillServer,
+  startTaskServer,
   startTestServer,
   type LegacyServer,
 } from '@x/mcp-testing'
@@ -156,6 +158,46 @@ test('a broken listening stream is opened again with the credentials of the last
   expect(inner.dropListenStreams()).toBeGreaterThan(0)
   await expect.poll(() => streams).toContain('Bearer later')
 })
+
+test.each([
+  ['has ended', async () => Promise.reject(EXPIRED)],
+  ['is still valid', async () => ({ accessToken: 'first' })],
+])(
+  'continues a task with the credentials of the resume, if the earlier sign-in %s',
+  async (_state, token) => {
+    await using server = await startTaskServer()
+    await using mcp = createMcpTools({
+      servers: { jobs: server.url },
+      authProvider: userTokens(),
+      principal: ({ configurable }) => configurable?.['user'],
+      taskMode: 'interrupt',
+    })
+    const credentials = { ...credentialsOf('ada'), token: async () => ({ accessToken: 'first' }) }
+    const first = configOf('ada', credentials)
+    const tools = await mcp.listTools({ config: first })
+    const agent = createAgent({
+      model: new ScriptedModel(),
+      tools,
+      checkpointer: new MemorySaver(),
+    })
+    const turn = (input: Parameters<typeof agent.invoke>[0] | Command, config: typeof first) =>
+      agent.invoke(input as Parameters<typeof agent.invoke>[0], {
+        ...config,
+        configurable: { ...config.configurable, thread_id: 't1' },
+      })
+    await turn({ messages: [{ role: 'user', content: 'call slow_compute {}' }] }, first)
+    credentials.token = token
+    // This server gives a task only to one token.
+    server.tasks.set(server.lastTask.taskId, { ...server.lastTask, principal: 'Bearer later' })
+    server.complete('computed once')
+    const later = { ...credentialsOf('ada'), token: async () => ({ accessToken: 'later' }) }
+    const { messages } = await turn(new Command({ resume: {} }), configOf('ada', later))
+    expect(messages.at(-1)?.text).toBe('computed once')
+    const polls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tasks/get')
+    const tokens = polls.map(({ headers }) => headers['authorization'])
+    expect(new Set(tokens)).toEqual(new Set(['Bearer later']))
+  },
+)
 
 test('sends nothing for a run without credentials, such as a resume that forgot them', async () => {
   const { mcp, seen } = await startWorld()

@@ -260,12 +260,15 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.#call(name, options, (limits) => this.#caller.callTool(name, args, limits))
 
   readonly startTool: NonNullable<McpToolSource['startTool']> = (name, args, options) =>
-    this.#call(name, options, async (limits) => {
+    this.#call(name, options, async (limits, context) => {
       const started = await this.#caller.startTool(name, args, limits)
       const { task } = started
       if (task === undefined) return started
-      // The status is asked for in the session of the call, with its credentials.
-      const status = AsyncLocalStorage.bind((bounds?: CallOptions) => task.status(bounds))
+      // The status is asked for in the session of the call, with its credentials. The context is a copy, because the
+      // call has ended by then.
+      const status = AsyncLocalStorage.bind((bounds?: CallOptions) =>
+        inCall({ ...context }, () => task.status(bounds)),
+      )
       return {
         task: {
           status,
@@ -279,7 +282,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   async #call<Answer>(
     name: string,
     { config = ambientConfig() ?? {}, headers, ...limits }: ToolCallOptions = {},
-    send: (limits: ToolCallOptions) => Promise<Answer>,
+    send: (limits: ToolCallOptions, context: CallContext) => Promise<Answer>,
   ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
     const { contexts } = this.#options
@@ -296,7 +299,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       ...('url' in this.config && { headers }), // a child process refuses them
     }
     try {
-      return await inCall(context, () => send(options))
+      return await inCall(context, () => send(options, context))
     } finally {
       const replaced = this.#replacements.since(before, owner, key)
       if (replaced !== undefined && caller instanceof ToolCaller) caller.replaced = replaced
