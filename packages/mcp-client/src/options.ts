@@ -41,8 +41,9 @@ export interface McpClientOptions extends Pick<
    */
   readonly scope?: SessionScope | 'run' | (() => SessionScope) | undefined
   /**
-   * Who has a list of tools. With `'principal'`, all threads and runs of a principal share one, which is kept for
-   * 5 minutes after the session that has read it; choose it unless the server offers tools in single sessions.
+   * Who has a list of tools. With `'principal'`, all threads and runs of a principal share one, which, when the session
+   * that has read it is closed, stays current until 5 minutes after it was read. Choose it unless the server offers tools
+   * in single sessions.
    * @default 'scope': each session has its own
    */
   readonly toolsPer?: 'scope' | 'principal' | undefined

@@ -85,7 +85,34 @@ describe('the list', () => {
     expect(list.current).toEqual([tool('a')])
   })
 
-  test('stays current for 5 minutes after its session is closed', async () => {
+  test.each([
+    ['after a change', cached],
+    ['with forceRefresh', fresh],
+  ])('is that of the newest request that has been answered, %s', async (_when, options) => {
+    const { read, answer } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const old = list.get(read, cached)
+    await settle()
+    answer(1, 'old')
+    await old
+    if (!options.forceRefresh) list.invalidate()
+    const [first, second, third] = [1, 2, 3].map(() =>
+      list.get(read, { ...options, reader: { isDisposed: false } }),
+    )
+    await settle()
+    answer(2, 'new')
+    const tools = await first
+    expect(list.known).toMatchObject({ tools, isCurrent: true })
+    list.invalidate()
+    answer(4, 'newest')
+    const newest = await third
+    expect(list.known).toMatchObject({ tools: newest, isCurrent: false })
+    answer(3, 'newer')
+    await second
+    expect(list.known?.tools).toBe(newest)
+  })
+
+  test('stays current for 5 minutes after it was read, if its session is closed', async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     onTestFinished(() => void vi.useRealTimers())
     const list = new ToolList(new ClientEvents())

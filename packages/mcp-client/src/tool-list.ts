@@ -42,6 +42,9 @@ interface Reader {
 /** A list that this process has read. */
 interface OwnList {
   readonly tools: readonly Tool[]
+  readonly ttlMs: number
+  /** Number of its request. */
+  readonly number: number
   /** Number of changes when it was requested. */
   readonly asOf: number
   readonly readAt: number
@@ -53,6 +56,9 @@ interface UsedList {
   readonly tools: readonly Tool[]
   readonly currentUntil: number
 }
+
+/** By list, which the caller may have longer than its `ToolList` is kept. */
+const leftOutTools = new WeakMap<readonly Tool[], readonly LeftOutTool[]>()
 
 /** Time that a list stays current when the session that read it is closed, and reports no more changes. */
 const UNWATCHED_MS = 300_000
@@ -69,8 +75,10 @@ export class ToolList {
   #own: OwnList | undefined
   /** Number of changes that the server has announced. */
   #changes = 0
+  /** Number of requests so far. */
+  #requests = 0
+  /** The last request, until it ends. */
   #fetch: Fetch | undefined
-  readonly #reads = new WeakMap<readonly Tool[], Pick<ToolsRead, 'leftOut' | 'ttlMs'>>()
   /** The list of an earlier process, until this one has read its own. */
   #stored: UsedList | undefined
   #firstUsedAt: number | undefined
@@ -92,7 +100,7 @@ export class ToolList {
 
   /** The same for a list that `get()` or `useStored()` has returned. */
   leftOutOf(tools: readonly Tool[]): readonly LeftOutTool[] {
-    return this.#reads.get(tools)?.leftOut ?? []
+    return leftOutTools.get(tools) ?? []
   }
 
   /** The last list that a caller has got. */
@@ -108,9 +116,9 @@ export class ToolList {
 
   /** The last list with all that was read, unless the server has announced a change since. */
   get currentRead(): ToolsRead | undefined {
-    const tools = this.current
-    const read = tools && this.#reads.get(tools)
-    return read && { tools, ...read }
+    if (this.#own === undefined || this.current === undefined) return undefined
+    const { tools, ttlMs } = this.#own
+    return { tools, leftOut: this.leftOutOf(tools), ttlMs }
   }
 
   /** Returns a tool of the last list of this process, without a request. */
@@ -146,7 +154,7 @@ export class ToolList {
     if (currentMs <= 0 && !(acceptsOutdated && isFirstCall)) return undefined
     this.#firstUsedAt ??= now
     this.#stored = { tools, currentUntil: now + currentMs }
-    this.#reads.set(tools, { leftOut, ttlMs: 0 })
+    leftOutTools.set(tools, leftOut)
     return tools
   }
 
@@ -170,7 +178,7 @@ export class ToolList {
     const fetch = (this.#fetch =
       isShared && this.#fetch !== undefined
         ? this.#fetch
-        : { flight: new SingleFlight(), asOf: this.#changes, reader })
+        : { flight: new SingleFlight(), number: ++this.#requests, asOf: this.#changes, reader })
     return fetch.flight.join((shared) => this.#refresh(fetch, read, shared), signal)
   }
 
@@ -184,18 +192,19 @@ export class ToolList {
     try {
       const { tools: given, leftOut, ttlMs } = await read(signal)
       const tools = frozen([...given])
-      this.#reads.set(tools, { leftOut: frozen([...leftOut]), ttlMs })
+      leftOutTools.set(tools, frozen([...leftOut]))
       // A request that was overtaken must not overwrite a newer list.
-      if (this.#fetch === fetch) this.#keep(tools, fetch)
+      if (fetch.number >= (this.#own?.number ?? 0)) this.#keep(tools, ttlMs, fetch)
       return tools
     } finally {
       if (this.#fetch === fetch) this.#fetch = undefined
     }
   }
 
-  #keep(tools: readonly Tool[], { asOf, reader }: Fetch): void {
+  #keep(tools: readonly Tool[], ttlMs: number, { number, asOf, reader }: Fetch): void {
     const before = (this.#own ?? this.#stored)?.tools
-    this.#own = { tools, asOf, readAt: performance.now(), reader: new WeakRef(reader) }
+    const readAt = performance.now()
+    this.#own = { tools, ttlMs, number, asOf, readAt, reader: new WeakRef(reader) }
     this.#stored = undefined
     const changes = before === undefined ? undefined : changesBetween(before, tools)
     if (changes !== undefined) this.#events.emit('toolsChanged', changes)
@@ -204,6 +213,8 @@ export class ToolList {
 
 interface Fetch {
   readonly flight: SingleFlight<readonly Tool[]>
+  /** Counts up: a list of a higher number is newer. */
+  readonly number: number
   /** Value of `#changes` when the list was requested. */
   readonly asOf: number
   readonly reader: Reader
