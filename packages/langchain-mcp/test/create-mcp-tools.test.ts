@@ -10,7 +10,7 @@ import {
   startRecordingProxy,
   startTestServer,
 } from '@x/mcp-testing'
-import type { RecordingProxy } from '@x/mcp-testing'
+import type { LegacyServer, RecordingProxy, TestTool } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -23,6 +23,7 @@ import {
   type McpTools,
   type ToolLogEntry,
 } from '../src/index.ts'
+import { isRpc } from './agent-world.ts'
 import { ScriptedModel } from './scripted-model.ts'
 import { startShop } from './shop.ts'
 
@@ -39,6 +40,7 @@ async function counterOf(mcp: McpTools): Promise<McpTool> {
 }
 
 interface RecordedServer extends AsyncDisposable {
+  readonly server: LegacyServer
   readonly proxy: RecordingProxy
 }
 
@@ -46,6 +48,7 @@ async function startRecordedServer(): Promise<RecordedServer> {
   const server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
   return {
+    server,
     proxy,
     async [Symbol.asyncDispose]() {
       await proxy.stop()
@@ -502,6 +505,90 @@ describe("session: 'run'", () => {
       expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
     })
     expect(server.count('tools/list')).toBe(1)
+  })
+})
+
+describe('lists that are read at the same time', () => {
+  const look: TestTool = { name: 'look', run: () => 'looked' }
+  /** A tool that is left out. */
+  const odd: TestTool = { name: 'odd', inputSchema: { type: 'list' }, run: () => 'odd' }
+
+  test.each([
+    ['run', false],
+    ['run', true],
+    ['thread', true],
+  ] as const)(
+    'all come from the server, with session: %j and forceRefresh: %j',
+    async (session, forceRefresh) => {
+      await using recorded = await startRecordedServer()
+      const { server, proxy } = recorded
+      await using mcp = createMcpTools({
+        servers: { shop: { url: proxy.url } },
+        session,
+        log: () => {},
+      })
+      const list = (options = {}): Promise<string[]> =>
+        runInSessionScope(async () => (await mcp.listTools(options)).map(({ name }) => name))
+      await list()
+      await runInSessionScope(async () => {
+        const config = { configurable: { thread_id: 't1' } }
+        await mcp.server('shop').callTool('counter_add', {}, { config })
+        server.tools = [look, odd]
+        if (forceRefresh) return
+        server.forgetSessions() // the list of another session may differ
+        await mcp.server('shop').callTool('look', {}, { config })
+      })
+
+      const [bothSent, firstEnded] = [deferred(), deferred()]
+      let requests = 0
+      proxy.inject({
+        match: isRpc('tools/list'),
+        action: async () => {
+          if (++requests === 2) bothSent.resolve()
+          await (requests === 1 ? bothSent : firstEnded).promise
+          return 'forward'
+        },
+      })
+      const lists = [list({ forceRefresh }), list({ forceRefresh })]
+      expect(await Promise.race(lists)).toEqual(['look'])
+      expect(mcp.status()).toMatchObject([{ quarantined: [{ toolName: 'odd' }] }])
+      firstEnded.resolve()
+      expect(await Promise.all(lists)).toEqual([['look'], ['look']])
+    },
+  )
+
+  test('name the tools that are left out, also when the client keeps only the list of another user', async () => {
+    await using recorded = await startRecordedServer()
+    const { server, proxy } = recorded
+    server.tools = [look, odd]
+    await using mcp = createMcpTools({
+      servers: { shop: { url: proxy.url } },
+      session: 'thread',
+      principal: ({ configurable }) => String(configurable?.['user']),
+      idleScopes: { max: 1 },
+      log: () => {},
+    })
+    const list = (user: string): Promise<readonly McpTool[]> =>
+      mcp.listTools({ config: { configurable: { user } } })
+    const [adaSent, bobEnded] = [deferred(), deferred()]
+    proxy.inject({
+      match: isRpc('tools/list'),
+      times: 1,
+      action: async () => {
+        adaSent.resolve()
+        await bobEnded.promise
+        return 'forward'
+      },
+    })
+    const ofAda = [list('ada'), list('ada')]
+    await adaSent.promise
+    server.tools = [look]
+    await list('bob')
+    expect(mcp.status()[0]?.quarantined).toBeUndefined()
+    server.tools = [look, odd]
+    bobEnded.resolve()
+    await Promise.all(ofAda)
+    expect(mcp.status()).toMatchObject([{ quarantined: [{ toolName: 'odd' }] }])
   })
 })
 

@@ -1,7 +1,7 @@
 // The list of tools that one process stores, and the next one uses.
 import { StaticServerDirectory } from '@x/mcp-client'
 import { isRecord } from '@x/internal'
-import { startLegacyServer, startModernServer, type TestTool } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startModernServer, type TestTool } from '@x/mcp-testing'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createMcpToolsFromAgent, type ToolsChanged } from '../src/index.ts'
 import {
@@ -98,6 +98,30 @@ describe('a tool that has changed since', () => {
     expect(server.executions('pay')).toBe(2)
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
     expect(namesOf(await next.mcp.listTools())).toEqual(['pay', 'look'])
+  })
+
+  test('is read once after parallel first calls of several threads', async () => {
+    await using server = await startLegacyServer({ tools: [look] })
+    const world = await startAgentWorld(server.url)
+    await (await world.start(keptIn(world))).say('call look {"at":"a"}')
+    age(world, 10 * MINUTE)
+    const { mcp } = await world.start(keptIn(world))
+    const tool = await toolOf(mcp, 'look')
+    const called = deferred()
+    const action = async () => {
+      await called.promise
+      return 'forward' as const
+    }
+    world.proxy.inject({ match: isRpc('tools/list'), action })
+    const mark = world.proxy.mark()
+    const threads = ['t1', 't2', 't3']
+    await Promise.all(
+      threads.map((thread_id) => tool.invoke({ at: 'b' }, { configurable: { thread_id } })),
+    )
+    called.resolve()
+    await expect.poll(() => mcp.status()).toMatchObject([{ state: 'up' }])
+    expect(server.executions('look')).toBe(4)
+    expect(mark.count({ rpcMethod: 'tools/list' })).toBe(1)
   })
 
   test('is known to the process after that one', async () => {

@@ -8,6 +8,7 @@ import type {
   DeclinedQuestion,
   KnownTools,
   LastError,
+  LeftOutTool,
   McpClient,
   McpClientEvents,
   SessionScope,
@@ -176,7 +177,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   /** By principal. */
   readonly #failures: BoundedMap<string | undefined, ListFailure>
   /** Requests for lists in separate sessions, which concurrent callers share. */
-  readonly #reading = new Map<string, Promise<KnownTools['tools']>>()
+  readonly #reading = new Map<string, Promise<KnownTools>>()
+  /** Principals whose list is read after a call. */
+  readonly #refreshing = new Set<string | undefined>()
   #status: ServerStatus
   readonly #replacements: SessionReplacements
   readonly #unlisten: readonly (() => void)[]
@@ -399,27 +402,33 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const isCurrent = last?.isCurrent === true && (acceptStored || !last.isStored)
     if (last !== undefined && isCurrent) return this.#listed(last, principal)
     const accepted = acceptStored && ('first-call' as const)
-    // The caller reports tools that are left out.
-    const options = { acceptStored: accepted, forceRefresh, timeoutMs, onLeftOut: () => {} }
-    const request = (used: CallContext): Promise<KnownTools['tools']> =>
-      inCall({ ...used, isList: true }, () => client.listTools(options))
+    const options = { acceptStored: accepted, forceRefresh, timeoutMs }
+    const request = async (used: CallContext): Promise<KnownTools> => {
+      const leftOut: LeftOutTool[] = []
+      // The caller reports tools that are left out.
+      const onLeftOut = (tool: LeftOutTool): unknown => leftOut.push(tool)
+      const tools = await inCall({ ...used, isList: true }, () =>
+        client.listTools({ ...options, onLeftOut }),
+      )
+      // The client has no list if those of other principals took its place.
+      return client.lastTools(principal) ?? { tools, leftOut, isStored: false, isCurrent: true }
+    }
     const isSeparate = contexts.mode === 'thread' && !isInCall
-    const tools = await (isSeparate
+    const list = await (isSeparate
       ? this.#inSeparateSession(context, request, options)
       : request(context))
-    const listed = { tools, leftOut: [], isStored: false, isCurrent: true }
-    return this.#listed(client.lastTools(principal) ?? listed, principal)
+    return this.#listed(list, principal)
   }
 
   /** Requests a list in a session that ends after it. */
   #inSeparateSession(
     context: CallContext,
-    request: (used: CallContext) => Promise<KnownTools['tools']>,
+    request: (used: CallContext) => Promise<KnownTools>,
     {
       acceptStored,
       forceRefresh,
     }: { readonly acceptStored: unknown; readonly forceRefresh: boolean },
-  ): Promise<KnownTools['tools']> {
+  ): Promise<KnownTools> {
     const { principal } = context.scope
     const key = `${String(acceptStored)} ${principal ?? ''}`
     const running = forceRefresh ? undefined : this.#reading.get(key)
@@ -444,9 +453,14 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   /** Reads the list after a call, if the tools still come from an outdated list of an earlier process. */
   #refreshAfterCall(context: CallContext): void {
-    const known = this.#options.client.lastTools(context.scope.principal)
+    const { principal } = context.scope
+    const known = this.#options.client.lastTools(principal)
     if (this.#isClosed || known?.isStored !== true || known.isCurrent) return
-    this.#read(context, {}, true).catch(() => {}) // the next call tries again, and the next list reports the failure
+    if (this.#refreshing.has(principal)) return
+    this.#refreshing.add(principal)
+    void this.#read(context, {}, true)
+      .catch(() => {}) // the next call tries again, and the next list reports the failure
+      .finally(() => this.#refreshing.delete(principal))
   }
 
   /** The list may have changed. It is read at once if one session serves all calls and there are listeners. */
