@@ -189,6 +189,11 @@ describe('the body of a response', () => {
     expect(() => read({ text, responseBytes: responseBytes - 1 })).toThrow('limits.responseBytes')
   })
 
+  test.each([202, 204])('may be long if the status %d says that there is no answer', (status) => {
+    const { outcome } = read({ text: 'x'.repeat(70_000), status, headers: {} })
+    expect(outcome).toEqual({ kind: 'ended', isStream: false })
+  })
+
   test.each([
     ['in one chunk', [70_000]],
     ['in several chunks', [40_000, 20_000, 20_000]],

@@ -161,7 +161,9 @@ export class AnswerReader {
     this.#keep(fits ? chunk : chunk.subarray(0, this.#room))
     this.#room -= chunk.length
     if (fits) return true
-    if (this.#mode !== 'refusal') throw this.#tooLarge('an answer', 'responseBytes')
+    if (this.#mode === 'json' || this.#mode === 'stream') {
+      throw this.#tooLarge('an answer', 'responseBytes')
+    }
     this.#isPartial = true
     return false
   }
