@@ -73,7 +73,11 @@ async function main(): Promise<boolean> {
       if (one) add(one)
     }
   }
-  const ok = [...runs, ...reports].every((one) => one.ok)
+  if (reports.length === 0 && (chosen !== undefined || short)) {
+    console.log('The scenarios were left out: there is no redis-server on the PATH. Install it.')
+  }
+  const isEmpty = runs.length + reports.length === 0
+  const ok = !isEmpty && [...runs, ...reports].every((one) => one.ok)
   if (values.json) console.log(JSON.stringify({ ok, runs, scenarios: reports }))
   return ok
 }

@@ -6,7 +6,8 @@ import { redisStore, type RedisStoreOptions } from './redis-store.ts'
 interface RedisFileSettings extends Pick<RedisStoreOptions, 'url' | 'prefix'> {
   /**
    * Number of tasks that this process executes at the same time, also of other processes with the same Redis and prefix. If
-   * one dies, another one continues its tasks. 0: a task ends with its process.
+   * one dies, another one continues its tasks. 0: tasks run in the process that accepted them, and calls that are always
+   * tasks are continued by the next process that starts.
    */
   readonly tasks: number
 }

@@ -127,7 +127,10 @@ export interface GatewaySettings {
    * Requests of one caller per minute; of one network for callers without a name and for wrong credentials. 0: no limit, except 600 wrong credentials.
    */
   readonly requestsPerMinute: number
-  /** Time for which each version of a file is kept, and a task and the outcome of a call with an idempotency key after its end. */
+  /**
+   * Time for which each version of a file is kept from the moment it was written, and a task and the outcome of a call with
+   * an idempotency key from its end. A file may thus expire before the task that has written it.
+   */
   readonly resultTtlMs: number
   /**
    * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.

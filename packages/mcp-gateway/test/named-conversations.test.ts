@@ -12,8 +12,9 @@ import { twoReplicas } from './two-replicas.ts'
 beforeAll(whenSchemasChecked)
 
 /** Callers are named by their token. The token `nobody` is that of a caller without a name. */
-function conversing(runs: GatewayOptions['runs'] = {}) {
+function conversing(runs: GatewayOptions['runs'] = {}, tools?: GatewayOptions['tools']) {
   const world = twoReplicas({
+    ...(tools && { tools }),
     runs: { mode: 'thread', ...runs },
     auth: {
       authenticate: async ({ headers }: Request) => {
@@ -201,4 +202,10 @@ test('offers neither the parameter nor the tool in mode `run`', async () => {
   await using world = twoReplicas()
   const { result } = await send(world.a, request('tools/list', {}))
   expect(JSON.stringify(result)).not.toContain('conversation')
+})
+
+test('caches no result of a thread, also without a name', async () => {
+  await using world = conversing({}, { overrides: { echo: { cacheTtlMs: 60_000 } } })
+  for (let n = 0; n < 2; n++) await clientOf(world.a).say()
+  expect(world.threads()).toHaveLength(2)
 })

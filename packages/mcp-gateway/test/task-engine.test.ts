@@ -328,6 +328,18 @@ test('lets an agent delete the thread of a task that is cancelled while it waits
   expect(forgotten).toEqual([['asking', world.agents.calls[0]?.runId]])
 })
 
+test('lets an agent delete the thread of a task that is cancelled while no process executes it', async () => {
+  await using world = queueing()
+  const forgotten: unknown[] = []
+  Object.assign(world.agents, {
+    forgetThread: async (...thread: unknown[]): Promise<void> => void forgotten.push(thread),
+  })
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  await cancel(world.a, taskId)
+  await settled()
+  expect(forgotten).toEqual([['asking', expect.any(String)]])
+})
+
 test('lets an agent delete the thread of a plain call that an engine has continued', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({ engine })

@@ -14,6 +14,8 @@ export type LogEntries = (
 const SECRETS: ReadonlySet<string> = new Set([
   'authorization',
   'cookie',
+  'apiKey',
+  'x-api-key',
   'token',
   'password',
   'secret',

@@ -6,6 +6,7 @@ import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
 import { gatewayLog, auditObserver } from './logger.ts'
+import type { GatewayLogger } from '../internal/logger.ts'
 import { allObservers, type RefusedRequest } from '../internal/observer.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
@@ -98,4 +99,22 @@ test('writes an audit line for a refused credential, and none for a first reques
       address,
     }),
   ])
+})
+
+test('refuses a request whose address the function of the operator cannot tell, in both servers', async () => {
+  const log: (string | undefined)[] = []
+  const add: GatewayLogger['warn'] = (_message, details) => void log.push(details?.error)
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ echo })],
+    auth,
+    clientAddress: () => {
+      throw new Error('no such header')
+    },
+    log: { warn: add, error: add },
+  })
+  expect((await gateway.fetch(initialize({ authorization }))).status).toBe(500)
+  const { url } = await gateway.listen({ port: 0 })
+  expect((await fetch(new URL('/healthz', url))).status).toBe(500)
+  expect(log).toHaveLength(2)
+  expect(log[0]).toContain('no such header')
 })

@@ -48,6 +48,8 @@ import {
   type HttpRoute,
 } from '../http/router.ts'
 import { toResponse, webExchange } from '../http/web-edge.ts'
+import { RPC_ERROR } from '../mcp/json-rpc.ts'
+import { refused } from '../mcp/reply.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { LocalEngine, type RunEngine } from '../runs/engine.ts'
@@ -405,10 +407,15 @@ export class Runtime implements AsyncDisposable {
     }: { readonly endpoints?: ReadonlySet<string>; readonly context?: unknown },
   ): Promise<Reply> {
     const { clientAddress, http } = this.#options
-    if (clientAddress !== undefined) {
-      exchange.address = addressFrom(clientAddress(exchange.request, context))
-    } else if (http.proxies > 0) {
-      exchange.address = forwardedAddress(exchange.headers, http.proxies)
+    try {
+      if (clientAddress !== undefined) {
+        exchange.address = addressFrom(clientAddress(exchange.request, context))
+      } else if (http.proxies > 0) {
+        exchange.address = forwardedAddress(exchange.headers, http.proxies)
+      }
+    } catch (cause) {
+      this.#onError(new Error('clientAddress failed, so a request was refused', { cause }))
+      return Promise.resolve(refused(500, RPC_ERROR.internalError, 'Internal server error'))
     }
     return this.#router.serve(exchange, endpoints)
   }

@@ -15,7 +15,7 @@ import { areSchemasPending, refusalsOf, whenSchemasChecked } from '../agents/sch
 import { GatewayError, textForCaller } from '../errors.ts'
 import { sizeOfBlock } from '../files/blocks.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
-import { mayUse, type Caller, type Principal } from '../internal/principal.ts'
+import { mayUse, ownerOf, type Caller, type Principal } from '../internal/principal.ts'
 import { wholeCharacters } from '../internal/text.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
 import {
@@ -232,14 +232,16 @@ function run(call: ToolCall, { prepared, resume, sink }: Round): Promise<ToolOut
       if ('content' in ready) return { type: 'result', result: ready }
       const { checked, order, tool } = ready
       const key = { tool, principal: context.principal, arguments: checked }
-      const cached = await parts.results.get(key)
+      // In a conversation, also in one without a name, the answer depends on the calls before.
+      const isCached = parts.conversations === undefined || ownerOf(order) === undefined
+      const cached = isCached ? await parts.results.get(key) : undefined
       if (cached) return { type: 'result', result: cached }
       const outcome = await parts.calls.call({
         tool,
         order: trace ? { ...order, trace } : order,
         sink: sink ?? { signal: context.signal, progress: progressOf(context, parts.channel) },
       })
-      if (outcome.type === 'result') await parts.results.put(key, outcome.result)
+      if (isCached && outcome.type === 'result') await parts.results.put(key, outcome.result)
       return outcome
     },
   })

@@ -287,8 +287,8 @@ export class Calls {
     // A process that misses this learns of the end when it stores its own.
     await engine.cancel(queueIdOf(call)).catch(() => {})
     if (live) return
-    if (state.status === 'running' && state.remote !== undefined) {
-      void this.#stopRemote(call, state.remote).catch(() => {}) // the run goes on, and its result is dropped
+    if (state.status === 'running' && (state.remote !== undefined || isDurable)) {
+      void this.#forgetLeft(call, state.remote).catch(() => {}) // the run goes on, and its result is dropped
     }
     if (state.status !== 'asking') return
     runs.forgetState(agentId, asked?.state)
@@ -296,8 +296,11 @@ export class Calls {
     if (isDurable) runs.forgetRun(call)
   }
 
-  /** Stops a run at the server of its agent, which this process may have to find first. */
-  async #stopRemote(call: CallRecord, remote: unknown): Promise<void> {
+  /**
+   * Stops a run at the server of its agent, which this process may have to find first, and deletes the thread of a run
+   * whose process died.
+   */
+  async #forgetLeft(call: CallRecord, remote: unknown): Promise<void> {
     const { agents, clock, runs } = this.#options
     // A process that has died looks alive for some time. If it lives, it stops the run itself.
     if (await this.isExecuted(call)) await sleep(clock, DEAD_MS)

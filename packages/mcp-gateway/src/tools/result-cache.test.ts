@@ -65,6 +65,7 @@ test.each<[string, Partial<CachedCall>]>([
     'a call with the same text as an argument',
     { arguments: { ...hello, input: { kind: 'arguments', value: { text: 'Hi' } } } },
   ],
+  ['a call with context', { arguments: { ...hello, context: { tenant: 'bob' } } }],
   ['a call in a conversation with a name', { arguments: { ...hello, conversation: 'trip' } }],
   [
     'a call of a tool that changed',

@@ -82,6 +82,7 @@ export function cacheKeyOf(
     tool.skill.id,
     definition, // after a change of the tool, earlier results are not used
     args.input,
+    args.context ?? null,
   ]
   return `result/${hash('sha256', canonicalJson(parts))}`
 }
