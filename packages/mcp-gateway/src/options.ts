@@ -246,7 +246,10 @@ export interface ToolOverride {
   readonly timeoutMs?: number | undefined
   /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
   readonly scopes?: readonly string[] | undefined
-  /** Time for which the same arguments of the same caller get the same result. Without `auth`, all callers share results. */
+  /**
+   * Time for which the same arguments and context of the same caller get the same result. Without `auth`, all callers share
+   * results. No effect on calls of a conversation, which all calls are with `runs.mode: thread`.
+   */
   readonly cacheTtlMs?: number | undefined
   /** Which calls of the tool become tasks. */
   readonly tasks?: TaskPolicy | undefined
