@@ -453,9 +453,9 @@ export class McpConnection implements AsyncDisposable {
       if (isLoss) await this.#openNext(request, { signal, limitMs, isFresh: false })
       if (isLoss && losses < MAX_SETTINGS_LOSSES) continue
       if (failure !== undefined) report(failure)
+      this.#isRestored = failure === undefined || !signal.aborted
       break
     }
-    this.#isRestored = true
     const { onSessionLost, onSessionReplaced } = this.#options
     if (onSessionLost !== 'reinitialize') return
     const now = this.#modern === undefined ? this.#legacy.session : undefined

@@ -105,6 +105,33 @@ test('a replacement that its caller aborts rejects with the reason as cause', as
   expect(await failure).toMatchObject({ name: 'TransportError', code: 'CLOSED', cause })
 })
 
+test('settings whose restoration the caller aborts are restored by the next replacement', async () => {
+  const levels: unknown[] = []
+  let handshakes = 0
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: () => session(`session-${++handshakes}`),
+    'logging/setLevel': ({ headers }) => {
+      levels.push(headers['mcp-session-id'])
+      return levels.length === 2 ? { end: 'hang' } : { result: { resultType: undefined } }
+    },
+    'tools/call': notFound,
+  })
+  await using connection = await connectionTo(server.url)
+  await connection.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  await outcomeOf(connection, { method: 'logging/setLevel', params: { level: 'info' } })
+  await outcomeOf(connection, { method: 'tools/call', params: { name: 'echo' } })
+  const lost = connection.epoch
+  const caller = new AbortController()
+  const replaced = connection.replaceSession(lost, caller.signal)
+  await server.waitFor(() => server.count('logging/setLevel') === 2)
+  caller.abort()
+  await replaced
+  await connection.replaceSession(lost, new AbortController().signal)
+  expect(levels).toEqual(['session-1', 'session-2', 'session-2'])
+  expect(handshakes).toBe(2)
+})
+
 test('calls that are sent again come after the settings of the new session', async () => {
   const seen: string[] = []
   let handshakes = 0
