@@ -240,6 +240,24 @@ describe('a response stream that breaks', () => {
     expect(server.count('GET')).toBe(2)
   })
 
+  test('fails the call if its resumed streams stay empty after a refusal with Retry-After', async () => {
+    let gets = 0
+    const server = scriptedServer({
+      'POST tools/call': () => sse('id: e1\ndata:\n\n'),
+      GET: () => {
+        gets += 1
+        if (gets > 9) return sse(resultOf({ id: 1 }, { ok: true })) // ends the test if attempts have no bound
+        return gets === 1
+          ? new Response(null, { status: 503, headers: { 'retry-after': '0' } })
+          : sse('')
+      },
+    })
+    const reconnect = { firstMs: 1, maxAttempts: 3 }
+    await using client = await connectRaw(server, { listen: false, reconnect })
+    await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+    expect(gets).toBe(3)
+  })
+
   test('is not resumed after a refusal', async () => {
     const server = scriptedServer({ 'POST tools/call': () => sse('id: e1\ndata:\n\n') })
     await using client = await connectRaw(server, { listen: false, reconnect: { firstMs: 1 } })

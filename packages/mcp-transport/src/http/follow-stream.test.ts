@@ -218,6 +218,13 @@ describe('follow stream', () => {
       expect(delays[0]).toBe(expected)
     })
 
+    test('follow Retry-After once, and then the delay of the stream again', async () => {
+      const busy = new TransportError('REJECTED', 'busy', { retryAfterMs: 60_000 })
+      const ends = [something, { ...nothing, error: busy }, something]
+      const { delays } = await follow([...ends, nothing], { cursor: { retryMs: 500 } })
+      expect(delays.slice(0, 3)).toEqual([500, 60_000, 500])
+    })
+
     test('are at least 100 ms', async () => {
       const { delays } = await follow([nothing], { reconnect: { ...reconnect, firstMs: 0 } })
       expect(delays[0]).toBe(100)

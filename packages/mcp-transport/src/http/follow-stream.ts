@@ -96,7 +96,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
         if (!isReported) endless.onTrouble(trouble)
         isReported = true
       }
-      await wait(delayMs(failures, options), signal)
+      await wait(delayMs(failures, options, end?.error), signal)
       const isForbidden = end?.kind === 'refused' && end.error.code === 'UNAUTHORIZED'
       if (isForbidden && endless !== undefined) {
         // Without credentials, each attempt would ask the user to sign in.
@@ -133,14 +133,20 @@ function troubleOf(
 
 /**
  * Delay before an attempt: grows by half with each failure, with jitter, so that clients do not return at the same
- * time after an outage. Not shorter than the delay that the server requested, which has limits and no jitter.
+ * time after an outage. Not shorter than the delay that the server requested, which has limits and no jitter. The
+ * `Retry-After` of a refusal is for the next attempt only.
  */
-function delayMs(failures: number, options: FollowOptions): number {
+function delayMs(
+  failures: number,
+  options: FollowOptions,
+  error: TransportError | undefined,
+): number {
   const { cursor, reconnect, random = Math.random } = options
   const ceiling = Math.min(reconnect.firstMs * 1.5 ** failures, reconnect.maxMs)
   const own = Math.max(ceiling * (0.75 + random() / 4), RETRY_FLOOR_MS)
-  if (cursor.retryMs === undefined) return own
-  const requested = Math.min(Math.max(cursor.retryMs, RETRY_FLOOR_MS), RETRY_CEILING_MS)
+  const askedMs = error?.retryAfterMs ?? cursor.retryMs
+  if (askedMs === undefined) return own
+  const requested = Math.min(Math.max(askedMs, RETRY_FLOOR_MS), RETRY_CEILING_MS)
   return failures === 0 ? requested : Math.max(requested, own)
 }
 
@@ -148,7 +154,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   return sleep(ms, undefined, { signal, ref: false }).catch(() => {})
 }
 
-/** Position in a stream, and the reconnection delay that the server requested. */
+/** Position in a stream, and the reconnection delay that its events requested (`retry`). */
 export interface StreamCursor {
   lastEventId?: string | undefined
   retryMs?: number | undefined

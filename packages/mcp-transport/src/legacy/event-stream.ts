@@ -198,7 +198,6 @@ export async function openEventStream(
   if (outcome.kind === 'refused') {
     // Without a session: a GET never proves that a session is lost, but the next POST does.
     const error = toRefusalError(outcome.refusal, http, { sessionId: session.id })
-    cursor.retryMs = error.retryAfterMs ?? cursor.retryMs
     return refusedOrEnded(error)
   }
   if (outcome.kind === 'ended' && !outcome.isStream) {
