@@ -104,7 +104,7 @@ async function requestTools(
     isSafe: true,
     readList: (requestPage, own) => {
       const read = (shared: AbortSignal): Promise<ToolsRead> =>
-        readTools((cursor) => requestPage(cursor, shared), slot, server).catch(toEmptyList)
+        readTools((cursor) => requestPage(cursor, shared), slot, server)
       return slot.tools.get(read, { forceRefresh, signal: own, reader: slot })
     },
   }
@@ -120,29 +120,45 @@ async function readTools(
   slot: ScopeSlot,
   server: string,
 ): Promise<ToolsRead> {
-  const leftOut: LeftOutTool[] = []
   // A server with sessions does not say how long its list is valid, but can report changes.
   const defaultMs = slot.connection?.era === 'modern' ? 0 : LIST_MS
-  let ttlMs = Infinity
-  const onRepeated = (reason: string): unknown => leftOut.push({ name: FURTHER_TOOLS, reason })
+  const further: LeftOutTool[] = []
+  const onRepeated = (reason: string): unknown => further.push({ name: FURTHER_TOOLS, reason })
   const list = { server, method: 'tools/list', onRepeated }
-  const tools = await allPages(list, async (cursor) => {
-    const page = parseToolPage(await requestPage(cursor))
+  const pages = await allPages(list, async (cursor) => {
+    const answer = requestPage(cursor)
+    const page = parseToolPage(await (cursor === undefined ? answer.catch(toEmptyList) : answer))
     if (page === undefined) {
       const message = `MCP server "${server}" answered tools/list without a list of tools`
       throw new McpClientError('UNEXPECTED_RESPONSE', message, { server })
     }
-    leftOut.push(...page.leftOut)
-    ttlMs = Math.min(ttlMs, page.ttlMs ?? defaultMs)
-    return page
+    return { items: [page], nextCursor: page.nextCursor }
   })
-  return { tools, leftOut, ttlMs }
+  const ttlMs = Math.min(...pages.map((page) => page.ttlMs ?? defaultMs))
+  const repeated = further.length === 0 ? [] : pages.slice(-1)
+  const others = pages.slice(0, pages.length - repeated.length)
+  const tools = others.flatMap(({ items }) => items)
+  const leftOut = others.flatMap((page) => page.leftOut)
+  for (const page of repeated) {
+    tools.push(...newNames(page.items, tools))
+    leftOut.push(...newNames(page.leftOut, leftOut))
+  }
+  return { tools, leftOut: [...leftOut, ...further], ttlMs }
+}
+
+/** Returns the tools of a page whose names no earlier page has. The rest of a tool may differ in each response. */
+function newNames<T extends { readonly name: string }>(
+  page: readonly T[],
+  earlier: readonly T[],
+): readonly T[] {
+  const known = new Set(earlier.map(({ name }) => name))
+  return page.filter(({ name }) => !known.has(name))
 }
 
 /** @throws any other error than that of a server without tools */
-function toEmptyList(error: unknown): ToolsRead {
+function toEmptyList(error: unknown): Readonly<Record<string, unknown>> {
   if (!(error instanceof McpError) || error.code !== METHOD_NOT_FOUND) throw error
-  return { tools: [], leftOut: [], ttlMs: 0 }
+  return { tools: [], ttlMs: 0 }
 }
 
 /** One page of a list. */
@@ -159,7 +175,7 @@ interface PagedList {
   readonly server: string
   readonly method: string
   /**
-   * Called with the reason if a cursor is repeated. Then the list ends with the last page that has new items: proxies are
+   * Called with the reason if a cursor is repeated. Then the list ends with the page that repeats it: proxies are
    * known to drop the cursor of a request (sparfenyuk/mcp-proxy#233, DeusData/codebase-memory-mcp#1247).
    *
    * @default the list is refused
@@ -185,18 +201,12 @@ export async function allPages<Item>(
     const isRepeated = cursor !== undefined && cursors.has(cursor)
     const why = `returned the same cursor of ${method} twice`
     if (isRepeated && onRepeated === undefined) throw endless(server, why)
-    all.push(...(isRepeated ? newItems(items, all) : items))
+    all.push(...items)
     if (isRepeated) onRepeated?.(`the server ${why}`)
     if (cursor === undefined || isRepeated) return all
     cursors.add(cursor)
   } while (cursors.size < MAX_PAGES)
   throw endless(server, `returned more than ${MAX_PAGES} pages of ${method}`)
-}
-
-/** Returns the items of a page that no earlier page has. */
-function newItems<Item>(page: readonly Item[], earlier: readonly Item[]): readonly Item[] {
-  const known = new Set(earlier.map((item) => JSON.stringify(item)))
-  return page.filter((item) => !known.has(JSON.stringify(item)))
 }
 
 function endless(server: string, what: string): McpClientError {

@@ -144,6 +144,39 @@ test('reads the list from its start in one session when the session is lost betw
   expect(pages).toHaveLength(5)
 })
 
+test('is empty for a server without tools, and fails if a later page is not found', async () => {
+  await using setting = await startSetting({ server: { pageSize: 2 } })
+  const { client, proxy } = setting
+  const isList = is.method('tools/list')
+  const action = answerWith({ error: { code: -32601, message: 'Method not found' } })
+  proxy.inject({ match: isList, times: 1, action })
+  expect(await namesOf(client)).toEqual([])
+  const isSecondPage: typeof isList = (one) =>
+    isList(one) && proxy.count({ rpcMethod: 'tools/list' }) === 2
+  proxy.inject({ match: isSecondPage, times: 1, action })
+  const refreshed = client.listTools({ forceRefresh: true })
+  expect(await rejectionOf(refreshed)).toMatchObject({ code: -32601 })
+  expect(await namesOf(client)).toEqual([])
+  expect(await namesOf(client, { forceRefresh: true })).toEqual(all)
+})
+
+test('has each tool of a repeated page once, also if its metadata differs', async () => {
+  await using setting = await startSetting()
+  const { client, proxy } = setting
+  let pages = 0
+  const body: CannedAnswer['body'] = (id) => {
+    const tool = { name: 'a', inputSchema: { type: 'object' }, _meta: { page: ++pages } }
+    const result = { tools: [tool, { name: 'bad' }], nextCursor: 'again' }
+    return JSON.stringify({ jsonrpc: '2.0', id, result })
+  }
+  proxy.inject({ match: is.method('tools/list'), action: { status: 200, body } })
+  const leftOut: string[] = []
+  const tools = await client.listTools({ onLeftOut: ({ name }) => leftOut.push(name) })
+  expect(tools).toMatchObject([{ name: 'a', _meta: { page: 1 } }])
+  expect(leftOut).toEqual(['bad', 'tools of further pages'])
+  expect(pages).toBe(2)
+})
+
 function listOf(...names: string[]): CannedAnswer {
   const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }))
   return answerWith({ result: { tools } })
