@@ -251,8 +251,8 @@ export class McpClient implements AsyncDisposable {
 
   /**
    * All tools of the server, cached until the server announces a change, the session is replaced, or `forceRefresh`.
-   * Concurrent callers share one request. The list is frozen, and the same array until there is another one. A server
-   * without tools has an empty list.
+   * Concurrent callers in one session share one request. The list is frozen, and the same array until there is another
+   * one. A server without tools has an empty list.
    *
    * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
    */
