@@ -740,7 +740,9 @@ const LOST = 'The server no longer knew the session'
 /** Returns whether a request failed at the server or on the way to it, and not on this side. */
 function isByServer(error: unknown, failure: TransportError | undefined): boolean {
   if (failure === undefined) return error instanceof McpError
-  return failure.code !== 'CLOSED' && failure.code !== 'CONFIG'
+  const { code, status } = failure
+  // Without a status, the provider had no token, and nothing was sent.
+  return code !== 'CLOSED' && code !== 'CONFIG' && (code !== 'UNAUTHORIZED' || status !== undefined)
 }
 
 function whyClosed({ evidence }: ServerConnection): string {

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util'
 import { startLegacyServer } from '@x/mcp-testing'
+import { TransportError } from '@x/mcp-transport'
 import { bearer } from '@x/mcp-transport/auth'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -40,4 +41,26 @@ test('credentials of a header function appear in no error, event, log or status,
   expect(String(error)).toContain('The token [removed] has expired')
   const everything = inspect({ error, observed, status: client.status() }, { depth: 20 })
   expect(everything).not.toContain('s3cret-token')
+})
+
+test('calls without a token keep the session', async () => {
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
+  let isSignedIn = true
+  const authProvider = bearer(() => {
+    if (isSignedIn) return 'token'
+    throw new TransportError('UNAUTHORIZED', 'signed out')
+  })
+  await using client = new McpClient({ url: server.url }, { authProvider })
+  const observed = recordEvents(client)
+  await client.callTool('counter_add')
+  isSignedIn = false
+  for (let call = 0; call < 4; call++) {
+    const error = await rejectionOf(client.callTool('counter_add'))
+    expect(error).toMatchObject({ code: 'UNAUTHORIZED', outcome: 'not-executed' })
+  }
+  isSignedIn = true
+  await client.callTool('counter_add')
+  expect(server.received.filter(is.method('initialize'))).toHaveLength(1)
+  expect(server.received.filter(is.method('ping'))).toEqual([]) // the session was not in doubt
+  expect(observed.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
 })

@@ -7,7 +7,7 @@ export type TransportErrorCode =
   | 'SESSION_LOST' // the server refused the session
   | 'UNREACHABLE' // no connection, or it broke before the request was completely sent
   | 'OUTCOME_UNKNOWN' // sent but not answered: may have been executed
-  | 'UNAUTHORIZED' // 401 or 403
+  | 'UNAUTHORIZED' // 401 or 403, or the provider says that there is no token
   | 'REJECTED' // an HTTP error status
   | 'UNEXPECTED_RESPONSE' // a response that is not MCP
   | 'LIMIT' // a size limit was exceeded

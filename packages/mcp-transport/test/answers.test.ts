@@ -1,6 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
+import { TransportError } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectRaw, failureIn, rawClient } from './raw-client.ts'
 import {
@@ -125,6 +126,26 @@ describe('headers', () => {
     expect(failureIn(await client.handshake())).toMatchObject({ code: 'CONFIG', cause })
     expect(server.wire).toEqual([])
   })
+
+  test.each(['SESSION_LOST', 'OUTCOME_UNKNOWN', 'UNAUTHORIZED'] as const)(
+    'fail the request as not sent if their function throws %s of another connection',
+    async (code) => {
+      const cause = new TransportError(code, 'of another server', { certain: true })
+      const server = scriptedServer()
+      await using client = await connectRaw(server, {
+        headers: ({ rpcMethod }) => {
+          if (rpcMethod === 'tools/call') throw cause
+          return {}
+        },
+      })
+      expect(await client.failureOf('tools/call')).toMatchObject({
+        code: 'CONFIG',
+        outcome: 'not-executed',
+        cause,
+      })
+      expect(server.count('POST tools/call')).toBe(0)
+    },
+  )
 
   test('are checked in the constructor if they are static', () => {
     const headers = { 'x-a': 'a\nb' }

@@ -12,6 +12,7 @@ import { bearer, createAuthProvider } from '../src/auth/index.ts'
 import type { OAuthClientProvider } from '../src/auth/index.ts'
 import { StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
+import type { TransportErrorCode, TransportErrorOptions } from '../src/transport-error.ts'
 import { browse, startProtectedServer } from './protected-server.ts'
 import type { ProtectedServer } from './protected-server.ts'
 
@@ -214,9 +215,15 @@ describe('a provider on a transport', () => {
   const sealed = (): never => {
     throw new Error('vault is sealed')
   }
+  const fails = (code: TransportErrorCode, options?: TransportErrorOptions) => (): never => {
+    throw new TransportError(code, 'elsewhere', options)
+  }
 
   test.each([
     ['throws', sealed, 'vault is sealed'],
+    ['throws the loss of another session', fails('SESSION_LOST', { certain: true }), 'elsewhere'],
+    ['throws an unknown outcome', fails('OUTCOME_UNKNOWN'), 'elsewhere'],
+    ['throws a refusal of another server', fails('UNAUTHORIZED', { status: 401 }), 'elsewhere'],
     ['gives an empty token', () => '', 'The token is empty'],
     ['gives a token with a line break', () => 'a\r\nb', 'characters that no header may hold'],
   ])('fails the request with the reason if it %s', async (_what, next, reason) => {
@@ -229,6 +236,7 @@ describe('a provider on a transport', () => {
     const failure = await failureOf(call(client))
     expect(failure).toMatchObject({
       code: 'CONFIG',
+      outcome: 'not-executed',
       cause: { message: expect.stringContaining(reason) },
     })
     expect(server.seen).toHaveLength(0)

@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import type { ScriptedAnswer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
+import { StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectionTo, outcomeOf } from './connection.ts'
 
@@ -181,3 +181,24 @@ test.each(['auto', 'legacy-first'] as const)(
     await client.close()
   },
 )
+
+test('calls without a token keep a healthy session', async () => {
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: session('first'),
+    'tools/call': { result: { resultType: undefined, content: [] } },
+  })
+  let missing = 0
+  const token = async (): Promise<string> => {
+    if (missing-- > 0) throw new TransportError('UNAUTHORIZED', 'signed out')
+    return 'token'
+  }
+  const { client } = await connected(server.url, { listen: false, authProvider: { token } })
+  missing = 4 // of three calls, and of the test that must not follow
+  for (let call = 0; call < 4; call++) {
+    expect(await outcome(client.callTool({ name: 'echo' }))).toContain('signed out')
+  }
+  expect(await outcome(client.callTool({ name: 'echo' }))).toBe('answered')
+  expect(server.count('initialize')).toBe(1)
+  await client.close()
+})

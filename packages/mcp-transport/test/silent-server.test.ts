@@ -7,7 +7,7 @@ import {
 } from '@x/mcp-testing'
 import { stopClock } from '@x/internal/testing/clock'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { createDispatcher, SessionInfo } from '../src/index.ts'
+import { createDispatcher, SessionInfo, TransportError } from '../src/index.ts'
 import type { RequestContext } from '../src/index.ts'
 import { connectRaw, rawClient } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
@@ -68,6 +68,28 @@ describe('a call without any data', () => {
     await inTime(server.waitFor('POST ping', 3))
     answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
     await expect(answer).resolves.toMatchObject({ result: { ok: true } })
+  })
+
+  test('continues while its checks have no token', async () => {
+    const answered = deferred<Response>()
+    const askedAgain = deferred()
+    const server = scriptedServer({ 'POST tools/call': () => answered.promise })
+    let asked = 0
+    const token = async (): Promise<string> => {
+      if (server.count('POST tools/call') === 0) return 'token'
+      if (++asked === 4) askedAgain.resolve()
+      throw new TransportError('UNAUTHORIZED', 'signed out')
+    }
+    await using client = await connectRaw(server, {
+      listen: false,
+      timeouts,
+      authProvider: { token },
+    })
+    const answer = client.request('tools/call')
+    await inTime(Promise.race([askedAgain.promise, answer]))
+    answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
+    await expect(answer).resolves.toMatchObject({ result: { ok: true } })
+    expect(server.count('POST ping')).toBe(0)
   })
 
   test('is not checked while bytes arrive', async () => {

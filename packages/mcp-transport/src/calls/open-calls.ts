@@ -282,5 +282,8 @@ function isSilent({ quietTicks }: Call): boolean {
 
 /** Returns whether a request failed at the server or on the way to it, and not on this side. */
 function isFailure(outcome: Answer | TransportError): boolean {
-  return !TransportError.is(outcome) || (outcome.code !== 'CLOSED' && outcome.code !== 'CONFIG')
+  if (!TransportError.is(outcome)) return true
+  const { code, status } = outcome
+  // Without a status, the provider had no token, and nothing was sent.
+  return code !== 'CLOSED' && code !== 'CONFIG' && (code !== 'UNAUTHORIZED' || status !== undefined)
 }

@@ -114,7 +114,7 @@ export class HttpClient {
     return exchange
   }
 
-  /** @throws TransportError `CONFIG` if the header function fails, or returns something that is not allowed */
+  /** @throws TransportError `CONFIG` if the header function throws any error, or returns something that is not allowed */
   async userHeaders(request: HttpRequest): Promise<readonly string[]> {
     const { headers } = this.#options
     const { method: httpMethod, callHeaders } = request
@@ -127,7 +127,7 @@ export class HttpClient {
     })
   }
 
-  /** @throws TransportError of the provider, or `CONFIG` for another error of it */
+  /** @throws TransportError `UNAUTHORIZED` or `CONFIG` of the provider, or `CONFIG` for any other error of it */
   credential(authorizer: Authorizer, { method }: HttpRequest): Promise<Credential | undefined> {
     return this.#orConfigError('token', () => authorizer.credential(method))
   }
@@ -152,8 +152,8 @@ export class HttpClient {
 
   /**
    * Returns whether the server responds to a request within `limitMs`, with any status. Uses the current token
-   * and requests no other. Returns undefined if this cannot be known: headers are missing, or the client was
-   * closed.
+   * and requests no other. Returns undefined if this cannot be known: headers or a token are missing, or the
+   * client was closed.
    */
   isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
     return new Promise((resolve) => {
@@ -169,7 +169,8 @@ export class HttpClient {
           outcome: (outcome) => {
             const code = outcome.kind === 'failed' ? outcome.error.code : undefined
             if (code === 'TIMEOUT') resolve(false)
-            else if (this.#isClosed || code === 'CONFIG') resolve(undefined)
+            else if (this.#isClosed || code === 'CONFIG' || code === 'UNAUTHORIZED')
+              resolve(undefined)
             else setTimeout(() => resolve(false), limitMs).unref() // the server may be starting
           },
         },
@@ -235,11 +236,20 @@ export class HttpClient {
     try {
       return await get()
     } catch (cause) {
-      if (TransportError.is(cause)) throw cause
+      if (what === 'token' && isWithoutToken(cause)) throw cause
       const message = `No ${what} for ${this.url.display}: nothing was sent`
       throw this.error('CONFIG', message, { cause })
     }
   }
+}
+
+/**
+ * Returns whether a provider says why there is no token. Its other errors belong to other requests, such as one to an
+ * authorization server, and say nothing about this request or its session.
+ */
+function isWithoutToken(error: unknown): boolean {
+  if (!TransportError.is(error) || error.status !== undefined) return false
+  return error.code === 'UNAUTHORIZED' || error.code === 'CONFIG'
 }
 
 function rpcMethodOf({ body }: HttpRequest): string | undefined {
@@ -282,7 +292,7 @@ export function createOAuthFetch(dispatcher: Dispatcher): FetchFunction {
     })
     if (outcome.kind === 'failed') throw outcome.error
     if (outcome.kind === 'ended' || outcome.refusal.isPartial) {
-      const message = `${url.display} sent a response that is encoded, or larger than 1 MiB`
+      const message = `${url.display} sent a response that cannot be decoded, or is larger than 1 MiB`
       throw client.error('LIMIT', message)
     }
     return toResponse(outcome.refusal)
