@@ -173,10 +173,13 @@ describe('the body of a response', () => {
     expect(outcome.kind).toBe(isLongLived ? 'refused' : 'ended')
   })
 
-  test('is not read if it is long-lived and encoded', () => {
-    const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
-    expect(() => read({ text: '', headers, isLongLived: true })).toThrow('gzip')
-  })
+  test.each([false, true])(
+    'is not read if it is an encoded stream, long-lived: %s',
+    (isLongLived) => {
+      const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
+      expect(() => read({ text: '', headers, isLongLived })).toThrow('gzip')
+    },
+  )
 
   test('is empty without a chunk', () => {
     const { outcome } = read({ text: '', bytes: [] })

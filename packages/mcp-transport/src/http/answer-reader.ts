@@ -79,6 +79,7 @@ const START = /^(?:\xEF\xBB\xBF)?\s*(?:([[{])|(?:data|event|id|retry)?:)/
  * Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. The first bytes of a 2xx
  * response decide between JSON and an event stream, because servers and proxies are known to send a wrong content type or
  * none (agentic-community/mcp-gateway-registry#1051, helidon-io/helidon-mcp#97). An encoded response is decoded at its end.
+ * An encoded event stream is refused, because its messages are needed while it is open.
  */
 export class AnswerReader {
   readonly #source: AnswerSource
@@ -131,11 +132,8 @@ export class AnswerReader {
     const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
     const isStream = isOk && type === 'text/event-stream'
     if (encoding !== 'identity') this.#decode = DECODERS.get(encoding)
-    if (
-      encoding !== 'identity' &&
-      (this.#decode === undefined || (isStream && this.#isLongLived))
-    ) {
-      const problem = `encoded its answer as "${encoding}", which cannot be read${isStream ? ' in a stream without an end' : ''}: disable it in the server or its proxy`
+    if (encoding !== 'identity' && (this.#decode === undefined || isStream)) {
+      const problem = `encoded its answer as "${encoding}", which cannot be read${isStream ? ' in an event stream' : ''}: disable it in the server or its proxy`
       if (isOk) throw this.#error('UNEXPECTED_RESPONSE', problem)
       this.#mode = 'refusal' // only the status is used
       this.#isPartial = true
@@ -161,9 +159,7 @@ export class AnswerReader {
     this.#keep(fits ? chunk : chunk.subarray(0, this.#room))
     this.#room -= chunk.length
     if (fits) return true
-    if (this.#mode === 'json' || this.#mode === 'stream') {
-      throw this.#tooLarge('an answer', 'responseBytes')
-    }
+    if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
     this.#isPartial = true
     return false
   }
@@ -192,10 +188,9 @@ export class AnswerReader {
   }
 
   #startStream(): void {
-    const { limits } = this.#source
+    const { eventBytes } = this.#source.limits
     this.#mode = 'stream'
-    this.#room = limits.responseBytes // for an encoded stream, which is kept until its end
-    this.#feed = eventReader((text) => this.#event(text), this.#handlers, limits.eventBytes)
+    this.#feed = eventReader((text) => this.#event(text), this.#handlers, eventBytes)
   }
 
   #startJson(): void {
