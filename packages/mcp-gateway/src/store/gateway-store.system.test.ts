@@ -184,11 +184,11 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const { store, shortMs, untilEnded } = opening
     const { records } = store
     await records.put('stays', 0)
-    await records.put('touched', 1, { ttlMs: shortMs })
-    const touchedAgain = await records.touch('touched', 3_600_000)
+    // On a busy machine, its time may be over before it is touched.
+    do await records.put('touched', 1, { ttlMs: shortMs })
+    while (!(await records.touch('touched', 3_600_000)))
     await records.put('ends', 2, { ttlMs: shortMs })
     await untilEnded(async () => (await records.get('ends')) === undefined)
-    expect(touchedAgain).toBe(true)
     expect(await records.take('ends')).toBeUndefined()
     expect(await records.touch('ends', shortMs)).toBe(false)
     expect((await records.list('')).map(({ key }) => key)).toEqual(['stays', 'touched'])
