@@ -3,8 +3,7 @@
  * random: the agent, one or both gateways, two workers and Redis. Each is started again, and the agent continues its thread.
  */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
@@ -15,7 +14,7 @@ import type { RedisStore } from '@x/mcp-gateway-redis'
 import { deferred, startRecordingProxy } from '@x/mcp-testing'
 import { effectsIn, NODES } from './payment-graph.ts'
 import type { Effect } from './payment-graph.ts'
-import { Child } from './processes.ts'
+import { Child, temporaryFolder } from './processes.ts'
 import { upToFrom } from './scenario.ts'
 import type { ScenarioReport, UpTo } from './scenario.ts'
 import type { PaymentCall, TaskProcessSpec, Turn, TurnEnd } from './task-process.ts'
@@ -163,10 +162,7 @@ class TaskWorld implements AsyncDisposable {
     if (!redis) return false
     const stack = this.#stack
     stack.use(redis)
-    const folder = mkdtempSync(join(tmpdir(), 'chaos-tasks-'))
-    const remove = (): void => rmSync(folder, { recursive: true, force: true })
-    process.once('exit', remove) // the command may be ended by a signal
-    stack.defer(remove)
+    const folder = temporaryFolder(stack)
     writeFileSync(join(folder, 'effects'), '')
     const { crashes } = this
     const common = { folder, redisUrl: redis.url, port: 0, url: '' }

@@ -74,7 +74,9 @@ async function main(): Promise<boolean> {
     }
   }
   if (reports.length === 0 && (chosen !== undefined || short)) {
-    console.log('The scenarios were left out: there is no redis-server on the PATH. Install it.')
+    console.log(
+      'The scenarios were left out, because no redis-server is on the PATH. On Debian, .ci/servers installs it.',
+    )
   }
   const isEmpty = runs.length + reports.length === 0
   const ok = !isEmpty && [...runs, ...reports].every((one) => one.ok)

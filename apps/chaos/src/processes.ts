@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,6 +19,15 @@ const GIVE_UP_MS = 10_000
 const CLOSE_MS = 30_000
 /** Time that a process may take to end after its channel was closed, also on a busy machine. */
 const EXIT_MS = 120_000
+
+/** Makes a folder that is removed with the stack, also if a signal ends the command. */
+export function temporaryFolder(stack: AsyncDisposableStack): string {
+  const folder = mkdtempSync(join(tmpdir(), 'chaos-'))
+  const remove = (): void => rmSync(folder, { recursive: true, force: true })
+  process.once('exit', remove)
+  stack.defer(remove)
+  return folder
+}
 
 const running = new Set<ChildProcess>()
 

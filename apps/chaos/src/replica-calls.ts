@@ -10,14 +10,14 @@ import type { UpTo } from './scenario.ts'
 
 export type CallKind = 'plain' | 'key' | 'task' | 'pair' | 'conversation'
 
-/** What became of a call. */
+/** End of one call. */
 export interface CallEnd {
   /** Unique in all runs. The graph notes it with each execution. */
   readonly key: string
   readonly kind: CallKind
   /** `done`: the right answer came. `unknown`, `not-executed`: an error says so. `wrong`: none of them may happen. */
   readonly outcome: 'done' | 'unknown' | 'not-executed' | 'wrong'
-  /** What was wrong. */
+  /** Reason for `unknown`, `not-executed` or `wrong`. */
   readonly detail?: string
   /** Duration in milliseconds. */
   readonly ms: number

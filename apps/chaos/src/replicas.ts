@@ -2,8 +2,7 @@
  * The scenario `replicas`: users make calls of all kinds at two replicas and a worker on Redis. Each of the three processes
  * is killed once, and started again after some seconds.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
@@ -12,7 +11,7 @@ import { redisStore } from '@x/mcp-gateway-redis'
 import { startRecordingProxy } from '@x/mcp-testing'
 import { effectsIn, NODES } from './payment-graph.ts'
 import type { Effect } from './payment-graph.ts'
-import { Child } from './processes.ts'
+import { Child, temporaryFolder } from './processes.ts'
 import { User } from './replica-calls.ts'
 import type { CallEnd } from './replica-calls.ts'
 import type { ReplicaSpec } from './replica-process.ts'
@@ -39,10 +38,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ScenarioRep
   const redis = await startRedisServer()
   if (!redis) return undefined
   stack.use(redis)
-  const folder = mkdtempSync(join(tmpdir(), 'chaos-replicas-'))
-  const remove = (): void => rmSync(folder, { recursive: true, force: true })
-  process.once('exit', remove) // the command may be ended by a signal
-  stack.defer(remove)
+  const folder = temporaryFolder(stack)
   writeFileSync(join(folder, 'effects'), '')
   const run = `run-${seed}-${Date.now().toString(36)}`
   const names = Array.from({ length: USERS }, (_, index) => `${run}-${index}`)
@@ -187,10 +183,7 @@ export function violationsOf(
     const history = own.map(({ node, pid }) => `${node} ${pid}${lost.has(pid) ? ' (lost)' : ''}`)
     return [`${end.key} (${end.kind}): ${problem}. Executed: ${history.join(', ') || 'nothing'}`]
   })
-  return [
-    ...found,
-    ...[...executions.keys()].map((key) => `${key} was executed, and nobody called it`),
-  ]
+  return [...found, ...[...executions.keys()].map((key) => `${key} was executed without a call`)]
 }
 
 function problemOf(

@@ -6,7 +6,7 @@ export interface ScenarioReport {
   readonly ok: boolean
   readonly seed: number
   readonly ms: number
-  /** What did not hold. */
+  /** The checks that failed. */
   readonly error?: string
   /** The command that repeats the seed. */
   readonly repeat: string

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort, startRedisServer } from '@x/internal/testing'
@@ -12,7 +10,7 @@ import {
   startRecordingProxy,
 } from '@x/mcp-testing'
 import type { Exchange, LegacyServer, RecordingProxy, TestTool } from '@x/mcp-testing'
-import { Child } from './processes.ts'
+import { Child, temporaryFolder } from './processes.ts'
 import type { ExchangeRecord, RunRecord } from './run-record.ts'
 import type { Execution, ServiceSpec } from './service-process.ts'
 
@@ -112,10 +110,7 @@ export class World implements AsyncDisposable {
   }
 
   async #startDebugState(): Promise<void> {
-    const folder = mkdtempSync(join(tmpdir(), 'chaos-'))
-    const remove = (): void => rmSync(folder, { recursive: true, force: true })
-    process.once('exit', remove) // the command may be ended by a signal
-    this.#stack.defer(remove)
+    const folder = temporaryFolder(this.#stack)
     const spec = { type: 'debug-state', port: await freePort(), file: join(folder, 'db') } as const
     const proxy = await this.#proxy(await this.#startService('debug-state', spec))
     this.debugStateUrl = proxy.url

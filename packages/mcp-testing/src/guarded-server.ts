@@ -10,7 +10,7 @@ export interface GuardedServer extends AsyncDisposable {
   revoke(): void
   /** Number of codes for other devices so far. The last one is `CODE-<number>`, and its secret `device-secret-<number>`. */
   readonly codes: number
-  /** What the user does with the last code. Until then, token requests are answered with `authorization_pending`. */
+  /** Grants or denies the last code, as a user does. Until then, token requests are answered with `authorization_pending`. */
   enterCode(how: 'grant' | 'deny'): void
 }
 

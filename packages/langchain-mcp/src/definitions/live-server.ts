@@ -501,8 +501,8 @@ function scopeKey({ principal, thread, run }: SessionScope = {}): string {
 const NOT_REPLACED: unique symbol = Symbol('not replaced')
 
 /**
- * Reports a replaced session once to each thread that used the old one. Threads that share a session are told
- * separately, because each may have left state in it. Later threads have no state in it.
+ * Reports a replaced session once to each thread that used the old one. Each thread of a shared session gets its own
+ * report, because each may have left state in the session. Threads that begin later get none.
  */
 export class SessionReplacements {
   /** By scope. */

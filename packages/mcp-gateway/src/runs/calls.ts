@@ -339,7 +339,7 @@ export class Calls {
     return newCall(facts, isTask ? '' : lease.id, clock.now())
   }
 
-  /** Returns a call that was stored for a request. Without its record, it is no task. */
+  /** Returns the call of a request, after its record was stored. A task whose record is missing runs as a plain call. */
   #begun(
     { order, queuedFor }: CallRequest,
     { runId, stored }: { readonly runId: string; readonly stored: StoredCall | undefined },

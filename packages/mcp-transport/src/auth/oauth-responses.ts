@@ -159,7 +159,7 @@ function withoutEmpty(document: Record<string, unknown>): Record<string, unknown
 const LIST =
   /^(?:authorization_servers|grant_types|response_types|redirect_uris|contacts|\w+_supported)$/
 
-/** Turns a text in place of a list into a list. A server whose metadata has no response types has the one that is used. */
+/** Splits texts in place of lists. Adds the response type `code` to metadata of a server that has none. */
 function withLists(document: Record<string, unknown>): Record<string, unknown> {
   const members = Object.entries(document).map(([name, value]) => {
     const isText = typeof value === 'string' && !/^(?:true|false)$/i.test(value)
