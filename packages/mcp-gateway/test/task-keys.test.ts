@@ -1,6 +1,7 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 
+import { GatewayError } from '../src/errors.ts'
 import { listAll } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, endless } from './agents-at-hand.ts'
@@ -149,6 +150,42 @@ test('answers `outcome_unknown` for a call that is no task, whose agent is elsew
   await world.clock.advance(30_000)
   await Promise.all([closing, dying])
 })
+
+test.each([
+  ['that became a task', true],
+  ['with a key', false],
+])(
+  'answers a call %s while the store is away, and repeats of it afterwards',
+  async (_title, isTask) => {
+    const go = deferred()
+    await using world = twoReplicas()
+    world.agents.join('slow', async function* () {
+      await go.promise
+      yield { type: 'done', text: 'Three' }
+    })
+    const plain = () => keyed('slow', 'Hi', { extensions: {} })
+    const first = send(world.a, plain())
+    await expect.poll(() => world.agents.calls).toHaveLength(1)
+    const second = isTask ? send(world.a, keyed('slow')) : undefined
+    await settled()
+    for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
+    await second
+    const { records } = world.store
+    const put = records.put.bind(records)
+    const away = vi.spyOn(records, 'put').mockImplementation((...record) => {
+      const isCall = record[0].startsWith('call:')
+      return isCall ? Promise.reject(new GatewayError('UNAVAILABLE', 'Away')) : put(...record)
+    })
+    go.resolve()
+    expect((await first).result).toMatchObject({ content: [{ text: 'Three' }] })
+    away.mockRestore()
+    await world.clock.advance(1000)
+    await settled()
+    const repeated = await send(world.b, plain())
+    expect(repeated.result).toMatchObject({ content: [{ text: 'Three' }], _meta: REPLAYED })
+    expect(world.agents.calls).toHaveLength(1)
+  },
+)
 
 test('cancels a call with a key whose client does not come back', async () => {
   await using world = twoReplicas()

@@ -59,7 +59,7 @@ const FIRST_SWEEP_MS = 5000
 const LOOK_MS = 500
 /** Time between two attempts to reach a store that is away. */
 const RETRY_MS = 1000
-const NOT_STORED = 'The state of a task cannot be stored now'
+const NOT_STORED = 'The state of a call cannot be stored now'
 
 const StoredKey: z.ZodType<KeyEntry> = z.object({ args: z.string(), runId: z.string() })
 
@@ -183,20 +183,29 @@ export class CallStore {
   }
 
   /**
-   * Applies an event of an execution. While the store is away, tries again for a task until it expires: nothing else
-   * would.
+   * Applies an event of an execution. While the store is away, tries again until the call expires, because nothing else
+   * would: for a task, and for any call whose client does not wait.
    *
-   * @throws GatewayError `UNAVAILABLE` for a plain call
+   * @param onAway called before the second attempt, so that the client does not wait
+   * @throws GatewayError `UNAVAILABLE` for another call, and if the process stops
    */
-  async applyPatiently(found: StoredCall, event: CallEvent): Promise<StoredCall | undefined> {
+  async applyPatiently(
+    found: StoredCall,
+    event: CallEvent,
+    onAway?: () => void,
+  ): Promise<StoredCall | undefined> {
     const { clock, onError } = this.#options
     const { expiresAt, task } = found.call
     for (let isFirst = true; ; isFirst = false) {
       try {
         return await this.apply(found, event)
       } catch (cause) {
-        if (!task || this.#isEnding || clock.now() >= expiresAt) throw cause
-        if (isFirst) onError(new Error(NOT_STORED, { cause }))
+        const isPatient = task !== undefined || onAway !== undefined
+        if (!isPatient || this.#isEnding || clock.now() >= expiresAt) throw cause
+        if (isFirst) {
+          onError(new Error(NOT_STORED, { cause }))
+          onAway?.()
+        }
       }
       await sleep(clock, RETRY_MS)
     }

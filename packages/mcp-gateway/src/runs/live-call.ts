@@ -89,12 +89,16 @@ export class LiveCall {
   /** Number of the execution, as `CallRecord.attempt`. */
   readonly number: number
   stored: StoredCall | undefined
-  /** Settles when the end of the execution is stored. */
+  /** Settles when the end of the execution is stored, or when the store is away: clients do not wait for the store. */
   outcome: Promise<ToolOutcome> | undefined
+  /** Resolves when the end of the execution is stored. Never rejects. */
+  done: Promise<unknown> = Promise.resolve()
   releaseLease: (() => void) | undefined
   readonly #parts: LiveParts
   readonly #attempt: LiveAttempt | undefined
   readonly #stop = new AbortController()
+  /** Resolves if the end of the execution cannot be stored now. */
+  readonly #storeIsAway = Promise.withResolvers<void>()
   /** As `RemoteRun`: the run that the execution joins, or has begun. */
   #remote: unknown
   /** Is in flight while the call becomes a task. */
@@ -138,19 +142,17 @@ export class LiveCall {
     return isLeaving && (canContinue || this.#remote !== undefined)
   }
 
-  /** Resolves when the end of the execution is stored. Never rejects. */
-  get done(): Promise<unknown> {
-    return this.outcome?.catch(() => {}) ?? Promise.resolve()
-  }
-
   stop(reason?: unknown): void {
     this.#stop.abort(reason)
   }
 
   begin(execute: () => Promise<ToolOutcome>): void {
     if (this.stored) this.#attend()
-    this.outcome = this.#untilStored(execute())
-    void this.done // no request may wait for the outcome
+    const running = execute()
+    const stored = this.#untilStored(running)
+    this.done = stored.catch(() => {})
+    this.outcome = Promise.race([stored, this.#storeIsAway.promise.then(() => running)])
+    this.outcome.catch(() => {}) // no request may wait for the outcome
   }
 
   /** Waits for the outcome. @param signal aborts when the request gives up */
@@ -344,7 +346,8 @@ export class LiveCall {
       if (isStarted === false && isFirst) await store.releaseKey(call)
       if (isStarted === false && !task && (await this.#undo(found))) return
       const expiresAt = store.expiryOf('ended', task !== undefined)
-      this.stored = await store.applyPatiently(found, { type: 'ended', attempt, end, expiresAt })
+      const event = { type: 'ended', attempt, end, expiresAt } as const
+      this.stored = await store.applyPatiently(found, event, this.#storeIsAway.resolve)
     } catch {
       // A repeat of the call does not learn how it ended.
     }
