@@ -108,7 +108,7 @@ test('keeps the list of tools for the next process, whose call is its first requ
 
   const before = world.mcp.received.length
   const next = world.startClient()
-  expect((await next.storedTools())?.tools).toEqual(tools)
+  expect(await next.listTools({ acceptStored: true })).toEqual(tools)
   await call(next)
   expect(world.mcp.received[before]).toMatchObject({
     rpcMethod: 'tools/call',
@@ -118,5 +118,10 @@ test('keeps the list of tools for the next process, whose call is its first requ
 
   await next.listTools()
   world.mcp.notify('notifications/tools/list_changed')
-  await expect.poll(async () => (await world.startClient().storedTools()) === undefined).toBe(true)
+  const requestsOfNext = async (): Promise<number> => {
+    const count = world.mcp.count('tools/list')
+    await world.startClient().listTools({ acceptStored: 'first-call' })
+    return world.mcp.count('tools/list') - count
+  }
+  await expect.poll(requestsOfNext).toBe(1)
 })

@@ -41,7 +41,6 @@ import type { McpClientStatus, SessionStatus } from './session-state.ts'
 import { McpTask } from './task.ts'
 import { assertReference } from './task-data.ts'
 import { StoredToolLists } from './stored-tool-lists.ts'
-import type { StoredToolList } from './stored-tool-lists.ts'
 import { Terminations } from './terminations.ts'
 import { startCall } from './tool-call.ts'
 import { PrincipalLists } from './tool-list.ts'
@@ -268,24 +267,6 @@ export class McpClient implements AsyncDisposable {
    */
   lastTools(principal?: string): KnownTools | undefined {
     return this.#setup.principalLists?.known(principal)
-  }
-
-  /**
-   * The list of tools that an earlier process, or this one, has stored with its session, at most a day old. Sends no
-   * request to the server, which may have another list by now. Undefined if there is none, or no store that outlives
-   * the process.
-   *
-   * @throws the error of the directory
-   */
-  async storedTools(
-    options: Omit<CallOptions, 'headers'> = {},
-  ): Promise<StoredToolList | undefined> {
-    if (this.#setup.options.sessionInfoFactory === undefined) return undefined
-    return this.#operations.use(
-      { method: 'tools/list' },
-      options,
-      ({ slot, options: { signal } }) => slot.readStoredTools(signal),
-    )
   }
 
   /** All resources of the server, from all pages. */

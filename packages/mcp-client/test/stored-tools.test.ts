@@ -2,7 +2,8 @@
 import { temporaryFolder } from '@x/internal/testing'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { deferred, startLegacyServer, startModernServer, startRecordingProxy } from '@x/mcp-testing'
-import type { LegacyServerOptions } from '@x/mcp-testing'
+import type { LegacyServerOptions, RecordingProxy } from '@x/mcp-testing'
+import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { FileSessionInfoFactory, McpClient, runInSessionScope } from '../src/index.ts'
 import type { McpClientOptions, SessionInfoSource } from '../src/index.ts'
@@ -27,11 +28,23 @@ async function startShop(options: LegacyServerOptions = {}) {
     return client
   }
   const inFolder = (): SessionInfoSource => new FileSessionInfoFactory(folder.path)
-  return { server, proxy, folder, clientOf, inFolder }
+  return { server, proxy, folder, clientOf, inFolder, storedFor: storedFrom(proxy) }
 }
 
-const namesIn = (list: { readonly tools: readonly { readonly name: string }[] } | undefined) =>
-  list?.tools.map(({ name }) => name)
+/** Returns a function that lists the tools of a client: undefined if that needed a request. */
+const storedFrom =
+  (proxy: RecordingProxy) =>
+  async (
+    client: McpClient,
+    acceptStored: true | 'first-call' = 'first-call',
+  ): Promise<readonly Tool[] | undefined> => {
+    const mark = proxy.mark()
+    const tools = await client.listTools({ acceptStored })
+    return mark.count({ rpcMethod: 'tools/list' }) === 0 ? tools : undefined
+  }
+
+const namesIn = (tools: readonly { readonly name: string }[] | undefined) =>
+  tools?.map(({ name }) => name)
 
 describe('the list that another process has stored', () => {
   test('is returned without a request, and without opening anything', async () => {
@@ -39,12 +52,9 @@ describe('the list that another process has stored', () => {
     const read = await clientOf(inFolder()).listTools()
     const mark = proxy.mark()
     const client = clientOf(inFolder())
-    const stored = await client.storedTools()
-    expect(stored?.tools).toEqual(read)
-    expect(stored?.leftOut).toEqual([])
-    expect(stored?.currentMs).toBeGreaterThan(200_000)
-    expect(stored?.currentMs).toBeLessThanOrEqual(300_000)
-    expect(Object.isFrozen(stored?.tools[0])).toBe(true)
+    const stored = await client.listTools({ acceptStored: true })
+    expect(stored).toEqual(read)
+    expect(Object.isFrozen(stored[0])).toBe(true)
     expect(client.isClientInitialized).toBe(false)
     expect(mark.exchanges()).toEqual([])
     expect(server.sessions).toHaveLength(1)
@@ -69,72 +79,69 @@ describe('the list that another process has stored', () => {
     expect(mark.count({ rpcMethod: 'tools/list' })).toBe(2)
   })
 
-  test('is the same in all threads and runs of a principal, and no other', async () => {
-    const { clientOf, inFolder, proxy } = await startShop()
+  test('is the same in all threads of a principal, and no other', async () => {
+    const { clientOf, inFolder, proxy, storedFor } = await startShop()
     await clientOf(inFolder(), { scope: { principal: 'ada', thread: 't1' } }).listTools()
     const mark = proxy.mark()
-    const storedFor = async (scope: McpClientOptions['scope']): Promise<boolean> =>
-      (await clientOf(inFolder(), { scope }).storedTools()) !== undefined
-    expect(await storedFor({ principal: 'ada' })).toBe(true)
-    expect(await storedFor({ principal: 'ada', thread: 't2' })).toBe(true)
-    expect(await storedFor({ principal: 'ada', run: 'current' })).toBe(true)
-    expect(await storedFor({ principal: 'bob', thread: 't1' })).toBe(false)
-    expect(await storedFor({ thread: 't1' })).toBe(false)
+    const storedIn = async (scope: McpClientOptions['scope']): Promise<boolean> =>
+      (await storedFor(clientOf(inFolder(), { scope }))) !== undefined
+    expect(await storedIn({ principal: 'ada' })).toBe(true)
+    expect(await storedIn({ principal: 'ada', thread: 't2' })).toBe(true)
     expect(mark.exchanges()).toEqual([])
+    expect(await storedIn({ principal: 'bob', thread: 't1' })).toBe(false)
+    expect(await storedIn({ thread: 't1' })).toBe(false)
   })
 
-  test('counts as current for the shortest time that a page of the server says', async () => {
-    await using server = await startModernServer({ listTtlMs: 90_000 })
-    await using folder = await temporaryFolder()
-    const sessionInfoFactory = new FileSessionInfoFactory(folder.path)
-    await using client = new McpClient(server.url, { sessionInfoFactory })
-    await client.listTools()
-    const { currentMs = 0 } = (await client.storedTools()) ?? {}
-    expect(currentMs).toBeGreaterThan(60_000)
-    expect(currentMs).toBeLessThanOrEqual(90_000)
-  })
-
-  test('is outdated at once on a server that says nothing of a time, and none after a day', async () => {
+  test.each([
+    ['as long as the server says', { listTtlMs: 90_000 }, 90_000],
+    ['no longer, on a server that says nothing of a time', {}, 0],
+  ])('counts as current %s, and for a first call for a day', async (_how, options, ttlMs) => {
     vi.useFakeTimers({ toFake: ['Date'] })
     onTestFinished(() => void vi.useRealTimers())
-    await using server = await startModernServer()
+    await using server = await startModernServer(options)
+    await using proxy = await startRecordingProxy(server.url)
     await using folder = await temporaryFolder()
-    const sessionInfoFactory = new FileSessionInfoFactory(folder.path)
-    await using client = new McpClient(server.url, { sessionInfoFactory })
-    await client.listTools()
-    expect(await client.storedTools()).toMatchObject({ currentMs: 0 })
-    vi.setSystemTime(Date.now() + 86_400_000)
-    expect(await client.storedTools()).toMatchObject({ currentMs: -86_400_000 })
-    vi.setSystemTime(Date.now() + 1)
-    expect(await client.storedTools()).toBeUndefined()
+    const storedFor = storedFrom(proxy)
+    const listed = Date.now()
+    const isStored = async (acceptStored: true | 'first-call', ageMs: number): Promise<boolean> => {
+      vi.setSystemTime(listed + ageMs)
+      const sessionInfoFactory = new FileSessionInfoFactory(folder.path)
+      await using client = new McpClient(proxy.url, { sessionInfoFactory })
+      return (await storedFor(client, acceptStored)) !== undefined
+    }
+    expect(await isStored(true, 0)).toBe(false)
+    expect(await isStored('first-call', 86_400_000)).toBe(true)
+    expect(await isStored(true, ttlMs - 1)).toBe(ttlMs > 0)
+    expect(await isStored(true, ttlMs)).toBe(false)
+    vi.setSystemTime(listed)
+    expect(await isStored('first-call', ttlMs + 86_400_001)).toBe(false)
   })
 })
 
 describe('the stored list is removed', () => {
   test('when the server reports a change', async () => {
-    const { server, clientOf, inFolder } = await startShop()
+    const { server, clientOf, inFolder, storedFor } = await startShop()
     const client = clientOf(inFolder())
     await client.listTools()
     const changed = next(client, 'toolListChanged')
     await expect.poll(() => server.notify('notifications/tools/list_changed')).toBe(1)
     await changed
-    expect(await client.storedTools()).toBeUndefined()
     await client.dispose() // waits for the store
-    expect(await clientOf(inFolder()).storedTools()).toBeUndefined()
+    expect(await storedFor(clientOf(inFolder()))).toBeUndefined()
   })
 
   test('when the session is replaced, because its server may be another one', async () => {
-    const { server, clientOf, inFolder } = await startShop()
+    const { server, clientOf, inFolder, storedFor } = await startShop()
     const client = clientOf(inFolder())
     await client.listTools()
     server.forgetSessions()
     await client.callTool('counter_add')
     await client.dispose()
-    expect(await clientOf(inFolder()).storedTools()).toBeUndefined()
+    expect(await storedFor(clientOf(inFolder()))).toBeUndefined()
   })
 
   test('but a list that was requested before the change is not stored after it', async () => {
-    const { server, proxy, clientOf, inFolder } = await startShop()
+    const { server, proxy, clientOf, inFolder, storedFor } = await startShop()
     const client = clientOf(inFolder())
     await client.callTool('counter_add')
     const changed = next(client, 'toolListChanged')
@@ -149,7 +156,7 @@ describe('the stored list is removed', () => {
     })
     await client.listTools()
     await client.dispose()
-    expect(await clientOf(inFolder()).storedTools()).toBeUndefined()
+    expect(await storedFor(clientOf(inFolder()))).toBeUndefined()
   })
 })
 
@@ -158,14 +165,14 @@ describe('a factory that keeps the list beside the session', () => {
     ['in one object', () => new DurableFactory()],
     ['in one object for each scope', () => new ScopedFactory()],
   ])('%s does not lose the session', async (_how, create) => {
-    const { server, clientOf } = await startShop()
+    const { server, clientOf, storedFor } = await startShop()
     const factory = create()
     const first = clientOf(factory)
     await first.callTool('counter_add')
     await first.listTools()
     const { structuredContent } = await clientOf(factory).callTool('counter_add')
     expect(structuredContent).toEqual({ count: 2 })
-    expect(namesIn(await clientOf(factory).storedTools())).toContain('counter_add')
+    expect(namesIn(await storedFor(clientOf(factory)))).toContain('counter_add')
     server.forgetSessions()
     expect((await clientOf(factory).callTool('counter_add')).structuredContent).toEqual({
       count: 1,
@@ -214,19 +221,19 @@ describe('nothing is stored, and nothing fails,', () => {
       },
     ],
   ])('%s', async (_how, factory) => {
-    const { clientOf } = await startShop()
+    const { clientOf, storedFor } = await startShop()
     const client = clientOf(factory)
     const observed = recordEvents(client)
-    expect(namesIn({ tools: await client.listTools() })).toContain('echo')
+    expect(namesIn(await client.listTools())).toContain('echo')
     await client.dispose()
-    expect(await clientOf(factory).storedTools()).toBeUndefined()
+    expect(await storedFor(clientOf(factory))).toBeUndefined()
     expect(warningsOf(observed).filter((text) => text.includes('tools'))).toEqual([])
   })
 
   test('if the factory does not answer', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
-    const { clientOf } = await startShop()
+    const { clientOf, storedFor } = await startShop()
     const asked = deferred()
     const createSession: SessionInfoSource['createSession'] = (_server, _scope, purpose) => {
       if (purpose !== 'tools') return new SessionInfo()
@@ -234,16 +241,16 @@ describe('nothing is stored, and nothing fails,', () => {
       return new Promise(() => {})
     }
     const client = clientOf({ createSession })
-    const stored = client.storedTools()
+    const stored = storedFor(client)
     await asked.promise
     await vi.advanceTimersByTimeAsync(2000)
     expect(await stored).toBeUndefined()
-    expect(namesIn({ tools: await client.listTools() })).toContain('echo') // is not asked again
+    expect(namesIn(await client.listTools())).toContain('echo') // is not asked again
   })
 })
 
 test('reads the stored list of a server of a directory, and reports one that is missing there', async () => {
-  const { proxy, inFolder } = await startShop()
+  const { proxy, inFolder, storedFor } = await startShop()
   const retrieve = vi.fn<() => Promise<{ mcpUrl: string }>>(async () => ({ mcpUrl: proxy.url }))
   const options = { directory: { retrieve, list: async () => [] }, scope: 'run' } as const
   {
@@ -257,11 +264,11 @@ test('reads the stored list of a server of a directory, and reports one that is 
     { slug: 'shop' },
     { ...options, sessionInfoFactory: inFolder() },
   )
-  expect(namesIn(await client.storedTools())).toContain('echo')
+  expect(namesIn(await storedFor(client))).toContain('echo')
   retrieve.mockRejectedValue(new Error('There is no shop'))
   await using other = new McpClient(
     { slug: 'shop' },
     { ...options, sessionInfoFactory: inFolder() },
   )
-  await expect(other.storedTools()).rejects.toThrow('There is no shop')
+  await expect(storedFor(other)).rejects.toThrow('There is no shop')
 })
