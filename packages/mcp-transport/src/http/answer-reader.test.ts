@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { ResponseHeaders } from '../headers.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
@@ -173,6 +175,36 @@ describe('the body of a response', () => {
     expect(outcome.kind).toBe(isLongLived ? 'refused' : 'ended')
   })
 
+  test.each(['text/plain', 'text/event-stream'])('may begin with an empty line: %s', (type) => {
+    const bytes = [Buffer.from('\r\n'), Buffer.from(text)]
+    expect(read({ text, bytes, headers: { 'content-type': type } }).messages).toEqual([answer])
+  })
+
+  test('may be encoded and of another type, up to the limit for answers', () => {
+    const long = { jsonrpc: '2.0', id: 1, result: { text: randomBytes(90_000).toString('base64') } }
+    const bytes = [gzipSync(JSON.stringify(long))]
+    const headers = { 'content-type': 'text/plain', 'content-encoding': 'gzip' }
+    expect(read({ text, bytes, headers, responseBytes: 200_000 }).messages).toEqual([long])
+    expect(read({ text, bytes, headers, responseBytes: 100_000 }).messages).toEqual([])
+  })
+
+  test('may be empty although it is encoded', () => {
+    const { outcome } = read({ text: '', headers: { ...json, 'content-encoding': 'gzip' } })
+    expect(outcome).toMatchObject({ kind: 'refused', refusal: { text: '' } })
+  })
+
+  test.each([200, 500])(
+    'has at most 64 KiB if it is no answer, also when it is decoded: %d',
+    (status) => {
+      const bytes = [gzipSync(Buffer.alloc(1_000_000, 'x'))]
+      const headers = { 'content-type': 'text/plain', 'content-encoding': 'gzip' }
+      const { outcome } = read({ text, bytes, status, headers, responseBytes: 2_000_000 })
+      const refusal = outcome.kind === 'refused' ? outcome.refusal : undefined
+      expect(refusal?.isPartial).toBe(true)
+      expect(refusal?.text.length).toBe(status === 200 ? 64 * 1024 : 0)
+    },
+  )
+
   test.each([false, true])(
     'is not read if it is an encoded stream, long-lived: %s',
     (isLongLived) => {
@@ -192,10 +224,14 @@ describe('the body of a response', () => {
     expect(() => read({ text, responseBytes: responseBytes - 1 })).toThrow('limits.responseBytes')
   })
 
-  test.each([202, 204])('may be long if the status %d says that there is no answer', (status) => {
-    const { outcome } = read({ text: 'x'.repeat(70_000), status, headers: {} })
-    expect(outcome).toEqual({ kind: 'ended', isStream: false })
-  })
+  test.each([202, 204])(
+    'may be long and in any encoding if the status %d says that there is no answer',
+    (status) => {
+      const headers = { 'content-encoding': 'utf-8' }
+      const { outcome } = read({ text: 'x'.repeat(70_000), status, headers })
+      expect(outcome).toEqual({ kind: 'ended', isStream: false })
+    },
+  )
 
   test.each([
     ['in one chunk', [70_000]],

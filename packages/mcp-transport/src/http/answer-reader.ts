@@ -74,6 +74,8 @@ const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
 
 /** The first characters of JSON (group 1), or a field or a comment of an event stream. */
 const START = /^(?:\xEF\xBB\xBF)?\s*(?:([[{])|(?:data|event|id|retry)?:)/
+/** White space before the start: the next piece of the body decides. */
+const BLANK = /^(?:\xEF\xBB\xBF)?\s*$/
 
 /**
  * Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. The first bytes of a 2xx
@@ -129,8 +131,11 @@ export class AnswerReader {
     handlers.activity?.()
     const isOk = this.#isMcp && status >= 200 && status < 300
     const type = mediaType(headers)
-    const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
     const isStream = isOk && type === 'text/event-stream'
+    const isJson = isOk && type === 'application/json'
+    const isEmpty = isOk && (status === 202 || status === 204) && !isStream && !isJson
+    const given = isEmpty ? undefined : headerValue(headers, 'content-encoding')
+    const encoding = given?.toLowerCase() ?? 'identity'
     if (encoding !== 'identity') this.#decode = DECODERS.get(encoding)
     if (encoding !== 'identity' && (this.#decode === undefined || isStream)) {
       const problem = `encoded its answer as "${encoding}", which cannot be read${isStream ? ' in an event stream' : ''}: disable it in the server or its proxy`
@@ -139,14 +144,15 @@ export class AnswerReader {
       this.#isPartial = true
     } else if (isStream) {
       this.#startStream()
-    } else if (isOk && type === 'application/json') {
+    } else if (isJson) {
       this.#startJson()
     } else {
-      this.#mode = isOk && (status === 202 || status === 204) ? 'empty' : 'refusal'
-      this.#room = this.#isMcp ? REFUSAL_BYTES : TEXT_BYTES
+      this.#mode = isEmpty ? 'empty' : 'refusal'
+      this.#room = this.#refusalBytes
     }
     // A GET must not take a page for a stream: it would be opened again and again.
-    this.#isStart = isOk && this.#mode !== 'empty' && !this.#isLongLived
+    this.#isStart = isOk && !isEmpty && !this.#isLongLived
+    if (this.#isStart && this.#decode !== undefined) this.#room = this.#source.limits.responseBytes
     if (isOk) handlers.head?.(status, headers)
   }
 
@@ -177,6 +183,10 @@ export class AnswerReader {
       if (this.#decode !== undefined) this.#feedAll(body)
       return STREAM_ENDED
     }
+    if (this.#mode === 'refusal' && body.length > this.#refusalBytes) {
+      this.#isPartial = true
+      body = body.subarray(0, this.#refusalBytes)
+    }
     const text = body.toString()
     if (this.#mode === 'refusal') return this.#refused(text)
     const value = parseJson(text)
@@ -185,6 +195,10 @@ export class AnswerReader {
     if (message === undefined) return this.#refused(text)
     this.#handlers.message(message)
     return BODY_ENDED
+  }
+
+  get #refusalBytes(): number {
+    return this.#isMcp ? REFUSAL_BYTES : TEXT_BYTES
   }
 
   #startStream(): void {
@@ -201,8 +215,9 @@ export class AnswerReader {
 
   /** Corrects the mode by the first bytes of the body. */
   #sniff(chunk: Buffer): void {
-    this.#isStart = false
-    const start = START.exec(chunk.toString('latin1', 0, 64))
+    const text = chunk.toString('latin1', 0, 64)
+    this.#isStart = BLANK.test(text)
+    const start = START.exec(text)
     if (start === null) return
     if (start[1] !== undefined) this.#startJson()
     else if (this.#mode !== 'stream') this.#startStream()
@@ -214,9 +229,11 @@ export class AnswerReader {
   }
 
   #decoded(body: Buffer, decode: Decode): Buffer {
+    if (body.length === 0) return body
+    const isAnswer = this.#mode !== 'refusal' || this.#isStart
     const { responseBytes } = this.#source.limits
     try {
-      return decode(body, { maxOutputLength: this.#isMcp ? responseBytes : TEXT_BYTES })
+      return decode(body, { maxOutputLength: isAnswer ? responseBytes : this.#refusalBytes })
     } catch (cause) {
       if (this.#mode === 'refusal') {
         this.#isPartial = true

@@ -112,8 +112,9 @@ async function send(
     )
   })
   clearTimeout(timer)
-  if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended') return undefined
-  const { status } = outcome.refusal
-  return status >= 200 && status < 300 ? undefined : outcome.refusal
+  const { status = 0 } = outcome.kind === 'failed' ? outcome.error : outcome.refusal
+  if (status >= 200 && status < 300) return undefined // also with a body that cannot be read
+  if (outcome.kind === 'failed') throw outcome.error
+  return outcome.refusal
 }
