@@ -83,7 +83,7 @@ export class McpConnection implements AsyncDisposable {
   #replacing: Promise<void> | undefined
   /** Ends the replacement in progress. */
   #replacement: AbortController | undefined
-  readonly #settings = new SessionSettings()
+  #settings = new SessionSettings()
   /** False if the end of a replacement may have left a session open without the settings of the client. */
   #isRestored = true
   #testing: Promise<void> | undefined
@@ -211,6 +211,7 @@ export class McpConnection implements AsyncDisposable {
       params,
     })
     this.#request = request
+    this.#settings = new SessionSettings()
     this.#opening?.abort()
     const opening = (this.#opening = new AbortController())
     const either = signal === undefined ? opening.signal : AbortSignal.any([signal, opening.signal])
@@ -444,8 +445,8 @@ export class McpConnection implements AsyncDisposable {
     const { signal: own } = (this.#replacement = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
     const limitMs = outer === undefined || isFresh ? timeouts.probeMs : undefined
-    this.#isRestored = false
     await this.#openNext(request, { signal, limitMs, isFresh })
+    this.#isRestored = false
     for (let losses = 1; ; losses++) {
       const failure = await this.#settings.restore((one) => this.#repeat(one, signal, limitMs))
       if (own.aborted) throw abortReason(own)
@@ -482,6 +483,7 @@ export class McpConnection implements AsyncDisposable {
     const repetition = { limitMs, isReplacement, isFresh }
     const opened = await this.#negotiate({ request, signal, repetition, isTakenForLegacy: false })
     if (opened === undefined) {
+      this.#isRestored = false // the server may have opened the session
       const { reason: cause } = signal
       if (TransportError.is(cause)) throw cause
       throw http.error('CLOSED', 'The session was not replaced in time', { cause })
@@ -510,7 +512,7 @@ export class McpConnection implements AsyncDisposable {
     void this.send(call)
     const onLate = (): TransportError => http.error('TIMEOUT', 'The server did not answer in time')
     try {
-      return await untilAborted(within(promise, limitMs, onLate), signal)
+      return await within(untilAborted(promise, signal), limitMs, onLate)
     } catch {
       return http.closed('The session was not replaced in time')
     } finally {

@@ -42,6 +42,15 @@ test('does not restore a subscription that the client has asked to end, whatever
   expect(await restoredBy(settingsAfter([on('a://b'), done], [off('a://b'), lost]))).toEqual([])
 })
 
+test('does not restore a subscription that was answered after the client had asked to end it', async () => {
+  const settings = new SessionSettings()
+  const begun = settings.watch(on('a://b'), () => {})
+  const ended = settings.watch(off('a://b'), () => {})
+  begun(done)
+  ended(done)
+  expect(await restoredBy(settings)).toEqual([])
+})
+
 test('passes each outcome to the caller', () => {
   const settings = new SessionSettings()
   for (const request of [level('error'), on('a://b'), off('a://b'), { method: 'ping' }]) {

@@ -18,12 +18,13 @@ export class SessionSettings {
   watch(request: InputRequest, onSettled: (outcome: Outcome) => void): typeof onSettled {
     const key = keyOf(request)
     if (key === undefined) return onSettled
-    if (request.method === 'resources/unsubscribe') {
-      this.#requests?.delete(key)
-      return onSettled
-    }
+    const isEnd = request.method === 'resources/unsubscribe'
+    if (isEnd) this.#requests?.delete(key)
     return (outcome) => {
-      if ('result' in outcome) (this.#requests ??= new Map()).set(key, request)
+      if ('result' in outcome) {
+        if (isEnd) this.#requests?.delete(key) // the subscription may have been answered meanwhile
+        else (this.#requests ??= new Map()).set(key, request)
+      }
       onSettled(outcome)
     }
   }

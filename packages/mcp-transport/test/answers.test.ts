@@ -444,7 +444,7 @@ describe('redirects', () => {
 describe('a notification', () => {
   const encoded = { 'content-encoding': 'gzip' }
   const type = { 'content-type': 'application/json' }
-  const sse = { 'content-type': 'text/event-stream' }
+  const streamed = { 'content-type': 'text/event-stream' }
 
   test('is accepted while the event stream of its response stays open', async () => {
     const stream = openSse()
@@ -460,7 +460,10 @@ describe('a notification', () => {
     ['200 with null', () => json(null)],
     ['200 with text', () => new Response('OK')],
     ['204', () => new Response(null, { status: 204 })],
-    ['200 with an encoded stream', () => new Response('', { headers: { ...encoded, ...sse } })],
+    [
+      '200 with an encoded stream',
+      () => new Response('', { headers: { ...encoded, ...streamed } }),
+    ],
     [
       '200 with what cannot be decoded',
       () => new Response('OK', { headers: { ...encoded, ...type } }),

@@ -2,7 +2,7 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import type { ScriptedAnswer } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectionTo, outcomeOf } from './connection.ts'
@@ -130,6 +130,80 @@ test('settings whose restoration the caller aborts are restored by the next repl
   await connection.replaceSession(lost, new AbortController().signal)
   expect(levels).toEqual(['session-1', 'session-2', 'session-2'])
   expect(handshakes).toBe(2)
+})
+
+test('no timer is left of a setting whose restoration the caller aborts', async () => {
+  let settings = 0
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: session('first'),
+    'logging/setLevel': () =>
+      ++settings === 2 ? { end: 'hang' } : { result: { resultType: undefined } },
+    'tools/call': notFound,
+  })
+  await using connection = await connectionTo(server.url)
+  await connection.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  await outcomeOf(connection, { method: 'logging/setLevel', params: { level: 'info' } })
+  await outcomeOf(connection, { method: 'tools/call', params: { name: 'echo' } })
+  const started = vi.spyOn(globalThis, 'setTimeout')
+  const ended = vi.spyOn(globalThis, 'clearTimeout')
+  onTestFinished(() => void vi.restoreAllMocks())
+  const caller = new AbortController()
+  const replaced = connection.replaceSession(connection.epoch, caller.signal)
+  await server.waitFor(() => settings === 2)
+  caller.abort()
+  await replaced
+  const long = started.mock.results.filter((_, n) => Number(started.mock.calls[n]?.[1]) > 1e9)
+  expect(long).toHaveLength(1)
+  expect(ended.mock.calls.some(([timer]) => timer === long[0]?.value)).toBe(true)
+})
+
+test('a late failure replaces no session after a replacement that has failed', async () => {
+  let isDown = false
+  let handshakes = 0
+  await using server = await startScriptedServer({
+    'server/discover': () => ({ status: isDown ? 503 : 404 }),
+    initialize: () => (isDown ? { status: 503 } : session(`session-${++handshakes}`)),
+    'tools/call': notFound,
+  })
+  const { signal } = new AbortController()
+  await using connection = await connectionTo(server.url)
+  await connection.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  await outcomeOf(connection, { method: 'tools/call', params: { name: 'echo' } })
+  const lost = connection.epoch
+  await connection.replaceSession(lost, signal)
+  const { epoch, sessionId } = connection
+  isDown = true
+  const failed = connection.replaceSession(epoch, signal, true)
+  await expect(failed).rejects.toMatchObject({ code: 'REJECTED', status: 503 })
+  isDown = false
+  await connection.replaceSession(lost, signal, true)
+  expect(connection).toMatchObject({ epoch, sessionId })
+})
+
+test('a client that opens again sends its settings itself', async () => {
+  const levels: unknown[] = []
+  let handshakes = 0
+  await using server = await startScriptedServer({
+    'server/discover': { status: 404 },
+    initialize: () => session(`session-${++handshakes}`),
+    'logging/setLevel': ({ headers }) => {
+      levels.push(headers['mcp-session-id'])
+      return { result: { resultType: undefined } }
+    },
+    'tools/call': notFound,
+  })
+  const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' } as const
+  await using connection = await connectionTo(server.url)
+  await connection.notify(initialized)
+  await outcomeOf(connection, { method: 'logging/setLevel', params: { level: 'info' } })
+  await connection.terminate()
+  const clientInfo = { name: 'other', version: '1' }
+  await connection.open({ protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
+  await connection.notify(initialized)
+  await outcomeOf(connection, { method: 'tools/call', params: { name: 'echo' } })
+  await connection.replaceSession(connection.epoch, new AbortController().signal)
+  expect(levels).toEqual(['session-1'])
 })
 
 test('calls that are sent again come after the settings of the new session', async () => {
