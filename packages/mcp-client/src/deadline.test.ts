@@ -30,6 +30,13 @@ test('is aborted from the start if the caller is, with an Error as the reason', 
   expect(deadline.signal.reason).toEqual(new Error('enough'))
 })
 
+test('has at most the longest time of a timer left, also after progress', () => {
+  using deadline = new Deadline(Infinity, undefined, Infinity)
+  expect(deadline.leftMs).toBeLessThanOrEqual(LONGEST_MS)
+  deadline.extend()
+  expect(deadline.leftMs).toBeLessThanOrEqual(LONGEST_MS)
+})
+
 test('leaves no timer and no listener', () => {
   vi.useFakeTimers()
   const caller = new AbortController()

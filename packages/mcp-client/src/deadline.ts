@@ -49,7 +49,7 @@ export class Deadline implements Disposable {
   /** Restarts the limit, after progress. */
   extend(): void {
     const now = performance.now()
-    const endsAt = Math.min(now + this.#timeoutMs, this.#endsAtMost)
+    const endsAt = Math.min(now + Math.min(this.#timeoutMs, LONGEST_MS), this.#endsAtMost)
     if (endsAt <= this.#endsAt || this.signal.aborted) return
     this.#endsAt = endsAt
     clearTimeout(this.#timer)

@@ -300,7 +300,10 @@ export function getOutcome(error: unknown): RequestOutcome {
 }
 
 /** Returns the error with which the server responded, also with an HTTP error status. Undefined for other errors. */
-function toResponse(error: unknown, failure: TransportError | undefined): McpError | undefined {
+export function toResponse(
+  error: unknown,
+  failure: TransportError | undefined = getTransportError(error),
+): McpError | undefined {
   if (error instanceof McpError)
     return failure === undefined || isRefusal(failure) ? error : undefined
   if (failure === undefined || !isRefusal(failure)) return undefined
@@ -321,12 +324,14 @@ export function isTimeout({ reason }: AbortSignal): boolean {
  * stack of this caller, and the outcome of all its attempts if the error has one.
  */
 function toOwnError(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
-  if (error.outcome === undefined) return new McpClientError(error.code, error.message, error)
-  if (error.outcome !== 'not-executed') return error
+  if (error.outcome !== undefined && error.outcome !== 'not-executed') return error
   const { code, message, server, retryAfterMs, stderr } = error
   const cause = outcome === 'not-executed' ? error.cause : error
   const options = { server, tool, outcome, retryAfterMs, stderr, cause }
-  const own = new McpClientError(code, message + describeDoubt(error, outcome), options)
+  const own =
+    error.outcome === undefined
+      ? new McpClientError(code, message, error)
+      : new McpClientError(code, message + describeDoubt(error, outcome), options)
   Error.captureStackTrace(own, toOperationError) // V8 keeps 10 frames: room for those of the caller
   return own
 }

@@ -1,7 +1,7 @@
 import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
-import { McpError, ToolSchema } from '@modelcontextprotocol/sdk/types.js'
+import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
-import { McpClientError } from './errors.ts'
+import { McpClientError, toResponse } from './errors.ts'
 import type { Lease, Operation, Operations, RequestPage } from './operation.ts'
 import type { CallOptions } from './options.ts'
 import { readResult } from './requests.ts'
@@ -157,7 +157,7 @@ function newNames<T extends { readonly name: string }>(
 
 /** @throws any other error than that of a server without tools */
 function toEmptyList(error: unknown): Readonly<Record<string, unknown>> {
-  if (!(error instanceof McpError) || error.code !== METHOD_NOT_FOUND) throw error
+  if (toResponse(error)?.code !== METHOD_NOT_FOUND) throw error
   return { tools: [], ttlMs: 0 }
 }
 

@@ -104,7 +104,7 @@ export class McpClient implements AsyncDisposable {
       storedTools: new StoredToolLists(options.sessionInfoFactory, events),
       principalLists:
         toolsPer === 'principal'
-          ? new PrincipalLists(events, idleScopes?.max ?? IDLE_MAX)
+          ? new PrincipalLists(events, Math.max(idleScopes?.max ?? 0, IDLE_MAX))
           : undefined,
       knownEra: undefined,
       knownRetentionMs: undefined,

@@ -218,11 +218,11 @@ export class ScopeSlot {
 
   /** Stores the current list of tools for the next process. Never rejects. */
   async storeTools(): Promise<void> {
-    const { currentRead } = this.tools
+    const { tools } = this
     const { server } = this.#endpoint ?? {}
-    if (currentRead === undefined || server === undefined) return
+    if (tools.current === undefined || server === undefined) return
     const owner = { server: () => server, principal: this.scope?.principal }
-    await this.#setup.storedTools.write(owner, currentRead, this.#connection?.era ?? 'legacy')
+    await this.#setup.storedTools.write(owner, tools, this.#connection?.era ?? 'legacy')
   }
 
   /** The server may have another list now. */

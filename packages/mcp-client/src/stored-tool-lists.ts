@@ -78,10 +78,17 @@ export class StoredToolLists {
     return ageMs > MAX_AGE_MS ? undefined : { tools, leftOut, currentMs: ttlMs - ageMs }
   }
 
-  /** Stores a list that was just read. Returns at once for the list that was stored last. */
-  async write(owner: ToolListOwner, read: ToolsRead, era: Era): Promise<void> {
+  /** Stores the current list. Returns at once for the list that was stored last. */
+  async write(
+    owner: ToolListOwner,
+    tools: { readonly currentRead: ToolsRead | undefined },
+    era: Era,
+  ): Promise<void> {
     const place = await this.#placeOf(owner)
-    if (place === undefined || (await place.list)?.tools === read.tools) return
+    if (place === undefined) return
+    const last = await place.list
+    const read = tools.currentRead // it may have changed while the store was asked
+    if (read === undefined || read.tools === last?.tools) return
     const kept = { ...read, readAt: new Date().toISOString() }
     place.list = Promise.resolve(kept)
     await this.#store(place, kept, era)

@@ -85,6 +85,18 @@ describe('the list', () => {
     expect(list.current).toEqual([tool('a')])
   })
 
+  test('is requested once in each session, however their callers take turns', async () => {
+    const list = new ToolList(new ClientEvents())
+    const { read, answer, count } = startFetches()
+    const other = { ...cached, reader: { isDisposed: false } }
+    const lists = [cached, other, cached, other].map((options) => list.get(read, options))
+    await settle()
+    expect(count()).toBe(2)
+    answer(1, 'a')
+    answer(2, 'a')
+    expect((await Promise.all(lists)).map(names)).toEqual([['a'], ['a'], ['a'], ['a']])
+  })
+
   test.each([
     ['after a change', cached],
     ['with forceRefresh', fresh],

@@ -77,8 +77,8 @@ export class ToolList {
   #changes = 0
   /** Number of requests so far. */
   #requests = 0
-  /** The last request, until it ends. */
-  #fetch: Fetch | undefined
+  /** The last request of each session, until it ends. */
+  readonly #fetches = new WeakMap<Reader, Fetch>()
   /** The list of an earlier process, until this one has read its own. */
   #stored: UsedList | undefined
   #firstUsedAt: number | undefined
@@ -173,12 +173,12 @@ export class ToolList {
     if (!forceRefresh && this.current !== undefined) return Promise.resolve(this.current)
     // Joins a request only if its result will be recent enough: a refresh needs a request that starts after it. A request
     // in another session may fail for a reason that is none here.
-    const { asOf, reader: other } = this.#fetch ?? {}
-    const isShared = !forceRefresh && asOf === this.#changes && other === reader
-    const fetch = (this.#fetch =
-      isShared && this.#fetch !== undefined
-        ? this.#fetch
-        : { flight: new SingleFlight(), number: ++this.#requests, asOf: this.#changes, reader })
+    const asOf = this.#changes
+    let fetch = this.#fetches.get(reader)
+    if (forceRefresh || fetch?.asOf !== asOf) {
+      fetch = { flight: new SingleFlight(), number: ++this.#requests, asOf, reader }
+      this.#fetches.set(reader, fetch)
+    }
     return fetch.flight.join((shared) => this.#refresh(fetch, read, shared), signal)
   }
 
@@ -197,7 +197,7 @@ export class ToolList {
       if (fetch.number >= (this.#own?.number ?? 0)) this.#keep(tools, ttlMs, fetch)
       return tools
     } finally {
-      if (this.#fetch === fetch) this.#fetch = undefined
+      if (this.#fetches.get(fetch.reader) === fetch) this.#fetches.delete(fetch.reader)
     }
   }
 

@@ -1,7 +1,7 @@
 import { freePort, startTaskServer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
-import { is, startSetting, stopClock } from './setting.ts'
+import { answerWith, is, startSetting, stopClock } from './setting.ts'
 
 /** The frame of this function must be in the stack of the error. */
 async function callFromHere(call: () => Promise<unknown>): Promise<unknown> {
@@ -34,6 +34,16 @@ test.each([
   }
   const error = await failing
   expect(error).toBeInstanceOf(McpClientError)
+  expectCallerIn(error)
+})
+
+test('the stack of a list that cannot be used shows the line of its caller', async () => {
+  await using setting = await startSetting()
+  const { client, proxy } = setting
+  const action = answerWith({ result: { tools: 'none' } })
+  proxy.inject({ match: is.method('tools/list'), action })
+  const error = await callFromHere(() => client.listTools())
+  expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE' })
   expectCallerIn(error)
 })
 

@@ -160,6 +160,29 @@ test('is empty for a server without tools, and fails if a later page is not foun
   expect(await namesOf(client, { forceRefresh: true })).toEqual(all)
 })
 
+test.each([400, 404, 500])(
+  'is empty if a server without tools says so with HTTP %d',
+  async (status) => {
+    await using setting = await startSetting()
+    const { client, proxy } = setting
+    const error = { code: -32601, message: 'Method not found' }
+    const body: CannedAnswer['body'] = (id) => JSON.stringify({ jsonrpc: '2.0', id, error })
+    proxy.inject({ match: is.method('tools/list'), action: { status, body } })
+    expect(await namesOf(client)).toEqual([])
+  },
+)
+
+test('is kept for more principals than idle sessions', async () => {
+  const idleScopes = { max: 0 }
+  await using setting = await startSetting({
+    client: { scope: () => ({ principal: 'none' }), toolsPer: 'principal', idleScopes },
+  })
+  const { client, server } = setting
+  for (const principal of ['ada', 'bob', 'ada', 'bob'])
+    expect(await namesOf(client, { scope: { principal } })).toEqual(all)
+  expect(server.count('tools/list')).toBe(2)
+})
+
 test('has each tool of a repeated page once, also if its metadata differs', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting

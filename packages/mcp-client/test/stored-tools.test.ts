@@ -160,6 +160,29 @@ describe('the stored list is removed', () => {
   })
 })
 
+test('a list that changes while its store is created is not stored', async () => {
+  const { server, clientOf } = await startShop()
+  const info = storeWith({ durable: true })
+  const asked = deferred()
+  const answered = deferred()
+  const createSession: SessionInfoSource['createSession'] = async (_server, _scope, purpose) => {
+    if (purpose !== 'tools') return new SessionInfo()
+    asked.resolve()
+    await answered.promise
+    return info
+  }
+  const client = clientOf({ createSession })
+  const listed = client.listTools()
+  await asked.promise
+  const changed = next(client, 'toolListChanged')
+  await expect.poll(() => server.notify('notifications/tools/list_changed')).toBe(1)
+  await changed
+  answered.resolve()
+  await listed
+  await client.dispose()
+  expect((await info.getRecord())?.tools).toBeUndefined()
+})
+
 describe('a factory that keeps the list beside the session', () => {
   test.each([
     ['in one object', () => new DurableFactory()],
