@@ -294,7 +294,8 @@ class LiveTools implements McpTools {
           timeoutMs,
         }
       } catch (error) {
-        if (this.#closing !== undefined || isErrorOfUser(error)) throw error
+        const isOver = this.#closing !== undefined || config?.signal?.aborted === true
+        if (isOver || isErrorOfUser(error)) throw error
         if (needsAccess?.(error, label) === true) return undefined
         const { onServerError } = this.#options
         const isLogged = failure !== undefined && String(error) === String(failure.error)

@@ -557,6 +557,35 @@ describe('lists that are read at the same time', () => {
     },
   )
 
+  test.each(['shared', 'thread'] as const)(
+    "end with the run of their caller, and for no other one, with session: '%s'",
+    async (session) => {
+      await using recorded = await startRecordedServer()
+      const { proxy } = recorded
+      const { log, entries } = logged()
+      await using mcp = createMcpTools({ servers: { shop: { url: proxy.url } }, session, log })
+      const [sent, held] = [deferred(), deferred()]
+      proxy.inject({
+        match: isRpc('tools/list'),
+        action: async () => {
+          sent.resolve()
+          await held.promise
+          return 'forward'
+        },
+      })
+      const aborting = new AbortController()
+      const aborted = mcp.listTools({ config: { signal: aborting.signal } })
+      const other = mcp.listTools()
+      await sent.promise
+      aborting.abort(new Error('enough'))
+      await expect(aborted).rejects.toThrow('enough')
+      expect(mcp.status()).toMatchObject([{ state: 'untried' }]) // nothing is known about the server
+      held.resolve()
+      expect(await other).not.toEqual([])
+      expect(entries).toEqual([])
+    },
+  )
+
   test('name the tools that are left out, also when the client keeps only the list of another user', async () => {
     await using recorded = await startRecordedServer()
     const { server, proxy } = recorded

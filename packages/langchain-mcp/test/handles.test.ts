@@ -49,7 +49,7 @@ test('ends a request with its run', async () => {
   await expect(mcp.server('calc').callTool('echo', { text: 'x' }, { config })).rejects.toBe(reason)
 })
 
-test('calls a tool for a host as the user of the current run', async () => {
+test('calls and lists tools for a host as the user of the current run', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({
     servers: {
@@ -63,13 +63,16 @@ test('calls a tool for a host as the user of the current run', async () => {
   const graph = new StateGraph(MessagesAnnotation)
     .addNode('call', async () => {
       await mcp.server('calc').callTool('echo', { text: 'hello' })
+      await mcp.server('calc').listTools()
       return {}
     })
     .addEdge(START, 'call')
     .compile()
   await graph.invoke({ messages: [] }, { configurable: { user: 'ada' } })
-  const call = server.received.find(({ rpcMethod }) => rpcMethod === 'tools/call')
-  expect(call?.headers['x-user']).toBe('ada')
+  for (const method of ['tools/call', 'tools/list']) {
+    const request = server.received.find(({ rpcMethod }) => rpcMethod === method)
+    expect(request?.headers['x-user']).toBe('ada')
+  }
 })
 
 test('has prompts, completion, subscriptions and other requests on a server handle', async () => {

@@ -1,7 +1,9 @@
 import { request as requestOf } from 'node:http'
 import { inspect } from 'node:util'
+import type { RunnableConfig } from '@langchain/core/runnables'
 import { Command, MemorySaver } from '@langchain/langgraph'
 import {
+  deferred,
   startLegacyServer,
   startSkillServer,
   startTaskServer,
@@ -59,7 +61,11 @@ async function startWorld({
   onServerError = 'throw',
   log = () => {},
   listen = false,
-}: Pick<CreateMcpToolsOptions, 'listen' | 'log' | 'onServerError'> = {}): Promise<World> {
+  session,
+}: Pick<
+  CreateMcpToolsOptions,
+  'listen' | 'log' | 'onServerError' | 'session'
+> = {}): Promise<World> {
   const inner = await startLegacyServer()
   const seen: World['seen'] = []
   const streams: World['streams'] = []
@@ -81,6 +87,7 @@ async function startWorld({
     authProvider: userTokens(),
     principal: ({ configurable }) => configurable?.['user'],
     onServerError,
+    session,
     listen,
     reconnect: { firstMs: 100 },
     log,
@@ -265,12 +272,20 @@ describe.each([
 })
 
 describe.each([
-  ['expired credentials', { ...credentialsOf('ada'), token: () => Promise.reject(EXPIRED) }],
-  ['no credentials', undefined],
-])('a list for a user with %s', (_what, credentials) => {
+  [
+    'expired credentials',
+    { ...credentialsOf('ada'), token: () => Promise.reject(EXPIRED) },
+    EXPIRED.message,
+  ],
+  [
+    'credentials that reject with a text',
+    { ...credentialsOf('ada'), token: () => Promise.reject('no sign-in') },
+    'no sign-in',
+  ],
+  ['no credentials', undefined, 'has no credentials of a user'],
+])('a list for a user with %s', (_what, credentials, reason) => {
   const config = { configurable: { user: 'ada' }, context: { credentials } }
   const messages = [{ role: 'user' as const, content: 'call counter_add {"by":2}' }]
-  const reason = credentials === undefined ? 'has no credentials of a user' : EXPIRED.message
 
   test.each(['skip', () => {}] as const)(
     'fails, whatever onServerError says',
@@ -311,6 +326,42 @@ test('a user whose token the server refuses gets the tools with the next sign-in
   world.refuses = () => false
   expect(await answerTo('ada')).toContain('2')
 })
+
+describe.each(['shared', 'thread'] as const)(
+  "in parallel runs of a user, with session: '%s'",
+  (session) => {
+    test.each([
+      ['list', async (mcp: McpTools, config) => mcp.listTools({ config })],
+      ['request', async (mcp: McpTools, config) => mcp.server('orders').listResources({ config })],
+      [
+        'call',
+        async (mcp: McpTools, config) =>
+          mcp.server('orders').callTool('counter_add', {}, { config }),
+      ],
+    ] as readonly [string, (mcp: McpTools, config: RunnableConfig) => Promise<unknown>][])(
+      'a %s has a token, although the one that began the handshake has none',
+      async (_what, send) => {
+        const { mcp, inner } = await startWorld({ session })
+        const [asked, answered] = [deferred(), deferred()]
+        const expired: UserCredentials = {
+          ...credentialsOf('ada'),
+          async token() {
+            asked.resolve()
+            await answered.promise
+            throw EXPIRED
+          },
+        }
+        const failed = send(mcp, configOf('ada', expired))
+        await asked.promise
+        const sent = send(mcp, configOf('ada'))
+        answered.resolve()
+        await expect(failed).rejects.toThrow(EXPIRED.message)
+        await expect(sent).resolves.toBeDefined()
+        expect(inner.executions('counter_add')).toBeLessThan(2)
+      },
+    )
+  },
+)
 
 test('skills for a user with expired credentials fail, and are there after a new sign-in', async () => {
   await using server = await startSkillServer({

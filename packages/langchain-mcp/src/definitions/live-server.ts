@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { BoundedMap, type Listeners, withErrorLink } from '@x/internal'
+import { BoundedMap, type Listeners, untilAborted, withErrorLink } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
 import type {
   CallOptions,
@@ -34,7 +34,7 @@ import {
   type CallContexts,
 } from '../graph/call-context.ts'
 import type { McpToolsServerConfig } from './server-clients.ts'
-import { isErrorOfUser } from './user-tokens.ts'
+import { isErrorOfUser, withOwnToken } from './user-tokens.ts'
 
 /** A changed tool list. Tools that were made before stay valid while their server has them. */
 export interface ToolsChanged {
@@ -77,7 +77,7 @@ export interface ListRequest {
   readonly forceRefresh?: boolean | undefined
 }
 
-interface ListOptions extends ListRequest {
+interface ListOptions extends ListRequest, Pick<RequestOptions, 'signal'> {
   /** Accepts the list that an earlier process has stored with its session. @default false */
   readonly acceptStored?: boolean | undefined
 }
@@ -233,14 +233,19 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return (await this.list(options)).tools
   }
 
-  async list({ config, ...options }: ListOptions = {}): Promise<KnownTools> {
+  async list({
+    config = ambientConfig(),
+    signal = config?.signal,
+    ...options
+  }: ListOptions = {}): Promise<KnownTools> {
     if (this.#isClosed) throw this.#closedError()
     const { name, contexts } = this.#options
     const context = contexts.of(config) // its errors say nothing about the server
     try {
-      return await this.#read(context, options)
+      const reading = withOwnToken(context.config, () => this.#read(context, options))
+      return await untilAborted(reading, signal) // others may wait for the same list
     } catch (error) {
-      if (!isErrorOfUser(error)) {
+      if (signal?.aborted !== true && !isErrorOfUser(error)) {
         this.#failures.set(context.scope.principal, { error, at: performance.now() })
         if (!this.#isClosed) this.#status = { name, state: 'down', error: lastErrorFrom(error) }
       }
@@ -302,7 +307,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       ...('url' in this.config && { headers }), // a child process refuses them
     }
     try {
-      return await inCall(context, () => send(options, context))
+      return await withOwnToken(config, () => inCall({ ...context }, () => send(options, context)))
     } finally {
       const replaced = this.#replacements.since(before, owner, key)
       if (replaced !== undefined && caller instanceof ToolCaller) caller.replaced = replaced
@@ -387,7 +392,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const { principal } = context.scope
     const used = withoutThread ? { ...context, scope: { principal }, isList: true } : context
     // An aborted run ends its requests.
-    return inCall(used, () => send(client, { ...bounds, signal: bounds.signal ?? config?.signal }))
+    const signal = bounds.signal ?? config?.signal
+    return withOwnToken(context.config, () =>
+      inCall({ ...used }, () => send(client, { ...bounds, signal })),
+    )
   }
 
   /** @param isInCall the session of the call reads the list, which needs no other session then */
@@ -468,7 +476,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     this.#reading.clear() // they may have started before
     const { contexts, toolsChanged } = this.#options
     if (this.#isClosed || toolsChanged.isEmpty || !contexts.isOneSession) return
-    this.listTools().catch(() => {}) // the next list reports the failure
+    this.list({ config: {} }).catch(() => {}) // the next list reports the failure
   }
 
   #closedError(tool?: string): McpClientError {

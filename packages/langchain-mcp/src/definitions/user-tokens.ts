@@ -55,8 +55,8 @@ function withoutQuery(url: string): string {
   return origin + pathname
 }
 
-/** Errors of the credentials of users, such as an expired sign-in. */
-const errorsOfUsers = new WeakSet<Error>()
+/** Errors about the token of a user, such as an expired sign-in, with the config of the call that asked for it. */
+const errorsOfUsers = new WeakMap<Error, ConfigOfCall | undefined>()
 
 function noPrincipal(server: string): McpClientError {
   const message =
@@ -65,13 +65,28 @@ function noPrincipal(server: string): McpClientError {
       : `userTokens(): users would share the session with "${server}". Give createMcpTools() the option \`principal\``
   // A client gives its callers copies of the error, which have the same cause.
   const cause = new Error('Without a principal, nothing says whose token is needed')
-  errorsOfUsers.add(cause)
+  errorsOfUsers.set(cause, undefined)
   return new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
 }
 
 /** Returns true if there was no token of the user of a call, or no user: nothing is known about the server then. */
 export function isErrorOfUser(error: unknown): boolean {
   return causesOf(error).some((cause) => errorsOfUsers.has(cause))
+}
+
+/**
+ * Sends something for a call, and once more if only another call of the same user had no token: calls share handshakes
+ * and lists.
+ */
+export async function withOwnToken<T>(config: ConfigOfCall, send: () => Promise<T>): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    const isUnsent = McpClientError.is(error) && error.outcome === 'not-executed'
+    const asked = causesOf(error).map((cause) => errorsOfUsers.get(cause))
+    if (isUnsent && asked.some((one) => one !== undefined && one !== config)) return send()
+    throw error
+  }
 }
 
 /**
@@ -114,9 +129,10 @@ class UserTokens {
     const { config } = hasEnded(call) ? (this.#lastCall ?? call) : call
     try {
       return await this.#tokenFor(config, refused)
-    } catch (error) {
-      if (error instanceof Error) errorsOfUsers.add(error)
-      throw this.#noToken(error)
+    } catch (cause) {
+      const error = this.#noToken(cause)
+      errorsOfUsers.set(error, config)
+      throw error
     }
   }
 
