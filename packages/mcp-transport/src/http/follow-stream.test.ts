@@ -136,7 +136,13 @@ describe('follow stream', () => {
       expect(delays).toEqual([1000, 1500, 2250])
     })
 
-    test('waits for another answer after a refusal of its credentials', async () => {
+    test.each([
+      ['a refusal of its credentials', refused('UNAUTHORIZED')],
+      [
+        'a request without a token',
+        { ...nothing, error: new TransportError('UNAUTHORIZED', 'no') },
+      ],
+    ])('waits for another answer after %s', async (_what, end) => {
       const stop = new AbortController()
       const events: string[] = []
       const [asked, answered] = [deferred(), deferred()]
@@ -152,10 +158,10 @@ describe('follow stream', () => {
         },
         open: async () => {
           if (events.push('opened') > 3) stop.abort()
-          return events.length === 1 ? wasOpen : refused('UNAUTHORIZED')
+          return events.length === 1 ? wasOpen : end
         },
       })
-      await asked.promise
+      await Promise.race([asked.promise, following])
       await setImmediate()
       expect(events).toEqual(['opened', 'opened', 'asked'])
       answered.resolve()

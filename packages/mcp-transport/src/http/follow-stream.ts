@@ -97,9 +97,9 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
         isReported = true
       }
       await wait(delayMs(failures, options, end?.error), signal)
-      const isForbidden = end?.kind === 'refused' && end.error.code === 'UNAUTHORIZED'
+      const isForbidden = end?.error?.code === 'UNAUTHORIZED'
       if (isForbidden && endless !== undefined) {
-        // Without credentials, each attempt would ask the user to sign in.
+        // Without credentials, each attempt would ask the user to sign in, or the provider for a token.
         await untilAborted(endless.nextAnswer(), signal).catch(() => {})
       }
       if (signal.aborted) break
