@@ -122,8 +122,20 @@ async function readTools(
 ): Promise<ToolsRead> {
   // A server with sessions does not say how long its list is valid, but can report changes.
   const defaultMs = slot.connection?.era === 'modern' ? 0 : LIST_MS
-  const further: LeftOutTool[] = []
-  const onRepeated = (reason: string): unknown => further.push({ name: FURTHER_TOOLS, reason })
+  const missing: LeftOutTool[] = []
+  let isRepeated = false
+  const onRepeated = (reason: string): void => {
+    isRepeated = true
+    missing.push({ name: 'tools of further pages', reason })
+  }
+  /** @throws any other error than that of a server without tools */
+  const toEmptyList = (error: unknown): Readonly<Record<string, unknown>> => {
+    if (toResponse(error)?.code !== METHOD_NOT_FOUND) throw error
+    const reason = 'the server declares tools, and answered tools/list with "Method not found"'
+    const { tools: declared } = slot.connection?.serverCapabilities ?? {}
+    if (declared !== undefined) missing.push({ name: 'all tools', reason })
+    return { tools: [], ttlMs: 0 }
+  }
   const list = { server, method: 'tools/list', onRepeated }
   const pages = await allPages(list, async (cursor) => {
     const answer = requestPage(cursor)
@@ -135,7 +147,7 @@ async function readTools(
     return { items: [page], nextCursor: page.nextCursor }
   })
   const ttlMs = Math.min(...pages.map((page) => page.ttlMs ?? defaultMs))
-  const repeated = further.length === 0 ? [] : pages.slice(-1)
+  const repeated = isRepeated ? pages.slice(-1) : []
   const others = pages.slice(0, pages.length - repeated.length)
   const tools = others.flatMap(({ items }) => items)
   const leftOut = others.flatMap((page) => page.leftOut)
@@ -143,7 +155,7 @@ async function readTools(
     tools.push(...newNames(page.items, tools))
     leftOut.push(...newNames(page.leftOut, leftOut))
   }
-  return { tools, leftOut: [...leftOut, ...further], ttlMs }
+  return { tools, leftOut: [...leftOut, ...missing], ttlMs }
 }
 
 /** Returns the tools of a page whose names no earlier page has. The rest of a tool may differ in each response. */
@@ -155,12 +167,6 @@ function newNames<T extends { readonly name: string }>(
   return page.filter(({ name }) => !known.has(name))
 }
 
-/** @throws any other error than that of a server without tools */
-function toEmptyList(error: unknown): Readonly<Record<string, unknown>> {
-  if (toResponse(error)?.code !== METHOD_NOT_FOUND) throw error
-  return { tools: [], ttlMs: 0 }
-}
-
 /** One page of a list. */
 export interface Page<Item> {
   readonly items: readonly Item[]
@@ -169,7 +175,6 @@ export interface Page<Item> {
 
 /** The limit that the SDK's client has as well. */
 const MAX_PAGES = 64
-const FURTHER_TOOLS = 'tools of further pages'
 
 interface PagedList {
   readonly server: string

@@ -1,7 +1,16 @@
+import { discoverResult, startScriptedServer } from '@x/mcp-testing'
 import type { CannedAnswer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
-import type { McpClient } from '../src/index.ts'
-import { answerWith, is, rejectionOf, startSetting, stopClock, warningsOf } from './setting.ts'
+import { McpClient } from '../src/index.ts'
+import {
+  answerWith,
+  is,
+  recordEvents,
+  rejectionOf,
+  startSetting,
+  stopClock,
+  warningsOf,
+} from './setting.ts'
 
 const all = ['counter_add', 'cart_add', 'echo', 'fail', 'slow', 'whoami']
 
@@ -144,13 +153,14 @@ test('reads the list from its start in one session when the session is lost betw
   expect(pages).toHaveLength(5)
 })
 
-test('is empty for a server without tools, and fails if a later page is not found', async () => {
+test('is empty for a server without tools, with a warning if it declares tools, and fails if a later page is not found', async () => {
   await using setting = await startSetting({ server: { pageSize: 2 } })
-  const { client, proxy } = setting
+  const { client, proxy, observed } = setting
   const isList = is.method('tools/list')
   const action = answerWith({ error: { code: -32601, message: 'Method not found' } })
   proxy.inject({ match: isList, times: 1, action })
   expect(await namesOf(client)).toEqual([])
+  expect(warningsOf(observed)).toEqual([expect.stringContaining('Method not found')])
   const isSecondPage: typeof isList = (one) =>
     isList(one) && proxy.count({ rpcMethod: 'tools/list' }) === 2
   proxy.inject({ match: isSecondPage, times: 1, action })
@@ -171,6 +181,16 @@ test.each([400, 404, 500])(
     expect(await namesOf(client)).toEqual([])
   },
 )
+
+test('is empty for a server that declares no tools, without a warning', async () => {
+  await using server = await startScriptedServer({
+    'server/discover': { result: { ...discoverResult, capabilities: {} } },
+  })
+  await using client = new McpClient(server.url)
+  const observed = recordEvents(client)
+  expect(await client.listTools()).toEqual([])
+  expect(warningsOf(observed)).toEqual([])
+})
 
 test('is kept for more principals than idle sessions', async () => {
   const idleScopes = { max: 0 }
