@@ -28,7 +28,7 @@ export function abortReason(signal: AbortSignal): Error {
 }
 
 /** Longest time of a timer: a longer one would end at once. */
-const LONGEST_MS = 2 ** 31 - 1
+export const LONGEST_MS: number = 2 ** 31 - 1
 
 /** Settles as `promise` does, or after `ms` with what `onLate` returns or throws. The late result is dropped. */
 export async function within<Result, Late>(

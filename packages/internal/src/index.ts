@@ -1,5 +1,5 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
-export { abortReason, fulfilledWithin, untilAborted, within } from './abort.ts'
+export { abortReason, fulfilledWithin, LONGEST_MS, untilAborted, within } from './abort.ts'
 export { BoundedMap } from './bounded-map.ts'
 export { compareBytes, readAtMost } from './bytes.ts'
 export { canonicalJson } from './canonical-json.ts'

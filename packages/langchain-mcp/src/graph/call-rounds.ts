@@ -1,5 +1,6 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { CreateMessageRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { LONGEST_MS } from '@x/internal'
 import type {
   ClientHandlers,
   HandlerContext,
@@ -102,8 +103,6 @@ interface Round {
 
 /** Limit of a call whose client has none. */
 const WORK_MS = 600_000
-/** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
-const NO_LIMIT_MS: number = 2 ** 31 - 1
 
 /**
  * One call of a tool in a task of a graph, in as many rounds as its questions need. Each round is executed once, in any
@@ -352,7 +351,8 @@ export class CallRounds {
     const live: LiveCall = new LiveCall(caller, limits, async (signal) => {
       const asksForProgress = onProgress !== undefined || maxMs !== undefined
       const onLive = asksForProgress ? (progress: Progress) => live.progressed(progress) : undefined
-      const limitless = { ...own, signal, timeoutMs: NO_LIMIT_MS, onProgress: onLive }
+      // The limits of an open request are checked by `LiveCall`, not by the client.
+      const limitless = { ...own, signal, timeoutMs: LONGEST_MS, onProgress: onLive }
       return this.#request(limitless, true)
     })
     live.onProgress = onProgress

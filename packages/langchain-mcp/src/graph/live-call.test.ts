@@ -48,6 +48,20 @@ test('cancels a question that takes too long', async () => {
   await expect(answer).resolves.toEqual({ action: 'cancel' })
 })
 
+test.each([Infinity, 2 ** 31])(
+  'waits with limits of %d ms, which no timer can have',
+  async (ms) => {
+    const call = callOf({ workMs: ms, humanMs: ms })
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(call.isOpen).toBe(true)
+    const answer = call.ask(question, never)
+    await vi.advanceTimersByTimeAsync(60_000)
+    call.answer({ 'question-1': { action: 'decline' } })
+    await expect(answer).resolves.toEqual({ action: 'decline' })
+    call.abort(new Error('over'))
+  },
+)
+
 test('leaves no timer and no open question after the call ended', async () => {
   let end!: (call: StartedCall) => void
   const call = callOf(

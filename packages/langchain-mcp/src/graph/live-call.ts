@@ -1,4 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { LONGEST_MS } from '@x/internal'
 import { McpClientError, type Caller, type ClientHandlers, type Progress } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import type { McpToolError } from '../errors.ts'
@@ -213,7 +214,8 @@ export class LiveCall {
   #work(): void {
     clearTimeout(this.#timer)
     this.#workingSince = performance.now()
-    this.#timer = setTimeout(() => this.#timeOut(), Math.max(this.#endsAtMs - this.#usedMs, 1))
+    const leftMs = Math.max(this.#endsAtMs - this.#usedMs, 1)
+    this.#timer = setTimeout(() => this.#timeOut(), Math.min(leftMs, LONGEST_MS))
   }
 
   #stopWork(): void {
@@ -233,7 +235,8 @@ export class LiveCall {
   #wait(): void {
     if (this.#questions.size === 1) this.#stopWork()
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#cancelAll(), this.#limits.humanMs)
+    const ms = Math.min(this.#limits.humanMs, LONGEST_MS)
+    this.#timer = setTimeout(() => this.#cancelAll(), ms)
     this.#timer.unref() // a question does not keep the process alive; the open connection does
   }
 
