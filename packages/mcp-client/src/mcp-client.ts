@@ -253,7 +253,7 @@ export class McpClient implements AsyncDisposable {
    * Concurrent callers in one session share one request. The list is frozen, and the same array until there is another
    * one. A server without tools has an empty list.
    *
-   * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
+   * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages. At a repeated cursor, the list ends with a warning
    */
   listTools(options: ListToolsOptions = {}): Promise<readonly Tool[]> {
     return this.#operations.use({ method: 'tools/list' }, options, (lease) =>
