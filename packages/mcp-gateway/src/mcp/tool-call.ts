@@ -233,7 +233,9 @@ function run(call: ToolCall, { prepared, resume, sink }: Round): Promise<ToolOut
       const { checked, order, tool } = ready
       const key = { tool, principal: context.principal, arguments: checked }
       // In a conversation, also in one without a name, the answer depends on the calls before.
-      const isCached = parts.conversations === undefined || ownerOf(order) === undefined
+      const isConversation = parts.conversations !== undefined && ownerOf(order) !== undefined
+      // After a question, it depends on what the user has answered.
+      const isCached = !isConversation && order.resume === undefined
       const cached = isCached ? await parts.results.get(key) : undefined
       if (cached) return { type: 'result', result: cached }
       const outcome = await parts.calls.call({
@@ -241,7 +243,11 @@ function run(call: ToolCall, { prepared, resume, sink }: Round): Promise<ToolOut
         order: trace ? { ...order, trace } : order,
         sink: sink ?? { signal: context.signal, progress: progressOf(context, parts.channel) },
       })
-      if (isCached && outcome.type === 'result') await parts.results.put(key, outcome.result)
+      // The result of an earlier call with the same key may be old, or depend on answers.
+      const isReplayed = metaOf(outcome)[IDEMPOTENCY] !== undefined
+      if (isCached && !isReplayed && outcome.type === 'result') {
+        await parts.results.put(key, outcome.result)
+      }
       return outcome
     },
   })
