@@ -187,6 +187,55 @@ test.each([
   },
 )
 
+test('lets a call be made again that its agent did not get while the store was away', async () => {
+  await using world = twoReplicas({ runs: { maxConcurrentPerPrincipal: 1 } })
+  const left = new AbortController()
+  const other = request('tools/call', endlessCall, { extensions: {} })
+  const first = world.a(new Request(other, { signal: left.signal }))
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
+  const plain = () => keyed('echo', 'Hi', { extensions: {} })
+  const second = send(world.a, plain())
+  await settled()
+  const away = vi.spyOn(world.store.records, 'delete').mockImplementation(async () => {
+    throw new GatewayError('UNAVAILABLE', 'Away')
+  })
+  await world.clock.advance(30_000)
+  expect((await second).result).toMatchObject({ isError: true, _meta: { reason: 'busy' } })
+  left.abort()
+  await first
+  away.mockRestore()
+  await world.clock.advance(10_000)
+  expect((await send(world.b, plain())).result).toMatchObject({ content: [{ text: 'Hi' }] })
+})
+
+test('asks a store that is away for one record at a time', async () => {
+  const go = deferred()
+  await using world = twoReplicas()
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const first = send(world.a, keyed('slow', 'Hi', { extensions: {} }))
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
+  const absent = async () => {
+    throw new GatewayError('UNAVAILABLE', 'Away')
+  }
+  const put = vi.spyOn(world.store.records, 'put').mockImplementation(absent)
+  const reads = vi.spyOn(world.store.records, 'get').mockImplementation(absent)
+  go.resolve()
+  await first
+  const countIn = async (ms: number) => {
+    reads.mockClear()
+    await world.clock.advance(ms)
+    return reads.mock.calls.length
+  }
+  const counts = [await countIn(10_000), await countIn(10_000), await countIn(10_000)]
+  put.mockRestore()
+  reads.mockRestore()
+  await world.clock.advance(1000)
+  expect(new Set(counts)).toHaveLength(1)
+})
+
 test('cancels a call with a key whose client does not come back', async () => {
   await using world = twoReplicas()
   const left = new AbortController()

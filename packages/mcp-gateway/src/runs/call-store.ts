@@ -73,6 +73,8 @@ export class CallStore {
   /** Tasks of an earlier process may wait to be continued. No client need ask for them. */
   #mayHaveLeft = true
   readonly #stopping = new AbortController()
+  /** Runs whose record may have been written, although its write failed. */
+  readonly #unsure = new Set<string>()
 
   constructor(options: CallStoreOptions) {
     this.#options = options
@@ -183,22 +185,21 @@ export class CallStore {
   }
 
   /**
-   * Applies an event of an execution. While the store is away, tries again until the call expires, because nothing else
+   * Stores what became of an execution. While the store is away, tries again until the call expires, because nothing else
    * would: for a task, and for any call whose client does not wait.
    *
    * @param onAway called before the second attempt, so that the client does not wait
    * @throws GatewayError `UNAVAILABLE` for another call, and if the process stops
    */
-  async applyPatiently(
-    found: StoredCall,
-    event: CallEvent,
+  async patiently<Value>(
+    { call: { expiresAt, task } }: StoredCall,
+    attempt: () => Promise<Value>,
     onAway?: () => void,
-  ): Promise<StoredCall | undefined> {
+  ): Promise<Value> {
     const { clock, onError } = this.#options
-    const { expiresAt, task } = found.call
     for (let isFirst = true; ; isFirst = false) {
       try {
-        return await this.apply(found, event)
+        return await attempt()
       } catch (cause) {
         const isPatient = task !== undefined || onAway !== undefined
         if (!isPatient || this.#isEnding || clock.now() >= expiresAt) throw cause
@@ -335,12 +336,7 @@ export class CallStore {
       await this.#addEntries(call, before?.call)
       version = await records.put(PREFIX + runId, call, { ttlMs, ifVersion, event: logs && change })
     } catch (cause) {
-      // The record may have been written, and the next attempt finds nothing to change.
-      const limits = { clock, ms: CHANGES_LIMITS.ttlMs, signal: this.#stopping.signal }
-      void whenBack(() => records.get(PREFIX + runId), limits).then(
-        () => this.#notify(runId, true),
-        () => {}, // watchers ask again
-      )
+      this.#notifyWhenBack(runId)
       throw cause
     }
     if (version === undefined) return undefined
@@ -405,6 +401,24 @@ export class CallStore {
     const first = await this.keyEntry(key)
     const isLate = this.#options.clock.now() - updatedAt > SWEEP_MS
     return first || isLate ? first?.runId === runId : undefined
+  }
+
+  /** The record of a write that failed may have been written, and the next attempt finds nothing to change. */
+  #notifyWhenBack(runId: string): void {
+    const isAsked = this.#unsure.size > 0
+    this.#unsure.add(runId)
+    if (isAsked) return // one request tells for all runs that the store is back
+    const { clock, records } = this.#options
+    const limits = { clock, ms: CHANGES_LIMITS.ttlMs, signal: this.#stopping.signal }
+    const settle = (isBack: boolean): void => {
+      const runIds = [...this.#unsure]
+      this.#unsure.clear()
+      if (isBack) for (const each of runIds) this.#notify(each, true)
+    }
+    void whenBack(() => records.get(PREFIX + runId), limits).then(
+      () => settle(true),
+      () => settle(false), // watchers ask again
+    )
   }
 
   #notify(runId: string, isForeign: boolean): void {

@@ -156,7 +156,8 @@ export class CallWorker {
     const { claims = 1, remote } = state.status === 'running' ? state : {}
     const end = async (why: CallEnd): Promise<'ended'> => {
       const expiresAt = store.expiryOf('ended', true)
-      await store.applyPatiently(found, { type: 'ended', attempt, end: why, expiresAt })
+      const event = { type: 'ended', attempt, end: why, expiresAt } as const
+      await store.patiently(found, () => store.apply(found, event))
       return 'ended'
     }
     if (stored) calls.credentials.take(stored)

@@ -226,8 +226,9 @@ export class LiveCall {
     let failure: unknown
     let stored: StoredCall | undefined
     try {
-      stored = this.stored
-        ? await store.applyPatiently(this.stored, { ...asked, told })
+      const { stored: earlier } = this
+      stored = earlier
+        ? await store.patiently(earlier, () => store.apply(earlier, { ...asked, told }))
         : await store.create(next)
       this.stored = stored ?? this.stored
       // The call became a task at the same moment: then its record was there, and has no question yet.
@@ -341,13 +342,15 @@ export class LiveCall {
     const { call } = found
     const { task } = call
     const attempt = this.number
-    try {
-      const isFirst = call.round === 0 && claimsOf(call) === 1
+    const isFirst = call.round === 0 && claimsOf(call) === 1
+    const expiresAt = store.expiryOf('ended', task !== undefined)
+    const storeEnd = async (): Promise<StoredCall | undefined> => {
       if (isStarted === false && isFirst) await store.releaseKey(call)
-      if (isStarted === false && !task && (await this.#undo(found))) return
-      const expiresAt = store.expiryOf('ended', task !== undefined)
-      const event = { type: 'ended', attempt, end, expiresAt } as const
-      this.stored = await store.applyPatiently(found, event, this.#storeIsAway.resolve)
+      if (isStarted === false && !task && (await this.#undo(found))) return found
+      return store.apply(found, { type: 'ended', attempt, end, expiresAt })
+    }
+    try {
+      this.stored = await store.patiently(found, storeEnd, this.#storeIsAway.resolve)
     } catch {
       // A repeat of the call does not learn how it ended.
     }
@@ -387,7 +390,7 @@ export class LiveCall {
     // If the store is away, the run does not wait for it.
     await store.apply(stored, event).then(
       (latest) => (this.stored = latest ?? stored),
-      () => void store.applyPatiently(stored, event).catch(() => {}),
+      () => void store.patiently(stored, () => store.apply(stored, event)).catch(() => {}),
     )
   }
 
