@@ -1,4 +1,4 @@
-import { CodedError, readAtMost, untilAborted } from '@x/internal'
+import { CodedError, LONGEST_MS, readAtMost, untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { encodeSegment } from './debug-state-config.ts'
 import type { DebugStateConfig } from './debug-state-config.ts'
@@ -85,7 +85,7 @@ export class DebugStateClient {
     const { timeoutMs, dispatcher, origin, path, agentId } = this.#options
     const deadline = new AbortController()
     const { signal } = deadline
-    const timer = setTimeout(() => deadline.abort(), timeoutMs)
+    const timer = setTimeout(() => deadline.abort(), Math.min(timeoutMs, LONGEST_MS))
     try {
       const token = await this.#getToken(signal)
       const answer = await dispatcher.request({

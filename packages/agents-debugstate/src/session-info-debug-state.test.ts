@@ -446,6 +446,20 @@ describe('a failing service never fails the agent, and is reported once', () => 
     expect(service.requests).toEqual([])
   })
 
+  test.each([Infinity, 2 ** 31])(
+    'waits with a limit of %d ms, which no timer can have',
+    async (ms) => {
+      const values = new Map([[KEY, 'session-1']])
+      await using service = await startScriptedService(plainService(values))
+      await using agent = startAgent(service, {
+        timeoutMs: ms,
+        token: () => new Promise((resolve) => setTimeout(resolve, 20, 'token')),
+      })
+      expect(await agent.info.getSessionId()).toBe('session-1')
+      expect(agent.warnings).toEqual([])
+    },
+  )
+
   test('ignores a listener that throws', async () => {
     await using service = await startScriptedService(failing(500))
     await using agent = startAgent(service, {

@@ -10,6 +10,7 @@ import {
   memoryTokenStore,
 } from './auth/index.ts'
 import { createDispatcher, FileSessionInfo, SessionInfo, StreamableHttpTransport } from './index.ts'
+import { resolveTimeouts } from './transport-options.ts'
 
 const URL_TEXT = 'http://server.test/mcp'
 
@@ -20,6 +21,17 @@ function call(fn: unknown, ...given: readonly unknown[]): unknown {
 
 const transport = (options: unknown): unknown =>
   Reflect.construct(StreamableHttpTransport, [URL_TEXT, options])
+
+test('a time that no timer can have is the longest one', () => {
+  const times = resolveTimeouts({
+    probeMs: Infinity,
+    silentMs: 2 ** 31,
+    idleMs: 7,
+    headersMs: undefined,
+  })
+  const longest = 2 ** 31 - 1
+  expect(times).toMatchObject({ probeMs: longest, silentMs: longest, idleMs: 7, headersMs: 0 })
+})
 
 describe('a transport refuses the options', () => {
   test.each([

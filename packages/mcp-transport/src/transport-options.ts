@@ -1,4 +1,4 @@
-import { check } from '@x/internal'
+import { check, LONGEST_MS } from '@x/internal'
 import type { Check, Checks, TraceContext } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { AuthProvider } from './auth/auth-provider.ts'
@@ -222,7 +222,11 @@ const TIMEOUTS: Timeouts = {
 const LIMITS: Limits = { responseBytes: 16 * MIB, eventBytes: 16 * MIB, errorTextBytes: 2048 }
 const RECONNECT: Reconnect = { firstMs: 1000, maxMs: 30_000, maxAttempts: 2 }
 
-export const resolveTimeouts = (given?: TimeoutOptions): Timeouts => withDefaults(TIMEOUTS, given)
+export function resolveTimeouts(given?: TimeoutOptions): Timeouts {
+  const times =
+    given && Object.entries(given).map(([name, ms]) => [name, ms && Math.min(ms, LONGEST_MS)])
+  return withDefaults<TimeoutOptions>(TIMEOUTS, times && Object.fromEntries(times))
+}
 export const resolveLimits = (given?: LimitOptions): Limits => withDefaults(LIMITS, given)
 export const resolveReconnect = (given?: ReconnectOptions): Reconnect =>
   withDefaults(RECONNECT, given)
