@@ -213,6 +213,11 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
       { ...image, data: 'aA==' },
     ],
     [{ type: 'image', data: 'data:image/png;base64,aGk=' }, image],
+    // A media type has a limit, because the search for its end must not take seconds.
+    [
+      { type: 'image', data: `data:image/${'a'.repeat(200)};base64,aGk=` },
+      { ...image, mimeType: 'image/*' },
+    ],
     [
       { type: 'resource', resource: { uri: 'a:b', blob: 'data:image/png;base64,aGk=' } },
       { type: 'resource', resource: { uri: 'a:b', blob: 'aGk=' } },

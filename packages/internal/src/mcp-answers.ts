@@ -193,6 +193,9 @@ function isBase64(data: string): boolean {
   return !/[^A-Za-z0-9+/=]/.test(data)
 }
 
+/** Names have at most 127 characters (RFC 6838, section 4.2). Without limits, megabytes would take seconds. */
+const DATA_URL = /^data:([\w.+-]{1,127}\/[\w.+-]{1,127}(?=;))?[^,]{0,256};base64,/i
+
 /** The padding of base64, by the number of characters in its last group. */
 const PADDING = ['', '', '==', '=']
 
@@ -201,7 +204,7 @@ const PADDING = ['', '', '==', '=']
  * providers demand. Servers send data URLs (nota/gyazo-mcp-server#129), MIME lines and the alphabet for URLs.
  */
 function base64From(given: string): readonly [type: string | undefined, data: string] {
-  const [start = '', type] = /^data:([\w.+-]+\/[\w.+-]+)?[^,]{0,256};base64,/i.exec(given) ?? []
+  const [start = '', type] = DATA_URL.exec(given) ?? []
   const data = given.slice(start.length).replaceAll(/\s+/g, '')
   const standard = data.replaceAll('-', '+').replaceAll('_', '/')
   if (!isBase64(standard)) return [undefined, given]
