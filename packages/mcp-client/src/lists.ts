@@ -1,7 +1,8 @@
-import { isRecord, LEFT_OUT_META_KEY } from '@x/internal'
+import { isRecord, LEFT_OUT_META_KEY, untilAborted } from '@x/internal'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
-import { McpClientError, toResponse } from './errors.ts'
+import { Deadline } from './deadline.ts'
+import { McpClientError, toOperationError, toResponse } from './errors.ts'
 import type { Lease, Operation, Operations, RequestPage } from './operation.ts'
 import type { CallOptions } from './options.ts'
 import { readResult } from './requests.ts'
@@ -11,6 +12,8 @@ import type { LeftOutTool, ToolsRead } from './tool-list.ts'
 
 /** Time in which a list of a server with sessions counts as current in the next process, in milliseconds. */
 const LIST_MS = 300_000
+
+const LIST = { method: 'tools/list' } as const
 
 /** JSON-RPC code that a server without tools answers `tools/list` with. */
 const METHOD_NOT_FOUND = -32_601
@@ -67,11 +70,9 @@ export async function toolsOf(
   { acceptStored = false, forceRefresh = false, onLeftOut }: ListToolsOptions,
 ): Promise<readonly Tool[]> {
   const { slot } = lease
-  const { current } = slot.tools
+  const current = forceRefresh ? undefined : slot.tools.current
   // A tool of an agent definition compares its list before each call.
-  const tools =
-    (forceRefresh ? undefined : (current ?? (await storedTools(lease, acceptStored)))) ??
-    (await requestTools(operations, lease, forceRefresh))
+  const tools = current ?? (await newTools(operations, lease, { acceptStored, forceRefresh }))
   const isNew = !reported.has(tools)
   if (onLeftOut === undefined && isNew) reported.add(tools)
   for (const tool of slot.tools.leftOutOf(tools)) {
@@ -82,25 +83,42 @@ export async function toolsOf(
   return tools
 }
 
-/** Returns the list of an earlier process, if it can be used. */
-async function storedTools(
-  { slot, options }: Lease,
-  acceptStored: ListToolsOptions['acceptStored'],
-): Promise<readonly Tool[] | undefined> {
-  if (acceptStored !== true && acceptStored !== 'first-call') return undefined
-  const stored = await slot.readStoredTools(options.signal)
-  return stored && slot.tools.useStored(stored, acceptStored === 'first-call')
+/** Returns the list of an earlier process, if it can be used, or that of the server, within one time limit. */
+async function newTools(
+  operations: Operations,
+  { slot, options: { signal: caller, timeoutMs = operations.timeoutMs } }: Lease,
+  { acceptStored, forceRefresh }: Pick<ListToolsOptions, 'acceptStored' | 'forceRefresh'>,
+): Promise<readonly Tool[]> {
+  using deadline = new Deadline(timeoutMs, caller)
+  const { signal } = deadline
+  if (forceRefresh !== true && (acceptStored === true || acceptStored === 'first-call')) {
+    try {
+      const stored = await untilAborted(slot.readStoredTools(signal), signal)
+      const tools = stored && slot.tools.useStored(stored, acceptStored === 'first-call')
+      if (tools !== undefined) return tools
+    } catch (error) {
+      if (!signal.aborted) throw error
+      const { server } = operations
+      throw toOperationError(error, { ...LIST, server, signal, outcome: 'not-executed' })
+    }
+  }
+  const tools = await requestTools(operations, slot, { signal, timeoutMs, forceRefresh })
+  await untilAborted(slot.storeTools(), signal).catch(() => {}) // it is stored later
+  return tools
 }
 
 /** Each caller has a time limit and retries of its own. Those that wait at the same time share the requests. */
-async function requestTools(
+function requestTools(
   operations: Operations,
-  { slot, options: { signal, timeoutMs } }: Lease,
-  forceRefresh: boolean,
+  slot: ScopeSlot,
+  {
+    forceRefresh = false,
+    ...limits
+  }: Pick<ListToolsOptions, 'forceRefresh' | 'signal' | 'timeoutMs'>,
 ): Promise<readonly Tool[]> {
   const { server } = operations
   const operation: Operation<readonly Tool[]> = {
-    method: 'tools/list',
+    ...LIST,
     isSafe: true,
     readList: (requestPage, own) => {
       const read = (shared: AbortSignal): Promise<ToolsRead> =>
@@ -109,10 +127,7 @@ async function requestTools(
     },
   }
   // The headers of one caller are not for the list of all.
-  const lease = { slot, call: undefined, options: { signal, timeoutMs } }
-  const tools = await operations.run(operation, lease)
-  await slot.storeTools()
-  return tools
+  return operations.run(operation, { slot, call: undefined, options: limits })
 }
 
 async function readTools(
@@ -136,7 +151,7 @@ async function readTools(
     if (declared !== undefined) missing.push({ name: 'all tools', reason })
     return { tools: [], ttlMs: 0 }
   }
-  const list = { server, method: 'tools/list', onRepeated }
+  const list = { ...LIST, server, onRepeated }
   const pages = await allPages(list, async (cursor) => {
     const answer = requestPage(cursor)
     const page = parseToolPage(await (cursor === undefined ? answer.catch(toEmptyList) : answer))

@@ -1,7 +1,10 @@
-import { discoverResult, startScriptedServer } from '@x/mcp-testing'
+import { deferred, discoverResult, startScriptedServer } from '@x/mcp-testing'
 import type { CannedAnswer } from '@x/mcp-testing'
+import { SessionInfo } from '@x/mcp-transport'
 import { expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
+import type { SessionInfoSource } from '../src/index.ts'
+import { DurableFactory } from './session-stores.ts'
 import {
   answerWith,
   is,
@@ -51,6 +54,40 @@ test('obeys the time limit', async () => {
   vi.advanceTimersByTime(40)
   expect(await error).toMatchObject({ code: 'TIMEOUT' })
   expect(await namesOf(client)).toEqual(all)
+})
+
+test('obeys the time limit while it looks for a stored list', async () => {
+  const asked = deferred()
+  const retrieve = async (): Promise<never> => {
+    asked.resolve()
+    return new Promise(() => {})
+  }
+  const options = { directory: { retrieve, list: async () => [] } }
+  await using client = new McpClient(
+    { slug: 'shop' },
+    { ...options, sessionInfoFactory: new DurableFactory() },
+  )
+  stopClock()
+  const error = rejectionOf(client.listTools({ acceptStored: true, timeoutMs: 40 }))
+  await asked.promise
+  vi.advanceTimersByTime(40)
+  expect(await error).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+})
+
+test('obeys the time limit while the list is stored', async () => {
+  const asked = deferred()
+  const createSession: SessionInfoSource['createSession'] = (_server, _scope, purpose) => {
+    if (purpose !== 'tools') return new SessionInfo()
+    asked.resolve()
+    return new Promise(() => {})
+  }
+  await using setting = await startSetting({ client: { sessionInfoFactory: { createSession } } })
+  await setting.client.ping()
+  stopClock()
+  const listed = namesOf(setting.client, { timeoutMs: 40 })
+  await asked.promise
+  vi.advanceTimersByTime(40)
+  expect(await listed).toEqual(all)
 })
 
 test('requests the list again in a new session, and reports what changed', async () => {

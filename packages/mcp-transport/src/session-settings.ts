@@ -6,7 +6,7 @@ type Outcome = Answer | TransportError
 
 /**
  * The log level and the subscriptions of a client. A server keeps them in the session, so a session that replaces
- * another one gets them again, after its handshake and before any call.
+ * another one gets them again, after its handshake and before the calls that wait for it.
  *
  * @internal
  */
