@@ -367,7 +367,7 @@ export class McpTask {
     const version = connection.protocolVersion ?? 'another revision'
     throw taskError(this.#about, {
       code: 'TASK_UNKNOWN',
-      text: `was created with ${this.#reference.protocolVersion}, and the server speaks ${version} now, which has no such tasks: check whether the tool has run before you call it again`,
+      text: `was created with ${this.#reference.protocolVersion}, and the server speaks ${version} now, which has no such tasks. If it speaks both, set era: 'modern', and continue with resumeTask(). Otherwise check whether the tool has run before you call it again`,
     })
   }
 
