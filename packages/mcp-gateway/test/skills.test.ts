@@ -315,7 +315,10 @@ test('does not take the id of an agent for its name', async () => {
 describe('a change of the list of skills', () => {
   const changed = (list: string): object => ({ method: `notifications/${list}/list_changed` })
 
-  async function listening(path: string, request: (session: string) => Request) {
+  async function listening(
+    path: string,
+    request: (session: string) => Request = (session) => get(inSession(session)),
+  ) {
     const clock = new ManualClock()
     const gateway = gatewayOf({ path }, { clock })
     const fetch = (each: Request): Promise<Response> => gateway.fetch(each)
@@ -363,6 +366,14 @@ describe('a change of the list of skills', () => {
     await client.scan()
     // The tool of the agent names its skills.
     expect(await client.next()).toMatchObject(changed('tools'))
+    expect(await client.next()).toMatchObject(changed('resources'))
+  })
+
+  test('is announced when a folder is there that a scan did not find', async () => {
+    await using folder = await skillFolder()
+    await using client = await listening(join(folder.path, 'later'))
+    await folder.write('later/refund/SKILL.md', manifestOf('refund'))
+    await client.scan()
     expect(await client.next()).toMatchObject(changed('resources'))
   })
 })

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+
 import { deferred } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 
@@ -186,6 +188,62 @@ test.each([
     expect(world.agents.calls).toHaveLength(1)
   },
 )
+
+test.each([
+  ['that became a task', true],
+  ['with a key', false],
+])(
+  'answers a call %s that asks while the store is away, and stores its question afterwards',
+  async (_title, isTask) => {
+    const go = deferred()
+    await using world = twoReplicas()
+    world.agents.join('slow', async function* () {
+      await go.promise
+      yield { type: 'asked', questions: [{ id: 'name', message: 'Name?' }], state: {} }
+    })
+    const plain = () => keyed('slow', 'Hi', { extensions: {} })
+    const first = send(world.a, plain())
+    await expect.poll(() => world.agents.calls).toHaveLength(1)
+    const second = isTask ? send(world.a, keyed('slow')) : undefined
+    await settled()
+    for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
+    const task = await second
+    const away = vi.spyOn(world.store.records, 'put').mockImplementation(async () => {
+      throw new GatewayError('UNAVAILABLE', 'Away')
+    })
+    go.resolve()
+    expect((await first).result).toMatchObject({ _meta: { reason: 'unavailable' } })
+    away.mockRestore()
+    await world.clock.advance(1000)
+    await settled()
+    const { taskId } = task?.result ?? {}
+    const { result } = await (isTask ? get(world.b, taskId) : send(world.b, plain()))
+    expect(Object.values(result?.['inputRequests'] ?? {})).toMatchObject([
+      { params: { message: 'Name?' } },
+    ])
+    expect(world.agents.calls).toHaveLength(1)
+  },
+)
+
+test('answers a call with a key although the store has lost its data', async () => {
+  const go = deferred()
+  await using world = twoReplicas()
+  world.agents.join('slow', async function* ({ signal }) {
+    await Promise.race([go.promise, once(signal, 'abort')])
+    yield { type: 'done', text: 'Three' }
+  })
+  await send(world.a, request('tools/call', { name: 'asking', arguments: { message: 'Hi' } })) // follows the log
+  const first = send(world.a, keyed('slow', 'Hi', { extensions: {} }))
+  await expect.poll(() => world.agents.calls).toHaveLength(2)
+  const { logs, records } = world.store
+  const runId = world.agents.calls.at(-1)?.runId
+  await records.delete(`call:${runId}`)
+  const limits = { maxEvents: 10, ttlMs: 60_000 }
+  await logs.append('calls', { runId, by: 'another process' }, { limits, isLast: false })
+  await settled()
+  go.resolve()
+  expect((await first).result).toMatchObject({ content: [{ text: 'Three' }] })
+})
 
 test('lets a call be made again that its agent did not get while the store was away', async () => {
   await using world = twoReplicas({ runs: { maxConcurrentPerPrincipal: 1 } })

@@ -162,7 +162,7 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
     .option('--stdio', STDIO_TEXT)
     .option(
       '--json',
-      'print JSON: {"tools", "skills", "collisions", "dropped", "sources", "warnings", "settings"}',
+      'print JSON: {"tools", "ownTools", "skills", "collisions", "dropped", "sources", "warnings", "settings"}',
     )
     .action(async (file: string, flags: { stdio?: true; json?: true }) => {
       const { checkFile } = await import('./check.ts')

@@ -185,14 +185,13 @@ export class CallStore {
   }
 
   /**
-   * Stores what became of an execution. While the store is away, tries again until the call expires, because nothing else
-   * would: for a task, and for any call whose client does not wait.
+   * Stores what became of an execution. While the store is away, tries again until the call expires: nothing else would.
    *
    * @param onAway called before the second attempt, so that the client does not wait
-   * @throws GatewayError `UNAVAILABLE` for another call, and if the process stops
+   * @throws GatewayError `UNAVAILABLE` if the call has expired, or the process stops
    */
   async patiently<Value>(
-    { call: { expiresAt, task } }: StoredCall,
+    { call: { expiresAt } }: StoredCall,
     attempt: () => Promise<Value>,
     onAway?: () => void,
   ): Promise<Value> {
@@ -201,8 +200,7 @@ export class CallStore {
       try {
         return await attempt()
       } catch (cause) {
-        const isPatient = task !== undefined || onAway !== undefined
-        if (!isPatient || this.#isEnding || clock.now() >= expiresAt) throw cause
+        if (this.#isEnding || clock.now() >= expiresAt) throw cause
         if (isFirst) {
           onError(new Error(NOT_STORED, { cause }))
           onAway?.()

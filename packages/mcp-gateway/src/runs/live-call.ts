@@ -70,6 +70,8 @@ type KeptEvent = Extract<CallEvent, { type: 'kept' }>
 const PROGRESS_MS = 1000
 const MAX_MESSAGE_CHARS = 1000
 
+const UNSTORED = 'The agent has a question, but the gateway cannot store the paused run now.'
+
 const STOPPED: CallEnd = {
   type: 'error',
   error: {
@@ -97,8 +99,8 @@ export class LiveCall {
   readonly #parts: LiveParts
   readonly #attempt: LiveAttempt | undefined
   readonly #stop = new AbortController()
-  /** Resolves if the end of the execution cannot be stored now. */
-  readonly #storeIsAway = Promise.withResolvers<void>()
+  /** The outcome for clients if the store is away when the execution ends or asks. */
+  readonly #early = Promise.withResolvers<ToolOutcome>()
   /** As `RemoteRun`: the run that the execution joins, or has begun. */
   #remote: unknown
   /** Is in flight while the call becomes a task. */
@@ -148,10 +150,9 @@ export class LiveCall {
 
   begin(execute: () => Promise<ToolOutcome>): void {
     if (this.stored) this.#attend()
-    const running = execute()
-    const stored = this.#untilStored(running)
+    const stored = this.#untilStored(execute())
     this.done = stored.catch(() => {})
-    this.outcome = Promise.race([stored, this.#storeIsAway.promise.then(() => running)])
+    this.outcome = Promise.race([stored, this.#early.promise])
     this.outcome.catch(() => {}) // no request may wait for the outcome
   }
 
@@ -227,8 +228,10 @@ export class LiveCall {
     let stored: StoredCall | undefined
     try {
       const { stored: earlier } = this
+      const event = { ...asked, told }
+      const early = (): void => this.#early.resolve(failedOutcome(undefined, UNSTORED, this.runId))
       stored = earlier
-        ? await store.patiently(earlier, () => store.apply(earlier, { ...asked, told }))
+        ? await store.patiently(earlier, () => store.apply(earlier, event), early)
         : await store.create(next)
       this.stored = stored ?? this.stored
       // The call became a task at the same moment: then its record was there, and has no question yet.
@@ -247,8 +250,7 @@ export class LiveCall {
         return { type: 'result', result: call.state.end.result }
       }
     } else if (!call) runs.forgetState(before.agentId, state)
-    const text = 'The agent has a question, but the gateway cannot store the paused run now.'
-    return failedOutcome(failure, text, this.runId)
+    return failedOutcome(failure, UNSTORED, this.runId)
   }
 
   /**
@@ -281,15 +283,16 @@ export class LiveCall {
   }
 
   async #untilStored(running: Promise<ToolOutcome>): Promise<ToolOutcome> {
+    const early = (): void => this.#early.resolve(running)
     try {
       const outcome = await running
       this.#isOver = true
-      if (outcome.type === 'result') await this.#end(toEnd(outcome.result), outcome.isStarted)
+      if (outcome.type === 'result') await this.#end(toEnd(outcome.result), early, outcome)
       else await this.#keeping
       return outcome
     } catch (error) {
       this.#isOver = true
-      await this.#end(toErrorEnd(error))
+      await this.#end(toErrorEnd(error), early)
       throw error
     } finally {
       const { live } = this.#parts
@@ -317,8 +320,9 @@ export class LiveCall {
     const latest = await this.#parts.store.read(this.runId)
     const isOwn = latest?.call.attempt === this.number
     if (isOwn && latest.call.state.status === 'running') this.stored = latest
-    // Its client waits for the result, which replaces the end that another process has stored.
-    else if (!isOwn || !canEndLate(latest.call)) this.stop()
+    // Its client waits for the result, which replaces the end that another process has stored. Without a record, because
+    // the store has lost its data, the client of a task has nothing to wait for.
+    else if (latest ? !isOwn || !canEndLate(latest.call) : this.isTask) this.stop()
   }
 
   /** All requests for the call were cancelled. */
@@ -331,7 +335,11 @@ export class LiveCall {
   }
 
   /** Stores how the execution ended, once. */
-  async #end(given: CallEnd, isStarted?: boolean): Promise<void> {
+  async #end(
+    given: CallEnd,
+    onAway: () => void,
+    { isStarted }: { readonly isStarted?: boolean | undefined } = {},
+  ): Promise<void> {
     await this.#keeping
     const { store } = this.#parts
     const found = this.stored
@@ -350,7 +358,7 @@ export class LiveCall {
       return store.apply(found, { type: 'ended', attempt, end, expiresAt })
     }
     try {
-      this.stored = await store.patiently(found, storeEnd, this.#storeIsAway.resolve)
+      this.stored = await store.patiently(found, storeEnd, onAway)
     } catch {
       // A repeat of the call does not learn how it ended.
     }

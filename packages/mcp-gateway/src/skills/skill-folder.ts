@@ -40,6 +40,7 @@ interface Loaded {
 export class SkillFolder {
   readonly #options: SkillFolderOptions
   #loaded: Loaded | undefined
+  /** Time of the last scan. 0: there was none. */
   #scannedAt = 0
   #scanning: Promise<void> | undefined
   /** Warnings since the last scan began, and those before: what was said then is not said again. */
@@ -112,6 +113,10 @@ export class SkillFolder {
     try {
       if (this.#loaded === undefined) {
         this.#loaded = await load(this.#options.folder, (text) => this.#warn(text))
+        const { entries } = this.#loaded.catalog
+        // Since a scan that failed, clients may have lists without skills.
+        if (this.#scannedAt > 0 && entries.length > 0)
+          this.#options.onChange(entries.map(({ uri }) => uri))
       } else {
         const { added, removed, listChanged } = await this.#loaded.catalog.reload()
         if (listChanged) this.#options.onChange([...added, ...removed])
