@@ -372,7 +372,7 @@ describe("session: 'thread'", () => {
     {
       await using mcp = createMcpTools(options)
       const agent = await agentOf(mcp, { store })
-      expect(server.sessions).toEqual([]) // the session of the list has ended
+      await expect.poll(() => server.sessions).toEqual([]) // the session of the list ends
       expect(await agent.say('call counter_add {"by":5}', 't1')).toContain('counter is 5')
       expect(await agent.say('call counter_add', 't2')).toContain('counter is 1')
       expect(await agent.say('call counter_add', 't1')).toContain('counter is 6')
@@ -387,6 +387,24 @@ describe("session: 'thread'", () => {
     expect(server.count('initialize')).toBe(handshakes + 1)
     expect(server.count('tools/list')).toBe(2)
     expect(server.count('server/discover')).toBe(2) // once for each of the tools
+  })
+
+  test('gives a list before the session that has read it ends', async () => {
+    await using recorded = await startRecordedServer()
+    const { server, proxy } = recorded
+    const listed = deferred()
+    proxy.inject({
+      match: ({ httpMethod }) => httpMethod === 'DELETE',
+      action: async () => {
+        await listed.promise
+        return 'forward'
+      },
+    })
+    await using mcp = createMcpTools({ servers: { shop: { url: proxy.url } }, session: 'thread' })
+    await mcp.listTools()
+    listed.resolve()
+    await mcp.close()
+    expect(server.sessions).toEqual([]) // a DELETE that is late is given up
   })
 
   test('opens one session for parallel calls of a thread', async () => {
@@ -476,6 +494,7 @@ describe("session: 'thread'", () => {
     onTestFinished(() => clock.mockRestore())
     await mcp.listTools()
     expect(server.count('tools/list')).toBe(2)
+    await mcp.close()
     expect(server.sessions).toEqual([])
   })
 

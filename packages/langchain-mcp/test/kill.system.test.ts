@@ -51,7 +51,7 @@ test('continues the session with one POST after the agent is killed between two 
   await using proxy = await startRecordingProxy(server.url)
 
   await using first = await startAgent(proxy.url, folder.path)
-  expect(server.sessions).toEqual([]) // a thread needs no session before its first call
+  await expect.poll(() => server.sessions).toEqual([]) // a thread needs no session before its first call
   const opening = proxy.mark()
   expect(await first.say({ thread: 't1', content: 'call counter_add {"by":2}' })).toEqual({
     answer: 'counter is 2',

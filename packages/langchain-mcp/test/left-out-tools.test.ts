@@ -97,6 +97,15 @@ test.each(['shared', 'run', 'thread'] as const)(
   },
 )
 
+test('a tool that the client left out is named by loadMcpTools() for a server of createMcpTools()', async () => {
+  await using server = await startListing({ name: 'bad' })
+  const warnings = watchWarnings()
+  await using mcp = createMcpTools({ servers: { shop: server.url } })
+  const tools = await loadMcpTools(mcp.server('shop'), { server: { name: 'shop' } })
+  expect(tools.map(({ name }) => name)).toEqual(['good'])
+  expect(warnings()).toEqual([expect.stringMatching(/"bad" of MCP server "shop" is left out/)])
+})
+
 describe('a tool that the transport left out', () => {
   const warning = expect.stringMatching(/"bad" of MCP server ".*" is left out: .*x-mcp-header/)
 

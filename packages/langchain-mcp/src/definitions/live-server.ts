@@ -77,10 +77,7 @@ export interface ListRequest {
   readonly forceRefresh?: boolean | undefined
 }
 
-interface ListOptions extends ListRequest, Pick<RequestOptions, 'signal'> {
-  /** Accepts the list that an earlier process has stored with its session. @default false */
-  readonly acceptStored?: boolean | undefined
-}
+type ListOptions = ListRequest & Parameters<McpToolSource['listTools']>[0]
 
 /** Result of the last list request to a server. Plain JSON, without session ids and tokens. */
 export interface ServerStatus {
@@ -230,7 +227,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
   /** Returns the list of the caller's principal: cached if it is valid, else from the server. */
   async listTools(options?: ListOptions): Promise<readonly ToolDefinition[]> {
-    return (await this.list(options)).tools
+    const { tools, leftOut } = await this.list(options)
+    for (const tool of leftOut) options?.onLeftOut?.(tool)
+    return tools
   }
 
   async list({
@@ -442,9 +441,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const running = forceRefresh ? undefined : this.#reading.get(key)
     if (running !== undefined) return running
     const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
-    const reading = request({ ...context, scope }).finally(async () => {
+    const reading = request({ ...context, scope }).finally(() => {
       if (this.#reading.get(key) === reading) this.#reading.delete(key)
-      await this.#options.client.dispose({ scope, terminate: true })
+      // No list waits for it, but `close()` does.
+      void Promise.allSettled([this.#options.client.dispose({ scope, terminate: true })])
     })
     this.#reading.set(key, reading)
     return reading
