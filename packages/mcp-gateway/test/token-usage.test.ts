@@ -1,13 +1,17 @@
+import { once } from 'node:events'
+
 import { InMemoryCache } from '@langchain/core/caches'
 import { AIMessage, AIMessageChunk, type BaseMessage } from '@langchain/core/messages'
 import { ChatGenerationChunk } from '@langchain/core/outputs'
 import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'
 import type { RunEvent } from '../src/internal/run-event.ts'
 import { connect } from './mcp-clients.ts'
 import { ScriptedModel } from './scripted-model.ts'
+import { request } from './task-requests.ts'
 
 /** A model whose messages cost 10 tokens and 2 tokens. */
 class CountedModel extends ScriptedModel {
@@ -156,4 +160,46 @@ test('counts what an aborted call of a model has told', async () => {
     { model: 'large', inputTokens: 10, outputTokens: 2 },
   ]
   expect(meta).toMatchObject({ usage })
+})
+
+/** A model whose answer stops after its first piece, until it is aborted. */
+class EndlessModel extends CountedModel {
+  readonly isSilent = deferred()
+
+  override async *_streamResponseChunks(
+    _messages: BaseMessage[],
+    { signal }: this['ParsedCallOptions'],
+  ): AsyncGenerator<ChatGenerationChunk> {
+    const usage = { input_tokens: 10, output_tokens: 1, total_tokens: 11 }
+    const message = Object.assign(new AIMessageChunk('H'), { usage_metadata: usage })
+    yield new ChatGenerationChunk({ text: 'H', message })
+    this.isSilent.resolve()
+    await once(signal ?? new AbortController().signal, 'abort')
+    yield new ChatGenerationChunk({ text: 'i', message: new AIMessageChunk('i') })
+  }
+}
+
+test('counts the model of a run that is cancelled', async () => {
+  const model = new EndlessModel('slow')
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', async (state, config) => {
+      return { messages: [await model.invoke(state.messages, config)] }
+    })
+    .addEdge(START, 'first')
+    .compile()
+  const ended = deferred<RunEvent>()
+  await using gateway = createGateway({
+    agents: { team: { graph, description: 'Talks' } },
+    observer: { runEvent: (event) => void (event.type === 'ended' && ended.resolve(event)) },
+  })
+  const left = new AbortController()
+  const call = request('tools/call', { name: 'team', arguments: { message: 'Hello' } })
+  const answer = gateway.fetch(new Request(call, { signal: left.signal }))
+  await model.isSilent.promise
+  left.abort()
+  await answer.catch(() => {})
+  expect(await ended.promise).toMatchObject({
+    outcome: 'cancelled',
+    usage: [{ model: 'slow', inputTokens: 10, outputTokens: 1 }],
+  })
 })

@@ -177,11 +177,12 @@ export class ActiveRun {
         count++
         // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
         if (count % UPDATES_PER_TURN === 0) await setImmediate()
+        // A model that is stopped with the run tells what it has used.
+        if (update.type === 'text' && update.usage) this.#addUsage(update.usage)
         if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
         this.signal.throwIfAborted()
         if (isFinal(update)) return update
         if (update.type === 'text') {
-          if (update.usage) this.#addUsage(update.usage)
           if (update.text !== '') this.#addText(update.text)
         } else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
         else await this.#keep(update.file)
