@@ -188,6 +188,16 @@ describe('the body of a response', () => {
     expect(read({ text, bytes, headers, responseBytes: 100_000 }).messages).toEqual([])
   })
 
+  test.each(['utf-8', 'UTF8', '', 'gzip', 'br', 'zstd'])(
+    'may be plain although its encoding is %j',
+    (encoding) => {
+      const headers = { ...json, 'content-encoding': encoding }
+      expect(read({ text, headers }).messages).toEqual([answer])
+      const stream = `data: ${text}\n\n`
+      expect(read({ text: stream, headers }).messages).toEqual([answer])
+    },
+  )
+
   test('may be empty although it is encoded', () => {
     const { outcome } = read({ text: '', headers: { ...json, 'content-encoding': 'gzip' } })
     expect(outcome).toMatchObject({ kind: 'refused', refusal: { text: '' } })

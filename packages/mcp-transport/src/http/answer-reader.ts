@@ -1,4 +1,4 @@
-import { isAscii } from 'node:buffer'
+import { isAscii, isUtf8 } from 'node:buffer'
 import * as zlib from 'node:zlib' // a named import of a new function fails on an old Node.js, before the check
 import { isRecord } from '@x/internal'
 import { createParser } from 'eventsource-parser'
@@ -72,6 +72,9 @@ const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
   ['zstd', zlib.zstdDecompressSync],
 ])
 
+/** Some servers name the character set here (yhirose/cpp-httplib#2518, encode/httpx#195). */
+const PLAIN = /^(?:identity|utf-?8)?$/i
+
 /** The first characters of JSON (group 1), or a field or a comment of an event stream. */
 const START = /^(?:\xEF\xBB\xBF)?\s*(?:([[{])|(?:data|event|id|retry)?:)/
 /** White space before the start: the next piece of the body decides. */
@@ -135,7 +138,7 @@ export class AnswerReader {
     const isJson = isOk && type === 'application/json'
     const isEmpty = isOk && (status === 202 || status === 204) && !isStream && !isJson
     const given = isEmpty ? undefined : headerValue(headers, 'content-encoding')
-    const encoding = given?.toLowerCase() ?? 'identity'
+    const encoding = given === undefined || PLAIN.test(given) ? 'identity' : given.toLowerCase()
     if (encoding !== 'identity') this.#decode = DECODERS.get(encoding)
     if (encoding !== 'identity' && (this.#decode === undefined || isStream)) {
       const problem = `encoded its answer as "${encoding}", which cannot be read${isStream ? ' in an event stream' : ''}: disable it in the server or its proxy`
@@ -235,6 +238,8 @@ export class AnswerReader {
     try {
       return decode(body, { maxOutputLength: isAnswer ? responseBytes : this.#refusalBytes })
     } catch (cause) {
+      // Proxies are known to decode a body and to pass the header on (neutree-ai/agent-platform#224).
+      if (isUtf8(body) && START.test(body.toString('latin1', 0, 64))) return body
       if (this.#mode === 'refusal') {
         this.#isPartial = true
         return Buffer.alloc(0)
