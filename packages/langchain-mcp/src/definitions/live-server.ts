@@ -84,8 +84,8 @@ export interface ServerStatus {
   /** Key of the server in `servers`. */
   readonly name: string
   /**
-   * `untried` before the first list request (the list of an earlier process needs none), then by the last one: `up`, `partial` if tools are left out (see
-   * `quarantined`), or `down`.
+   * `untried` before the first list request (the list of an earlier process needs none), then by the last one: `up`,
+   * `partial` if tools are left out (see `quarantined`), or `down`.
    */
   readonly state: 'untried' | 'up' | 'partial' | 'down'
   /**

@@ -154,3 +154,10 @@ test('equal tools share one index, and others do not', () => {
   expect(indexOf([...tools])).toBe(indexOf(tools))
   expect(indexOf(tools.slice(1))).not.toBe(indexOf(tools))
 })
+
+test('a server whose name has no letters is not preferred in each query', async () => {
+  const about = { name: 'look', description: 'Shows a page' }
+  const inputSchema = { properties: { page: { type: 'string' } } }
+  const both = [...toolsOf('📦', about), ...toolsOf('files', { ...about, inputSchema })]
+  expect(await find(both, 'a page')).toEqual(['files_look', '📦_look'])
+})

@@ -86,7 +86,7 @@ class ToolIndex {
     const words = await (this.#words ??= WordIndex.of(this.#texts))
     const found = Array.from(words.scores(text), ([id, score]) => {
       const server = this.#servers.get(id) ?? []
-      const isNamed = server.every((word) => queryWords.has(word))
+      const isNamed = server.length > 0 && server.every((word) => queryWords.has(word))
       return { id, score: isNamed ? score * SERVER_WEIGHT : score }
     })
       .toSorted((a, b) => b.score - a.score)

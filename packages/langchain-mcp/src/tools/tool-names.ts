@@ -8,8 +8,8 @@ const SUFFIX_LENGTH = 9 // `_` and 8 hex digits
 
 /**
  * Returns the names that a model sees, in the order of `origins`: unique, with at most 64 characters of
- * `[A-Za-z0-9_-]`. A later tool of the same name gets a suffix, and a warning for each two servers says so. Names depend only on the tools and their order,
- * so that a stored conversation stays valid in the next process.
+ * `[A-Za-z0-9_-]`. A later tool of the same name gets a suffix, and a warning for each two servers says so. Names depend
+ * only on the tools and their order, so that a stored conversation stays valid in the next process.
  */
 export function nameTools(
   origins: readonly McpToolOrigin[],
