@@ -1,7 +1,7 @@
 // Everything exported here is public API. Needs `langchain`, which the rest of the package does not.
 import './runtime-check.ts' // stays the first import
 import { ToolMessage } from '@langchain/core/messages'
-import { check, legible } from '@x/internal'
+import { BoundedMap, check, legible } from '@x/internal'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import { assertOptions } from './options.ts'
 import { mayDestroy } from './tool-source.ts'
@@ -14,6 +14,9 @@ import { McpTool } from './tools/mcp-tool.ts'
  * delay each model call.
  */
 const RETRY = { retryDownAfterMs: 30_000 } as const
+
+/** A server that lists new tools each time would fill the memory. */
+const MAX_OFFERED = 10_000
 
 const MCP_TOOLS = check.required({
   ...check.or(check.methods('toolSearch', 'status'), check.methods('shownFor')),
@@ -44,8 +47,8 @@ export function mcpToolsMiddleware(
   mcp: Pick<McpTools, 'toolSearch' | 'status'> | ToolSearch,
 ): AgentMiddleware {
   assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
-  /** Names of all tools that a model may have seen: they separate removed tools from unknown ones. */
-  const offered = new Set<string>()
+  /** Names of tools that a model may have seen: they separate removed tools from unknown ones. */
+  const offered = new BoundedMap<string, true>(MAX_OFFERED)
   /** Names of the other tools in the last model call. A search that it makes does not find tools that these hide. */
   let taken: readonly string[] = []
   const currentSearch = async (): Promise<ToolSearch> =>
@@ -55,7 +58,7 @@ export function mcpToolsMiddleware(
     async wrapModelCall(request, handler) {
       const search = await currentSearch()
       const { registered } = search
-      for (const { name } of registered) offered.add(name)
+      for (const { name } of registered) offered.set(name, true)
       const servers = mcp instanceof ToolSearch ? [] : mcp.status().map(({ name }) => name)
       // Only these tools, and removed tools of these servers, are replaced, never tools from elsewhere.
       const others = request.tools.filter(

@@ -4,11 +4,12 @@ import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
   runInSessionScope,
+  ToolSearch,
   type McpTools,
   type ToolLogEntry,
 } from '../src/index.ts'
 import { interruptOnFrom, mcpToolsMiddleware } from '../src/middleware.ts'
-import { AnsweringSource, toolOver } from './answering-source.ts'
+import { AnsweringSource, toolFrom, toolOver } from './answering-source.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'
@@ -80,6 +81,30 @@ describe('the middleware', () => {
     const { messages } = await agent.invoke(say('call look'))
     expect(messages.at(-1)?.text).toBe('look done')
     expect(bound.at(-1)).toEqual(['look'])
+  })
+
+  test('remembers a limited number of names, for servers that list new tools each time', async () => {
+    const source = new AnsweringSource()
+    let name = 'first'
+    const mcp = {
+      toolSearch: async () => new ToolSearch([toolFrom({ source, name })]),
+      status: () => [],
+    }
+    const { wrapModelCall, wrapToolCall } = mcpToolsMiddleware(mcp)
+    const askModel = async (next: string): Promise<void> => {
+      name = next
+      await wrapModelCall?.(
+        { tools: [], state: { messages: [] } } as never,
+        (() => 'asked') as never,
+      )
+    }
+    const callFirst = (): unknown =>
+      wrapToolCall?.({ toolCall: { name: 'first', id: 'c1' } } as never, (() => 'unknown') as never)
+    await askModel('first')
+    await askModel('second')
+    await expect(callFirst()).resolves.toMatchObject({ status: 'error' })
+    for (let number = 0; number < 10_000; number++) await askModel(`tool_${number}`)
+    await expect(callFirst()).resolves.toBe('unknown')
   })
 
   test('does not ask a server that is down before each model call', async () => {

@@ -100,8 +100,9 @@ export function isTokenRefused(error: unknown): boolean {
 }
 
 /**
- * Asks the credentials of the current call, because a session outlives the call that opened it. The listening stream of
- * the session has no call any more when it is opened again: it gets the credentials of the last call of its user.
+ * Asks the credentials of the current call, because a session outlives the call that opened it. Two requests have no call
+ * any more: the one that opens the listening stream again, and the one that ends the session. They get the credentials of
+ * the last call of their user.
  */
 class UserTokens {
   readonly #target: TokenTarget
@@ -123,7 +124,7 @@ class UserTokens {
     string | undefined
   > {
     const call = currentCall()
-    // Requests outside a call have no user, such as those that end the sessions of a process that stops.
+    // Requests outside a call have no user.
     if (call === undefined || call.scope.principal !== this.#principal) return undefined
     if (!hasEnded(call)) this.#lastCall = call
     const { config } = hasEnded(call) ? (this.#lastCall ?? call) : call
