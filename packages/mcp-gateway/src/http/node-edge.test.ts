@@ -3,9 +3,10 @@ import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
+import { deferred } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 
-import type { HttpExchange, Reply, RequestHeaders } from '../mcp/reply.ts'
+import type { BodyText, HttpExchange, Reply, RequestHeaders } from '../mcp/reply.ts'
 import { nodeListener } from './node-edge.ts'
 import { listenOn } from './server.ts'
 import { UNREAD_LIMITS, UnreadBytes } from './unread-bytes.ts'
@@ -92,6 +93,25 @@ test('gives up a body that arrives too slowly, and ends its connection', async (
   expect(answer).toMatch(/^HTTP\/1.1 408 /)
   expect(answer).toMatch(/connection: close/i)
   expect(answer).toMatch(/"slow"$/)
+})
+
+test('does not wait for the body of a client that has left', async () => {
+  const begun = deferred()
+  const read = deferred<BodyText>()
+  const serve = async (exchange: HttpExchange): Promise<Reply> => {
+    begun.resolve()
+    await once(exchange.signal, 'abort')
+    read.resolve(await exchange.readBody())
+    return { status: 200 }
+  }
+  const place = { host: '127.0.0.1', port: 0, writeTimeoutMs: 30_000 }
+  const server = await listenOn(place, nodeListener({ ...OPTIONS, serve }), unexpected)
+  const socket = connect(server.port, '127.0.0.1')
+  socket.write('POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{}')
+  await begun.promise
+  socket.destroy()
+  expect(await read.promise).toEqual({ ok: false, why: 'broken' })
+  await server.close()
 })
 
 test('aborts the signal of a request if its client leaves before the reply', async () => {

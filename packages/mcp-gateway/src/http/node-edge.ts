@@ -196,6 +196,8 @@ class NodeExchange implements HttpExchange {
       this.hasWholeBody = true
       return Promise.resolve({ ok: true, text: String(body) })
     }
+    // Its client has left, and the events below have passed.
+    if (incoming.destroyed) return Promise.resolve({ ok: false, why: 'broken' })
     return new Promise((resolve) => {
       const chunks: Buffer[] = []
       let size = 0
