@@ -46,6 +46,13 @@ test('returns a stored result until its time is over', async () => {
   expect(await cache.get(callOf())).toBeUndefined()
 })
 
+test('returns a stored result to the next token of the same caller', () => {
+  const withToken = (jti: string, exp: number) => {
+    return keyOf(callOf({ principal: { ...ada, claims: { org: 'a', jti, exp } } }))
+  }
+  expect(withToken('2', 2000)).toBe(withToken('1', 1000))
+})
+
 test('stores nothing for a tool without the setting', async () => {
   const cache = cacheAt()
   const call = { ...callOf(), tool: { ...callOf().tool, cacheTtlMs: undefined } }
@@ -56,6 +63,7 @@ test('stores nothing for a tool without the setting', async () => {
 test.each<[string, Partial<CachedCall>]>([
   ['another caller', { principal: { ...ada, id: 'bob' } }],
   ['the same caller with fewer scopes', { principal: { ...ada, scopes: [] } }],
+  ['the same caller in another organization', { principal: { ...ada, claims: { org: 'b' } } }],
   ['a caller without a name, but with the same id', { principal: { ...ada, isAnonymous: true } }],
   [
     'a call with other arguments',

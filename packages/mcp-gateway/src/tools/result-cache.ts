@@ -77,7 +77,9 @@ export function cacheKeyOf(
   const parts = [
     principal.isAnonymous,
     principal.id,
-    principal.scopes.toSorted(), // the answer of an agent may depend on them
+    // The answer of an agent may depend on them.
+    principal.scopes.toSorted(),
+    claimsOf(principal),
     tool.agent.id,
     tool.skill.id,
     definition, // after a change of the tool, earlier results are not used
@@ -85,6 +87,13 @@ export function cacheKeyOf(
     args.context ?? null,
   ]
   return `result/${hash('sha256', canonicalJson(parts))}`
+}
+
+/** Claims that each token of a caller has anew (RFC 7519, OpenID Connect Core). */
+const OF_TOKEN: ReadonlySet<string> = new Set(['auth_time', 'exp', 'iat', 'jti', 'nbf', 'nonce'])
+
+function claimsOf({ claims }: Principal): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(claims).filter(([name]) => !OF_TOKEN.has(name)))
 }
 
 function isCacheable({
