@@ -247,8 +247,9 @@ export interface ToolOverride {
   /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
   readonly scopes?: readonly string[] | undefined
   /**
-   * Time for which the same arguments and context of the same caller get the same result. Without `auth`, all callers share
-   * results. No effect on calls of a conversation, which all calls are with `runs.mode: thread`.
+   * Time for which the same arguments and context of the same caller get the same result. A caller with other scopes or
+   * claims counts as another one; claims of one token, such as `exp` and `jti`, make no difference. Without `auth`, all
+   * callers share results. No effect on calls of a conversation, which all calls are with `runs.mode: thread`.
    */
   readonly cacheTtlMs?: number | undefined
   /** Which calls of the tool become tasks. */
