@@ -219,11 +219,14 @@ describe('a provider on a transport', () => {
     throw new TransportError(code, 'elsewhere', options)
   }
 
+  const unknown = { outcome: 'unknown' } as const
+
   test.each([
     ['throws', sealed, 'vault is sealed'],
     ['throws the loss of another session', fails('SESSION_LOST', { certain: true }), 'elsewhere'],
     ['throws an unknown outcome', fails('OUTCOME_UNKNOWN'), 'elsewhere'],
     ['throws a refusal of another server', fails('UNAUTHORIZED', { status: 401 }), 'elsewhere'],
+    ['throws a refusal after a part of another call', fails('UNAUTHORIZED', unknown), 'elsewhere'],
     ['gives an empty token', () => '', 'The token is empty'],
     ['gives a token with a line break', () => 'a\r\nb', 'characters that no header may hold'],
   ])('fails the request with the reason if it %s', async (_what, next, reason) => {

@@ -249,6 +249,7 @@ export class HttpClient {
  */
 function isWithoutToken(error: unknown): boolean {
   if (!TransportError.is(error) || error.status !== undefined) return false
+  if (error.outcome !== 'not-executed') return false // it would become the outcome of this request
   return error.code === 'UNAUTHORIZED' || error.code === 'CONFIG'
 }
 
