@@ -311,6 +311,14 @@ export class ScopeSlot {
     return error
   }
 
+  /** Ends the session here, so that the next request detects the era of the server again. */
+  redetectEra(): void {
+    const { session } = this
+    if (session?.connection.replaceSession === undefined) return
+    const reason = 'A task shows that the server has spoken another revision'
+    this.#dispatch({ type: 'ended', session, reason, isOfOtherEra: true }, reason)
+  }
+
   /** Records and logs a refused request of the server. Returns the error for the server. */
   decline(method: string, why: string): McpError {
     this.#setup.lastDeclined = { method, scope: this.scope, why, at: new Date().toISOString() }
@@ -454,7 +462,7 @@ export class ScopeSlot {
       if (before?.isSuspect === true && (connection.epoch ?? 0) === before.session.epoch) {
         if (await this.#isProven(before.session)) return before.session
       }
-      const isFresh = this.#health.isTooLong
+      const isFresh = this.#health.isTooLong || before?.isOfOtherEra === true
       if (known === undefined) await this.#openFirst(connection, deadline.signal)
       // After an aborted handshake, the connection may have a session that no call has used.
       else await connection.replaceSession?.(before?.session.epoch, deadline.signal, isFresh)

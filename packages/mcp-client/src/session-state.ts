@@ -28,6 +28,8 @@ export interface EndedSession {
   readonly loss?: TransportError
   /** Only failures in a row speak against the session. It is used again if the server answers a ping in it. */
   readonly isSuspect?: boolean
+  /** The server may speak another era: the next session starts from nothing. */
+  readonly isOfOtherEra?: boolean
 }
 
 export type SlotEvent =

@@ -104,6 +104,7 @@ export class McpTask {
   #polling: Promise<Task> | undefined
   /** Why a question cannot be answered. */
   #inputFailure: unknown
+  #hasRedetected = false
 
   /** @internal */
   constructor(
@@ -355,8 +356,14 @@ export class McpTask {
     })
   }
 
-  /** @throws McpClientError before a request about this task reaches another server, or one without tasks */
-  #assertServer({ connection }: ScopeSlot): void {
+  /**
+   * Has the revision of a server with sessions detected once more. The server has started a task, so it has spoken the
+   * stateless revision; one that is slow to answer the probe is taken for a server with sessions.
+   *
+   * @throws McpClientError before a request about this task reaches another server, or one without tasks
+   */
+  #assertServer(slot: ScopeSlot): void | Promise<void> {
+    const { connection } = slot
     if (connection?.endpoint !== this.#reference.server) {
       throw taskError(this.#about, {
         code: 'TASK_REFERENCE',
@@ -364,6 +371,11 @@ export class McpTask {
       })
     }
     if (connection.era === 'modern') return
+    if (!this.#hasRedetected) {
+      this.#hasRedetected = true
+      slot.redetectEra()
+      return Promise.resolve()
+    }
     const version = connection.protocolVersion ?? 'another revision'
     throw taskError(this.#about, {
       code: 'TASK_UNKNOWN',

@@ -207,6 +207,24 @@ describe.concurrent('startTool() and resumeTask()', () => {
     expect(error).toMatchObject({ code: 'TASK_UNKNOWN', outcome: 'unknown' })
   })
 
+  test('continue a task of a server that was taken for one with sessions', async () => {
+    await using all = await given()
+    await using legacy = await startLegacyServer()
+    let target = all.server.url
+    await using proxy = await startRecordingProxy(() => target)
+    await using client = new McpClient({ url: proxy.url })
+    const task = await startedTask(client)
+    all.server.complete('in the end')
+    target = legacy.url
+    await using fresh = new McpClient({ url: proxy.url })
+    await fresh.ping()
+    target = all.server.url
+    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: { status: 200 } })
+    const again = fresh.resumeTask(stored(task))
+    expect(textOf(await again.result())).toBe('in the end')
+    expect(legacy.count('tasks/get')).toBe(0)
+  })
+
   test('say that the server has changed to a revision without these tasks', async () => {
     await using all = await given()
     await using legacy = await startLegacyServer()
