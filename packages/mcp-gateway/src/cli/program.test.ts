@@ -371,10 +371,16 @@ describe('token', () => {
     expect(JSON.parse(again.text('stdout'))).toEqual({ hash })
   })
 
-  test('refuses an empty token', async () => {
+  test.each([
+    ['an empty token', '', 'There was no token'],
+    ['a token that can be guessed', 'fifteen-letters', 'at least 16 characters'],
+    ['a token with a space', 'of twenty characters', 'at least 16 characters'],
+  ])('refuses %s', async (_what, token, why) => {
     const running = start(['token', '--stdin'])
-    running.stdin.end('\n')
+    running.stdin.end(`${token}\n`)
     expect(await running.code).toBe(1)
+    expect(running.text('stderr')).toContain(why)
+    expect(running.text('stdout')).toBe('')
   })
 })
 

@@ -12,7 +12,7 @@ import type { CommandContext } from '@x/internal/command-line'
 import { Option, type Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
 import { GatewayError } from '../errors.ts'
-import { HASHED } from '../http/auth/bearer.ts'
+import { HASHED, hashedTokenFrom } from '../http/auth/bearer.ts'
 import type { SettingFlag } from './config-file.ts'
 
 /** Configuration that a command reads if no file is named. */
@@ -214,5 +214,6 @@ async function readToken(stdin: AsyncIterable<unknown>): Promise<string> {
   }
   const token = text.replace(/\r?\n$/, '')
   if (token.trim() === '') throw new CommandError('There was no token on standard input')
+  hashedTokenFrom('of standard input', { token }) // the gateway sees only the hash, and cannot refuse it
   return token
 }
