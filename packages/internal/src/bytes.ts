@@ -13,18 +13,36 @@ export async function readAtMost(
   return Buffer.concat(chunks)
 }
 
-/** Compares two texts by their bytes in UTF-8, as databases do. `sort()` alone compares UTF-16 units. */
-export function compareBytes(one: string, other: string): number {
-  const length = Math.min(one.length, other.length)
-  for (let at = 0; at < length; at++) {
-    const [left, right] = [one.charCodeAt(at), other.charCodeAt(at)]
-    if (left !== right) return rank(left) - rank(right)
-  }
-  return one.length - other.length
-}
+/** Units that are elsewhere in the order of UTF-16 than in that of UTF-8: surrogates, and those after them. */
+const MOVED = /[\ud800-\uffff]/g
 
 /** Surrogates stand for characters beyond U+FFFF, which come after U+E000 to U+FFFF. */
-function rank(unit: number): number {
-  if (unit < 0xd800) return unit
-  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800
+function unitMovedTo(unit: string): string {
+  const code = unit.charCodeAt(0)
+  return String.fromCharCode(code < 0xe000 ? code + 0x2000 : code - 0x800)
+}
+
+function unitMovedFrom(unit: string): string {
+  const code = unit.charCodeAt(0)
+  return String.fromCharCode(code < 0xf800 ? code + 0x800 : code - 0x2000)
+}
+
+/**
+ * Returns a text that stands for another one: `<` gives these texts the order that the others have by their bytes in
+ * UTF-8, as in databases. Most texts stand for themselves.
+ */
+export function toByteOrder(text: string): string {
+  return text.replaceAll(MOVED, unitMovedTo)
+}
+
+/** Returns the text for which another one stands. */
+export function fromByteOrder(ordered: string): string {
+  return ordered.replaceAll(MOVED, unitMovedFrom)
+}
+
+/** Compares two texts by their bytes in UTF-8, as databases do. `sort()` alone compares UTF-16 units. */
+export function compareBytes(one: string, other: string): number {
+  const [left, right] = [toByteOrder(one), toByteOrder(other)]
+  if (left === right) return 0
+  return left < right ? -1 : 1
 }

@@ -1,19 +1,20 @@
-import { compareBytes } from '@x/internal'
+import { fromByteOrder, toByteOrder } from '@x/internal'
 
 /** Keys of a block. A larger block is divided: an array of many thousand keys takes long to make room in its middle. */
 const BLOCK_KEYS = 512
 
 /** Keys in the order of their bytes. */
 export class SortedKeys {
-  /** Blocks that are not empty, each with keys that come after those of the block before. */
+  /** Blocks that are not empty, each with keys that come after those of the block before. In the form of `toByteOrder()`. */
   #blocks: string[][] = []
 
   /** @param key a new one */
   add(key: string): void {
-    const at = this.#blockOf(key)
+    const ordered = toByteOrder(key)
+    const at = this.#blockOf(ordered)
     const block = this.#blocks[at] ?? this.#blocks.at(-1)
-    if (block === undefined) return void this.#blocks.push([key])
-    block.splice(firstFrom(block, key), 0, key)
+    if (block === undefined) return void this.#blocks.push([ordered])
+    block.splice(firstFrom(block, ordered), 0, ordered)
     if (block.length <= BLOCK_KEYS) return
     const index = Math.min(at, this.#blocks.length - 1)
     this.#blocks.splice(index + 1, 0, block.splice(BLOCK_KEYS / 2))
@@ -21,16 +22,19 @@ export class SortedKeys {
 
   /** @param key a known one */
   delete(key: string): void {
-    const at = this.#blockOf(key)
+    const ordered = toByteOrder(key)
+    const at = this.#blockOf(ordered)
     const block = this.#blocks[at]
-    block?.splice(firstFrom(block, key), 1)
+    block?.splice(firstFrom(block, ordered), 1)
     if (block?.length === 0) this.#blocks.splice(at, 1)
   }
 
   /** Returns the key that comes first among those that are not before a text. */
   firstFrom(text: string): string | undefined {
-    const block = this.#blocks[this.#blockOf(text)]
-    return block?.[firstFrom(block, text)]
+    const ordered = toByteOrder(text)
+    const block = this.#blocks[this.#blockOf(ordered)]
+    const key = block?.[firstFrom(block, ordered)]
+    return key && fromByteOrder(key)
   }
 
   /** Returns the first key after a text. */
@@ -40,35 +44,40 @@ export class SortedKeys {
 
   /** Returns the number of keys before a text. */
   countBefore(text: string): number {
-    const at = this.#blockOf(text)
+    const ordered = toByteOrder(text)
+    const at = this.#blockOf(ordered)
     const before = this.#blocks.slice(0, at).reduce((sum, { length }) => sum + length, 0)
-    return before + firstFrom(this.#blocks[at] ?? [], text)
+    return before + firstFrom(this.#blocks[at] ?? [], ordered)
   }
 
   /** Drops the keys that are not to be kept. */
   keep(isKept: (key: string) => boolean): void {
     this.#blocks = this.#blocks
-      .map((block) => block.filter((key) => isKept(key)))
+      .map((block) => block.filter((key) => isKept(fromByteOrder(key))))
       .filter(({ length }) => length > 0)
   }
 
   /** Returns the index of the first block with a key that is not before a text. */
-  #blockOf(text: string): number {
-    return firstIndex(this.#blocks, (block) => compareBytes(block.at(-1) ?? '', text) >= 0)
+  #blockOf(ordered: string): number {
+    return firstIndex(this.#blocks, ordered, (block) => block.at(-1) ?? '')
   }
 }
 
-function firstFrom(keys: readonly string[], text: string): number {
-  return firstIndex(keys, (key) => compareBytes(key, text) >= 0)
+function firstFrom(keys: readonly string[], ordered: string): number {
+  return firstIndex(keys, ordered, (key) => key)
 }
 
-/** Returns the index of the first item that fits, where all items after it fit too. */
-function firstIndex<Item>(items: readonly Item[], fits: (item: Item) => boolean): number {
+/** Returns the index of the first item, in the order of their keys, whose key is not before a text. */
+function firstIndex<Item>(
+  items: readonly Item[],
+  ordered: string,
+  keyOf: (item: Item) => string,
+): number {
   let [low, high] = [0, items.length]
   while (low < high) {
     const middle = (low + high) >>> 1
     const item = items[middle]
-    if (item !== undefined && !fits(item)) low = middle + 1
+    if (item !== undefined && keyOf(item) < ordered) low = middle + 1
     else high = middle
   }
   return low
