@@ -28,6 +28,7 @@ export function callsOf(given: GivenRuns): Calls {
       inline: DEFAULTS.inline,
     }),
     engine: new LocalEngine(),
+    isEngineShared: false,
     logs: undefined,
     outlive: true,
     resultTtlMs: DEFAULTS.resultTtlMs,

@@ -74,6 +74,20 @@ test('leaves a call without the extension, and one of a tool that never becomes 
   }
 })
 
+test('writes a task when it begins and when it ends, if its own process executes it', async () => {
+  await using world = twoReplicas({ tools: { overrides: { echo: { tasks: 'always' } } } })
+  const put = vi.spyOn(world.store.records, 'put')
+  const { result } = await call(world.a, 'echo')
+  await settled()
+  const done = { status: 'completed', result: { content: [{ text: 'Hi' }] } }
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject(done)
+  const written = put.mock.calls.filter(([key]) => key.startsWith('call:'))
+  expect(written).toMatchObject([
+    [expect.any(String), { state: { status: 'running', claims: 1 } }, {}],
+    [expect.any(String), { state: { status: 'ended' } }, {}],
+  ])
+})
+
 test('refuses a client without the extension where only a task is possible', async () => {
   await using world = twoReplicas({ tools: { overrides: { echo: { tasks: 'required' } } } })
   const missing = {

@@ -231,6 +231,7 @@ export class Runtime implements AsyncDisposable {
       ...runsOptions,
       runs,
       engine: this.#engine,
+      isEngineShared: options.engine !== undefined,
       logs: this.#store.isShared ? this.#store.logs : undefined,
       outlive: this.#store.isShared || this.#store.isDurable,
       onError: this.#onError,
@@ -244,7 +245,6 @@ export class Runtime implements AsyncDisposable {
     })
     this.#tasks = new Tasks({
       calls: this.#calls,
-      queuesAll: options.engine !== undefined,
       maxPerPrincipal: options.tasks.maxPerPrincipal,
       clock,
       onError: this.#onError,

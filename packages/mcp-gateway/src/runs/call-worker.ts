@@ -100,8 +100,10 @@ export class CallWorker {
   async #execute(id: string, leaving: AbortSignal): Promise<'ended' | 'released'> {
     const { calls, clock, lease } = this.#options
     const [runId = '', round] = id.split('/')
-    let release: (() => void) | undefined
+    const own = calls.takeOwn(runId)
+    let release = own?.releaseLease
     try {
+      if (own) return await this.#executeClaimed(own.stored, leaving)
       await calls.store.start()
       // Before the claim: other processes must see that this one is alive when they see that it has the call.
       release = await lease.hold()

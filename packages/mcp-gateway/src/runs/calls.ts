@@ -35,6 +35,8 @@ import type { Runs } from './runs.ts'
 export interface CallsOptions extends RunStorage, Omit<CallStoreOptions, 'onLeft'> {
   readonly runs: Runs
   readonly engine: RunEngine
+  /** The engine is one of several processes: any of them may execute a queued call. */
+  readonly isEngineShared: boolean
   /** Another process, or this one after a restart, can read the calls of this process. */
   readonly outlive: boolean
 }
@@ -53,6 +55,12 @@ export type OpenedCall =
   /** The request repeats it. */
   | { readonly type: 'earlier'; readonly stored: StoredCall }
   | ToolOutcome
+
+/** A queued call that was stored as one of this process, which has held its lease since then. */
+interface OwnCall {
+  readonly stored: StoredCall
+  releaseLease: (() => void) | undefined
+}
 
 /** Answers to the questions of a stored call. */
 interface GivenAnswers extends Pick<Execution, 'order' | 'tool'> {
@@ -80,13 +88,18 @@ export const RETRY_MS = 1000
  */
 export class Calls {
   readonly store: CallStore
+  /** As in the options. */
+  readonly isEngineShared: boolean
   /** Parts for executions of this process. */
   readonly parts: LiveParts
   readonly credentials: QueuedCredentials
   readonly #options: CallsOptions
+  /** Queued calls that this process begins without a claim. */
+  readonly #own = new Map<string, OwnCall>()
 
   constructor(options: CallsOptions) {
     this.#options = options
+    this.isEngineShared = options.isEngineShared
     this.store = new CallStore({ ...options, onLeft: (found) => this.#cleanUp(found) })
     this.parts = { ...options, store: this.store, live: new Map() }
     this.credentials = new QueuedCredentials(this.store, options)
@@ -203,6 +216,13 @@ export class Calls {
     }
   }
 
+  /** Returns a queued call that this process begins without a claim, once. */
+  takeOwn(runId: string): OwnCall | undefined {
+    const own = this.#own.get(runId)
+    this.#own.delete(runId)
+    return own
+  }
+
   /** Returns whether a process executes a call that runs, or will do so soon. @throws GatewayError `UNAVAILABLE` */
   async isExecuted({ runId, state, updatedAt }: CallRecord): Promise<boolean> {
     const { clock, lease } = this.#options
@@ -281,6 +301,7 @@ export class Calls {
     const { engine, runs } = this.#options
     const { call } = found
     const { agentId, asked, isDurable, runId, state } = call
+    this.takeOwn(runId)?.releaseLease?.()
     await this.store.apply(found, { type: 'cancelled' })
     const live = this.parts.live.get(runId)
     live?.stop()
@@ -336,7 +357,7 @@ export class Calls {
         isDurable: true,
       }),
     }
-    return newCall(facts, isTask ? '' : lease.id, clock.now())
+    return newCall(facts, isTask && this.isEngineShared ? '' : lease.id, clock.now())
   }
 
   /** Returns the call of a request, after its record was stored. A task whose record is missing runs as a plain call. */
@@ -347,7 +368,12 @@ export class Calls {
     if (queuedFor === undefined || !stored) {
       return { type: 'new', live: this.#newLive(runId, stored) }
     }
-    this.credentials.keep(order, stored.call.expiresAt)
+    // One that was stored by an earlier attempt may have got to another process since.
+    const { attempt, expiresAt, state } = stored.call
+    const process = state.status === 'running' ? state.process : ''
+    const isUntouched = attempt === 1 && process === this.#options.lease.id
+    if (isUntouched) this.#own.set(runId, { stored, releaseLease: undefined })
+    else this.credentials.keep(order, expiresAt)
     return { type: 'queued', stored }
   }
 
@@ -356,13 +382,16 @@ export class Calls {
     { queuedFor }: CallRequest,
     open: () => Promise<OpenedCall>,
   ): Promise<OpenedCall> {
-    const release = queuedFor === undefined ? await this.#options.lease.hold() : undefined
+    const isHere = queuedFor === undefined || !this.isEngineShared
+    const release = isHere ? await this.#options.lease.hold() : undefined
     let opened: OpenedCall | undefined
     try {
       opened = await open()
       return opened
     } finally {
-      if (opened?.type === 'new') opened.live.releaseLease = release
+      const own = opened?.type === 'queued' && this.#own.get(opened.stored.call.runId)
+      const holder = opened?.type === 'new' ? opened.live : own
+      if (holder) holder.releaseLease = release
       else release?.()
     }
   }

@@ -26,8 +26,6 @@ import {
 
 interface TasksOptions {
   readonly calls: Calls
-  /** Every call that may become a task is queued from the start, so that any process can execute it. */
-  readonly queuesAll: boolean
   readonly maxPerPrincipal: number
   readonly clock: Clock
   readonly onError: (error: Error) => void
@@ -112,7 +110,8 @@ export class Tasks {
    */
   async begin(call: TaskCall): Promise<ToolOutcome | BegunTask> {
     const { execute, isAlways, isOnlyTask = false, order, progress, signal } = call
-    const isQueued = isAlways || this.#options.queuesAll
+    // Any process can execute a call that was queued from the start.
+    const isQueued = isAlways || this.#calls.isEngineShared
     const opened = isQueued
       ? await this.#limited(call, async (isFull) => {
           return isFull && isOnlyTask ? undefined : this.#open(call, !isFull)
