@@ -80,6 +80,9 @@ const START = /^(?:\xEF\xBB\xBF)?\s*(?:([[{])|(?:data|event|id|retry)?:)/
 /** White space before the start: the next piece of the body decides. */
 const BLANK = /^(?:\xEF\xBB\xBF)?\s*$/
 
+/** First bytes of nearly all bodies: of a JSON object, and of `data` and `event` in an event stream. */
+const [BRACE, D, E] = Buffer.from('{de')
+
 /**
  * Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. The first bytes of a 2xx
  * response decide between JSON and an event stream, because servers and proxies are known to send a wrong content type or
@@ -218,6 +221,10 @@ export class AnswerReader {
 
   /** Corrects the mode by the first bytes of the body. */
   #sniff(chunk: Buffer): void {
+    this.#isStart = false
+    const first = chunk[0]
+    if (this.#mode === 'json' && first === BRACE) return
+    if (this.#mode === 'stream' && (first === D || first === E)) return
     const text = chunk.toString('latin1', 0, 64)
     this.#isStart = BLANK.test(text)
     const start = START.exec(text)
