@@ -1,7 +1,13 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { createTraceState, ROOT_CONTEXT, trace } from '@opentelemetry/api'
+import {
+  createNoopMeter,
+  createTraceState,
+  ProxyTracerProvider,
+  ROOT_CONTEXT,
+  trace,
+} from '@opentelemetry/api'
 import type { SpanContext } from '@opentelemetry/api'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { McpClientError } from './errors.ts'
 import {
   errorAttributes,
@@ -9,6 +15,7 @@ import {
   metricAttributes,
   operationAttributes,
   serverAttributes,
+  SessionObserver,
 } from './telemetry.ts'
 
 const unknown = {
@@ -92,4 +99,29 @@ test.each([
   ['the span id is invalid', { ...span, spanId: '0'.repeat(16) }],
 ])('propagates nothing if %s', (_what, given) => {
   expect(inSpan(given)).toBeUndefined()
+})
+
+test('asks for a tracer only after a provider is registered, also during the life of a session', async () => {
+  const provider = new ProxyTracerProvider()
+  const getTracer = vi.fn<typeof provider.getTracer>((name) => provider.getTracer(name))
+  const api = {
+    trace: {
+      getTracerProvider: () => provider,
+      getTracer,
+      setSpan: trace.setSpan,
+      getSpanContext: trace.getSpanContext,
+    },
+    context: {
+      active: () => ROOT_CONTEXT,
+      with: <T>(_context: unknown, fn: () => T): T => fn(),
+    },
+    metrics: { getMeterProvider: () => ({ getMeter: createNoopMeter }) },
+  }
+  const observer = new SessionObserver(api, () => unknown)
+  const ping = (): Promise<string> => observer.operation({ method: 'ping' }, async () => 'pong')
+  expect(await ping()).toBe('pong')
+  expect(getTracer).not.toHaveBeenCalled()
+  provider.setDelegate(new ProxyTracerProvider())
+  expect(await ping()).toBe('pong')
+  expect(getTracer).toHaveBeenCalledOnce()
 })

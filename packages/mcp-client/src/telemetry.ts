@@ -11,6 +11,7 @@ import type { OperationName } from './errors.ts'
  */
 export interface OpenTelemetry {
   readonly trace: {
+    getTracerProvider?(): OtelTracerProvider
     getTracer(name: string, version?: string): OtelTracer
     setSpan(context: OtelContext, span: OtelSpan): OtelContext
     getSpanContext(context: OtelContext): OtelSpanContext | undefined
@@ -53,6 +54,12 @@ interface OtelTracer {
     options: { kind: number; attributes: OtelAttributes; startTime?: number },
     context: OtelContext,
   ): OtelSpan
+}
+
+interface OtelTracerProvider {
+  getTracer(name: string): OtelTracer
+  /** That of the API itself: returns undefined until a provider is registered. */
+  getDelegateTracer?(name: string): OtelTracer | undefined
 }
 
 interface OtelMeterProvider {
@@ -136,13 +143,17 @@ export class SessionObserver {
     const api = this.#api
     if (api === null) return run()
     if (api === undefined) return this.#findApi().then(() => this.operation(operation, run))
+    const provider = api.trace.getTracerProvider?.()
+    const hasTracer =
+      provider?.getDelegateTracer === undefined || provider.getDelegateTracer(SCOPE) !== undefined
+    if (!hasTracer && !getInstruments(api).areActive) return run()
     const parent = api.context.active()
     const options = { kind: CLIENT_KIND, attributes: operationAttributes(operation) }
     const span = api.trace.getTracer(SCOPE).startSpan(getSpanName(operation), options, parent)
     const parentId = api.trace.getSpanContext(parent)?.spanId ?? INVALID_SPAN_ID
     // Without a tracer the span has no id of its own. With one, the server gets the id, also of an unsampled span.
-    const hasTracer = span.isRecording() || span.spanContext().spanId !== parentId
-    if (!hasTracer && !getInstruments(api).areActive) return run()
+    const isTraced = span.isRecording() || span.spanContext().spanId !== parentId
+    if (!isTraced && !getInstruments(api).areActive) return run()
     return this.#measure(api, { operation, span }, () =>
       api.context.with(api.trace.setSpan(parent, span), run),
     )
