@@ -258,40 +258,28 @@ interface Sending<T> {
 /** Waits until a failed request may be sent again. @throws the error for the caller, if it must not */
 type SendAgain = (failure: unknown) => Promise<void>
 
-/** Sends a request until it is settled. Nothing else in this package sends a request twice. */
+/**
+ * Sends a request until it is settled, each time in the session that is there then. Opens a session if there is none.
+ * Nothing else in this package sends a request twice.
+ */
 export async function sendUntilSettled<T>(
   slot: ScopeSlot,
-  { operation, attempt }: Sending<T>,
+  sending: Sending<T>,
   sendAgain: SendAgain,
 ): Promise<T> {
+  const { attempt } = sending
+  const { signal, headers } = attempt
   for (;;) {
     attempt.isSent = false
+    let session: McpSession | undefined
+    let failure: unknown
     try {
-      return await sendInSession(slot, operation, attempt)
-    } catch (error) {
-      await sendAgain(error)
-    }
-  }
-}
-
-/**
- * Sends a request once, in the current session. Opens a session if there is none.
- *
- * @throws McpClientError with `outcome: 'not-executed'` if no session could be opened
- */
-async function sendInSession<T>(
-  slot: ScopeSlot,
-  operation: Operation<T>,
-  attempt: Attempt,
-): Promise<T> {
-  const { signal, headers } = attempt
-  const isAtUrl = slot.connection?.endpoint !== undefined
-  if (headers !== undefined && !isAtUrl) await slot.assertTakesHeaders(signal)
-  for (;;) {
-    const known = slot.session
-    const session = known?.isHolding === false ? known : await slot.ready(signal)
-    session.enter()
-    try {
+      if (headers !== undefined && slot.connection?.endpoint === undefined) {
+        await slot.assertTakesHeaders(signal)
+      }
+      const known = slot.session
+      session = known?.isHolding === false ? known : await slot.ready(signal)
+      session.enter()
       // During each check, another session may replace this one.
       const check = attempt.mayRunTwice ? undefined : slot.checkAfterTrouble(session)
       if (check !== undefined) {
@@ -304,15 +292,16 @@ async function sendInSession<T>(
         if (slot.session !== session) continue
       }
       attempt.isSent = true
-      const result = await send(slot, session, { operation, attempt })
+      const result = await send(slot, session, sending)
       slot.succeeded(session)
       return result
     } catch (error) {
       const reason = isStoppedByInput(error) ? (attempt.call?.inputFailure ?? error) : error
-      throw slot.failed(session, reason, signal)
+      failure = session === undefined ? error : slot.failed(session, reason, signal)
     } finally {
-      session.leave()
+      session?.leave()
     }
+    await sendAgain(failure)
   }
 }
 
