@@ -33,9 +33,12 @@ test('loads none of these libraries in the command that serves one graph', async
   const loaded = await loadedBy(`
     const { runCommand } = await import(source('cli/program.ts'))
     const { PassThrough } = await import('node:stream')
+    const { get } = process.getBuiltinModule('node:http')
     let stop
     const stdout = new PassThrough()
-    stdout.on('data', () => stop())
+    stdout.on('data', (line) => {
+      get(new URL('/healthz', String(line).trim()), (response) => response.resume().on('end', () => stop()))
+    })
     await runCommand({
       args: [${JSON.stringify(file)}, '--port', '0', '--log-level', 'silent'],
       env: {},
@@ -51,6 +54,7 @@ test('loads none of these libraries in the command that serves one graph', async
   `)
   expect(loaded).toContain('yaml')
   expect(loaded.filter((name) => OPTIONAL.test(name))).toEqual([])
+  expect(loaded).not.toContain('node:fetch')
 })
 
 test('loads only this package, commander and Node.js for help, version and token', async () => {

@@ -4,8 +4,8 @@ import { promisify } from 'node:util'
 import { sourceNode } from '@x/internal/testing'
 
 /**
- * What a program loads in a process of its own: packages by their names, and modules of Node. A program that is
- * begun so prints nothing itself.
+ * What a program loads in a process of its own: packages by their names, modules of Node, and `node:fetch` for the
+ * implementation of `fetch` and `Response`. A program that is begun so prints nothing itself.
  *
  * @param program the body of a module; `source('cli/main.ts')` is the URL of a file of this package
  */
@@ -25,6 +25,7 @@ export async function loadedBy(program: string): Promise<readonly string[]> {
     })
     const source = (path) => new URL(path, ${JSON.stringify(src)}).href
     ${program}
+    if (process.moduleLoadList.some((name) => name.endsWith('deps/undici/undici'))) loaded.add('node:fetch')
     process.stderr.write(JSON.stringify([...loaded]))
   `
   const args = ['--conditions=mcp-source', '--input-type=module', '--eval', script]

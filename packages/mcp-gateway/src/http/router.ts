@@ -57,7 +57,7 @@ export function documentRoute(path: string, read: () => Promise<Document>): Http
       }
       const { status, mimeType, text } = await read()
       const headers = { 'cache-control': 'no-store', 'content-type': mimeType }
-      return toReply(new Response(method === 'HEAD' ? null : text, { status, headers }))
+      return { status, headers, body: method === 'HEAD' ? undefined : text }
     },
   }
 }
@@ -251,6 +251,5 @@ export function pathOf(url: string): string {
 }
 
 export function notFound(): Reply {
-  const headers = { 'content-type': 'text/plain' }
-  return toReply(new Response('Not found\n', { status: 404, headers }))
+  return { status: 404, headers: { 'content-type': 'text/plain' }, body: 'Not found\n' }
 }

@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http'
+import type { RequestListener, Server, ServerOptions } from 'node:http'
 import type { Socket } from 'node:net'
 
 import { GatewayError } from '../errors.ts'
@@ -138,6 +138,8 @@ export async function listenOn(
   listener: RequestListener,
   onError: (error: Error) => void,
 ): Promise<HttpServer> {
+  // An import of `node:http` also loads the `fetch` of Node, which takes several times as long.
+  const { createServer } = process.getBuiltinModule('node:http')
   const server = createServer(SERVER_LIMITS, listener)
   server.maxHeadersCount = MAX_HEADERS
   endStalled(server, writeTimeoutMs)
