@@ -76,6 +76,10 @@ describe('McpClient rejects the config', () => {
     [{ url, header: {} }, 'there is no option "header". Did you mean "headers"?'],
     [{ url, stream: true }, 'there is no option "stream". The options are url, headers'],
     [
+      { url, timeoutMs: 5 },
+      'option of the client, not of its config: new McpClient({ url }, { timeoutMs })',
+    ],
+    [
       { url, headers: 'authorization: x' },
       'headers must be an object with string values, or a function',
     ],

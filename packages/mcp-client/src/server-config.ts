@@ -3,6 +3,7 @@ import { assertOptions, check, isRecord } from '@x/internal'
 import type { RequestContext } from '@x/mcp-transport'
 import { notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
+import { clientOptionChecks } from './options.ts'
 import {
   commandFields,
   FieldError,
@@ -103,6 +104,14 @@ export function parseServerConfig(config: McpServerConfig | string | URL): McpSe
     )
     const [kind = 'url'] = KINDS.filter((each) => given[each] !== undefined)
     const known = Object.keys(FIELDS[kind]).map((name) => [name, check.anything] as const)
+    // An entry of createMcpTools() has them.
+    const misplaced = Object.keys(given).find((name) => Object.hasOwn(clientOptionChecks, name))
+    if (misplaced !== undefined) {
+      const example = `new McpClient({ ${kind} }, { ${misplaced} })`
+      throw new FieldError(
+        `"${misplaced}" is an option of the client, not of its config: ${example}`,
+      )
+    }
     assertOptions(({ message }) => new FieldError(message), given, Object.fromEntries(known))
     parseFields<Record<string, unknown>>(FIELDS[kind], given)
   })

@@ -76,9 +76,9 @@ describe('serve', () => {
     expect(taken.exitCode).toBe(1)
     expect(taken.err).toContain(`127.0.0.1:${port} is in use: choose another port`)
     const short = await debugState(['serve', '--db', db, '--token', 'secret'])
-    expect(short.exitCode).toBe(1)
-    expect(short.err).toMatch(
-      /^debugstate: [^\n]*a token has 16 to 4096 visible ASCII characters\n$/,
+    expect(short.exitCode).toBe(2)
+    expect(short.err).toBe(
+      'debugstate: --token cannot be used: a token has 16 to 4096 visible ASCII characters\n',
     )
     expect(short.err).not.toContain('secret')
     const bad = await debugState(['serve', '--port=0', '--db', folder.path])

@@ -17,6 +17,7 @@ import {
 import type { DebugStateServer } from '../server/create-debug-state-server.ts'
 import type { DebugStateLogger } from '../server/debug-state-handler.ts'
 import type { DebugStateStore } from '../server/debug-state-store.ts'
+import { isToken, TOKEN_RULE } from '../server/tokens.ts'
 
 /** Options of `serve`, as commander has parsed them. */
 interface ServeFlags {
@@ -61,6 +62,10 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
 async function serve(flags: ServeFlags, context: CommandContext): Promise<void> {
   const { stdout, stderr, env } = context
   const token = flags.token ?? (env['DEBUGSTATE_TOKEN'] || undefined)
+  if (token !== undefined && !isToken(token)) {
+    const name = flags.token === undefined ? '$DEBUGSTATE_TOKEN' : '--token'
+    throw new UsageError(`${name} cannot be used: ${TOKEN_RULE}`)
+  }
   const tokens = token === undefined ? undefined : ([{ token, agentIds: '*' }] as const)
   const logger = createLogger(stderr)
   using signals = listenToStopSignals(context)

@@ -15,6 +15,14 @@ type Access = (agentId: string) => boolean
 /** Returns the access of a request by its `Authorization` header, or `undefined` for a missing or unknown token. */
 export type GetAccess = (authorization: string | null) => Access | undefined
 
+/** What `isToken()` accepts, for messages. */
+export const TOKEN_RULE = 'a token has 16 to 4096 visible ASCII characters'
+
+/** Returns whether a service can take the text for a token. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7E]{16,4096}$/.test(text)
+}
+
 /**
  * Creates the check of a list of tokens. It compares digests in constant time, and always compares all tokens, so
  * that the response time says nothing about a token. `hono/bearer-auth` does not fit: it stops at the first match,
@@ -29,9 +37,7 @@ export function createAccessCheck(grants: readonly DebugStateTokenGrant[]): GetA
   const seen = new Set<string>()
   const rows = grants.map(({ token, agentIds }, index) => {
     const refuse = (reason: string): TypeError => new TypeError(`\`tokens[${index}]\`: ${reason}`)
-    if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
-      throw refuse('a token has 16 to 4096 visible ASCII characters')
-    }
+    if (!isToken(token)) throw refuse(TOKEN_RULE)
     if (agentIds.length === 0) throw refuse('the token has no agent')
     if (agentIds !== '*' && !agentIds.every(isAgentId)) throw refuse(AGENT_ID_RULE)
     if (seen.has(token))

@@ -375,7 +375,7 @@ function versionVerdict(
 }
 
 function meaningOf(status: number): [TransportErrorCode, string] {
-  if (status === 401) return ['UNAUTHORIZED', 'requires other credentials']
+  if (status === 401) return ['UNAUTHORIZED', 'requires credentials that it accepts']
   if (status === 403) return ['UNAUTHORIZED', 'does not allow this']
   if (status < 300) return ['UNEXPECTED_RESPONSE', 'answered with something that is not MCP']
   return ['REJECTED', 'rejected the request']
