@@ -388,11 +388,14 @@ async function readText(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     const advice = 'name another, or write a first one with mcp-gateway init'
-    const why = isMissing
-      ? `there is no such file: ${advice}`
-      : `it cannot be read: ${toLine(cause)}`
+    const why =
+      code === 'ENOENT'
+        ? `there is no such file: ${advice}`
+        : code === 'EISDIR'
+          ? 'it is a folder: name the configuration file in it'
+          : `it cannot be read: ${toLine(cause)}`
     throw new CommandError(`${file}: ${why}`, { cause })
   }
 }

@@ -68,6 +68,14 @@ describe('the command line', () => {
       err: `mcp-gateway: ${name}: there is no such file: name another, or write a first one with mcp-gateway init\n`,
     })
   })
+
+  test('says that a folder is no configuration', async () => {
+    expect(await run(['check', '.'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'mcp-gateway: .: it is a folder: name the configuration file in it\n',
+    })
+  })
 })
 
 describe('check', () => {
