@@ -129,7 +129,7 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
         properties: {
           a: { type: 'string', default: null, enum: [null, 'x'], const: null },
           b: { type: 'object', properties: {} },
-          c: { anyOf: [{}, { type: 'array', items: [] }] },
+          c: { anyOf: [{}, { type: 'array', items: {} }] },
         },
         $defs: {},
       },

@@ -1,73 +1,21 @@
 // Repairs messages of MCP servers and clients before a schema sees them, in the forms that they are known to send.
 // PHP sends `[]` for an empty object, and objects with numbered keys for lists; Kotlin, Go, Python and C# send `null` for
 // what is absent. Reported for example in kotlin-sdk#581, Wazuh-MCP-Server#59, data-api-builder#3599, novamira#82.
-import { isRecord } from './is-record.ts'
+import {
+  fields,
+  flag,
+  hint,
+  isObject,
+  list,
+  named,
+  nullable,
+  number,
+  open,
+  text,
+} from './repairs.ts'
+import type { Fields, Repair, Shape } from './repairs.ts'
+import { objectSchema, schema } from './schema-repair.ts'
 
-type Fields = Record<string, unknown>
-
-/** Narrows the type. A value that was parsed from JSON belongs to the reader, so it may be changed. */
-function isObject(value: unknown): value is Fields {
-  return isRecord(value)
-}
-
-/** Repairs a value, or returns undefined for one that counts as absent. Values that cannot be repaired are returned unchanged. */
-type Repair = (value: unknown) => unknown
-
-/** Repairs of fields. Other fields stay as they are. */
-type Shape = Readonly<Record<string, Repair>>
-
-/** Returns a table of names that others choose: `__proto__` and `constructor` are in none. */
-function named<T>(entries: Readonly<Record<string, T>>): ReadonlyMap<string, T> {
-  return new Map(Object.entries(entries))
-}
-
-/** Repairs the fields of an object in place. `[]` is an empty object. */
-function fields(shape: Shape): Repair {
-  return (given) => {
-    const value = Array.isArray(given) && given.length === 0 ? {} : given
-    if (!isObject(value)) return value ?? undefined
-    for (const name in shape) {
-      if (!(name in value)) continue
-      const repaired = shape[name]?.(value[name])
-      if (repaired === undefined) delete value[name]
-      else value[name] = repaired
-    }
-    return value
-  }
-}
-
-/** An object without which its owner is still complete: anything else than an object counts as absent. */
-function hint(shape: Shape): Repair {
-  const repair = fields(shape)
-  return (value) => {
-    const repaired = repair(value)
-    return isObject(repaired) ? repaired : undefined
-  }
-}
-
-/** A list, also one that PHP has sent as an object with numbered keys. */
-function list(repair: Repair): Repair {
-  return (value) => {
-    const items = isObject(value) && isNumbered(value) ? Object.values(value) : value
-    return Array.isArray(items) ? items.map((item) => repair(item) ?? item) : (value ?? undefined)
-  }
-}
-
-function isNumbered(value: Fields): boolean {
-  const names = Object.keys(value)
-  return names.length > 0 && names.every((name, index) => name === String(index))
-}
-
-const nullable: Repair = (value) => value ?? undefined
-const open: Repair = fields({})
-/** Fields that only inform, and are dropped if their type is wrong. */
-const text: Repair = (value) => (typeof value === 'string' ? value : undefined)
-const number: Repair = (value) => {
-  const read = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-  return typeof read === 'number' && Number.isFinite(read) ? read : undefined
-}
-/** A hint of a server counts only as a boolean: a call may be repeated because of it. */
-const flag: Repair = (value) => (typeof value === 'boolean' ? value : undefined)
 /** A result with a sign of failure is a failure. */
 const failure: Repair = (value) =>
   value === undefined || value === null
@@ -216,96 +164,6 @@ const blocks: Repair = (value) => {
   const items = list((item) => item)(value ?? [])
   const given = typeof items === 'string' || isObject(items) ? [items] : items
   return Array.isArray(given) ? given.map(blockFrom) : given
-}
-
-/** Schemas of servers are nested deeper only by mistake, or to hurt. */
-const MAX_DEPTH = 64
-
-/** Repairs a JSON Schema at every level, but not its values (`default`, `const`, `enum`, `examples`). */
-function schemaAt(depth: number): Repair {
-  return (given) => {
-    const value = Array.isArray(given) && given.length === 0 ? {} : given
-    if (!isObject(value)) return value ?? undefined
-    if (depth >= MAX_DEPTH) return value
-    const inner = schemaAt(depth + 1)
-    listRequired(value) // before the properties are repaired, which may have such properties themselves
-    for (const [name, child] of Object.entries(value)) {
-      const repair = schemaFields.get(name) ?? (VALUES.has(name) ? unchanged : nullable)
-      const repaired = repair(child, inner)
-      if (repaired === undefined) delete value[name]
-      else value[name] = repaired
-    }
-    return value
-  }
-}
-
-/** Replaces a boolean `required` of a property (draft-03; MarkusPfundstein/mcp-gsuite#48) by the name in the list of its owner. */
-function listRequired(owner: Fields): void {
-  const { properties } = owner
-  if (!isObject(properties)) return
-  for (const [name, property] of Object.entries(properties)) {
-    if (!isObject(property) || typeof property['required'] !== 'boolean') continue
-    const names = requiredNames(owner['required']) ?? []
-    if (property['required'] && Array.isArray(names) && !names.includes(name)) {
-      owner['required'] = [...names, name]
-    }
-    delete property['required']
-  }
-}
-
-/** Returns the list of required names, or undefined for a boolean, which no owner has taken into its list. */
-function requiredNames(value: unknown): unknown {
-  return typeof value === 'boolean' ? undefined : list(nullable)(value)
-}
-
-const unchanged: Repair = (value) => value
-const VALUES = new Set(['default', 'const', 'enum', 'examples', 'example'])
-
-type SchemaRepair = (value: unknown, inner: Repair) => unknown
-
-const schemas: SchemaRepair = (given, inner) => {
-  const value = Array.isArray(given) && given.length === 0 ? {} : given
-  if (!isObject(value)) return value ?? undefined
-  for (const [name, child] of Object.entries(value)) value[name] = inner(child) ?? {}
-  return value
-}
-const each: SchemaRepair = (value, inner) =>
-  Array.isArray(value) ? value.map((child: unknown) => inner(child) ?? {}) : (value ?? undefined)
-const single: SchemaRepair = (value, inner) => (Array.isArray(value) ? value : inner(value))
-
-const schemaFields = named<SchemaRepair>({
-  title: text,
-  description: text,
-  properties: schemas,
-  patternProperties: schemas,
-  $defs: schemas,
-  definitions: schemas,
-  dependentSchemas: schemas,
-  anyOf: each,
-  oneOf: each,
-  allOf: each,
-  prefixItems: each,
-  items: (value, inner) => (Array.isArray(value) ? each(value, inner) : inner(value)),
-  additionalProperties: single,
-  not: single,
-  required: requiredNames,
-})
-
-const schema = schemaAt(0)
-
-/** The schema of arguments or of a structured result: an object, if it does not say so. */
-const objectSchema: Repair = (given) => {
-  const value = schema(given)
-  if (!isObject(value)) return value
-  value['type'] ??= 'object'
-  const { properties } = value
-  // A boolean schema is JSON Schema, but the SDK takes only objects.
-  if (isObject(properties)) {
-    for (const [name, property] of Object.entries(properties)) {
-      if (typeof property === 'boolean') properties[name] = property ? {} : { not: {} }
-    }
-  }
-  return value
 }
 
 const tool = fields({
