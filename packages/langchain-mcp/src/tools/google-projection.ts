@@ -142,7 +142,7 @@ class GoogleProjection {
     const { const: constant, enum: listed } = schema
     const values = constant === undefined ? listed : [constant]
     const listedValues: readonly unknown[] | undefined = Array.isArray(values) ? values : undefined
-    const types = [schema['type'] ?? [...new Set(listedValues?.map(typeOf))]].flat()
+    const types = [schema['type'] ?? impliedTypes(schema, listedValues)].flat()
     const [type, ...others] = types.filter((one) => one !== 'null')
     const isNullable = types.includes('null') || listedValues?.includes(null) === true
     if (others.length > 0) {
@@ -160,7 +160,7 @@ class GoogleProjection {
       ...wordsOf(schema),
       ...(listedValues !== undefined && valuesFor(schema, listedValues, type)),
       ...(isPattern(pattern) && { pattern }),
-      ...(FORMATS.has(format) && { format }),
+      ...(isFormatOf(type, format) && { format }),
       ...(type === 'array' && { items: this.#items(schema, path) }),
       ...nullable,
     }
@@ -188,7 +188,7 @@ class GoogleProjection {
         keyword === 'pattern'
           ? isPattern(value)
           : keyword === 'format'
-            ? FORMATS.has(value)
+            ? isFormatOf(schema['type'], value)
             : PLAIN.has(keyword) || READ.has(keyword)
       if (!isShown && value !== undefined && value !== true) {
         this.#noteAt(path, `"${keyword}" is not shown`)
@@ -203,28 +203,40 @@ class GoogleProjection {
 
 const TEXT = { type: 'string' } as const
 
-/** Joins the members of a union. Members that are lists of texts become one list. */
+/**
+ * Joins the members of a union. Members that are lists of texts become one list. Vertex AI refuses other keywords beside
+ * `anyOf` (opencode#15795), so each member repeats them.
+ */
 function unionOf(schema: JsonSchema, shown: readonly Node[], isNullable: boolean): Node {
-  const more = { ...wordsOf(schema), ...(isNullable && { nullable: true }) }
+  const { title, ...words } = wordsOf(schema)
+  const more = { ...definedFields({ title }), ...words, ...(isNullable && { nullable: true }) }
   if (shown.length === 1) return { ...shown[0], ...more }
   const texts = shown.map(({ enum: values }) => values)
   return texts.every((one) => Array.isArray(one))
     ? { type: 'string', enum: [...new Set(texts.flat())], ...more }
-    : { anyOf: shown, ...more }
+    : { anyOf: shown.map((one) => ({ ...words, ...one, ...(isNullable && { nullable: true }) })) }
 }
 
-/** `enum` is for texts. Other values become a sentence. */
+/** `enum` is for texts, and for none that is empty (opencode#46676). Other values become a sentence. */
 function valuesFor(
   { description }: JsonSchema,
   values: readonly unknown[],
   type: unknown,
 ): Record<string, unknown> {
-  const others = values.filter((value) => value !== null)
-  if (type === 'string' && others.every((value) => typeof value === 'string')) {
+  const others = [...new Set(values)].filter((value) => value !== null)
+  if (others.length === 0) return {}
+  if (type === 'string' && others.every((value) => typeof value === 'string' && value !== '')) {
     return { enum: others }
   }
   const words = `One of: ${others.map((value) => JSON.stringify(value)).join(', ')}.`
   return { description: typeof description === 'string' ? `${description} ${words}` : words }
+}
+
+/** Returns the types of a schema that names none. */
+function impliedTypes(schema: JsonSchema, values: readonly unknown[] | undefined): string[] {
+  if (values !== undefined) return [...new Set(values.map(typeOf))]
+  const isArray = schema['items'] !== undefined || schema['prefixItems'] !== undefined
+  return isArray ? ['array'] : []
 }
 
 function typeOf(value: unknown): string {
@@ -250,7 +262,16 @@ const READ: ReadonlySet<string> = new Set([
   ...'$comment default examples deprecated readOnly writeOnly'.split(' '),
 ])
 
-const FORMATS: ReadonlySet<unknown> = new Set('date-time enum int32 int64 float double'.split(' '))
+/** Formats that Gemini takes, by type. It refuses `int64` of a text, which protobuf writes for large numbers. */
+const FORMATS: ReadonlyMap<unknown, readonly unknown[]> = new Map([
+  ['string', ['date-time']],
+  ['integer', ['int32', 'int64']],
+  ['number', ['float', 'double']],
+])
+
+function isFormatOf(type: unknown, format: unknown): boolean {
+  return [type].flat().some((one) => FORMATS.get(one)?.includes(format) === true)
+}
 
 /** Returns title, description and limits. */
 function wordsOf(schema: JsonSchema): Record<string, unknown> {

@@ -146,6 +146,18 @@ describe('common', () => {
     expect(projectedSchema({}, 'common').schema).toEqual({ type: 'object', properties: {} })
   })
 
+  test.each([
+    [{ prefixItems: [{ type: 'number' }] }, {}],
+    [{ type: 'array', prefixItems: [{ type: 'number' }], items: true }, {}],
+    [{ type: 'array', items: [{ type: 'number' }] }, {}],
+    [{ type: 'array', items: [{ type: 'number' }], additionalItems: false }, false],
+  ])('adds items to a tuple: %j', (tuple, items) => {
+    const { schema } = projectedSchema({ type: 'object', properties: { a: tuple } }, 'common')
+    expect(schema).toMatchObject({
+      properties: { a: { prefixItems: [{ type: 'number' }], items } },
+    })
+  })
+
   test('moves a long chain of targets into the definitions', () => {
     const properties = Object.fromEntries(
       Array.from({ length: 2500 }, (_, at) => {
@@ -244,16 +256,84 @@ describe('google', () => {
         properties: {
           a: {
             anyOf: [
-              { type: 'string', title: 'T' },
-              { type: 'array', title: 'T', items: { type: 'string' } },
+              { type: 'string', title: 'T', description: 'A', nullable: true },
+              {
+                type: 'array',
+                title: 'T',
+                description: 'A',
+                items: { type: 'string' },
+                nullable: true,
+              },
             ],
-            description: 'A',
-            title: 'T',
-            nullable: true,
           },
         },
       },
       notes: ['#/properties/a: "uniqueItems" is not shown'],
+    })
+  })
+
+  test.each<[what: string, given: JsonSchema, shown: JsonSchema]>([
+    ['an empty text', { enum: ['', 'a'] }, { type: 'string', description: 'One of: "", "a".' }],
+    [
+      'a constant',
+      { const: '', description: 'A.' },
+      { type: 'string', description: 'A. One of: "".' },
+    ],
+    [
+      'a list of null',
+      { type: ['string', 'null'], enum: [null] },
+      { type: 'string', nullable: true },
+    ],
+    ['a repeated text', { enum: ['a', 'a'] }, { type: 'string', enum: ['a'] }],
+  ])('refuses empty texts and lists as enum, and gets none for %s', (_what, given, shown) => {
+    const schema = { type: 'object', properties: { a: given } }
+    expect(projectedSchema(schema, 'google').schema).toEqual({
+      type: 'object',
+      properties: { a: shown },
+    })
+  })
+
+  test.each([
+    ['string', 'date-time', true],
+    ['string', 'int64', false],
+    ['string', 'enum', false],
+    ['integer', 'int64', true],
+    ['integer', 'date-time', false],
+    ['integer', 'float', false],
+    ['number', 'double', true],
+    [['integer', 'null'], 'int32', true],
+  ])('shows for the type %j the format %s: %j', (type, format, isShown) => {
+    const { schema, notes } = projectedSchema(
+      { type: 'object', properties: { a: { type, format } } },
+      'google',
+    )
+    expect(JSON.stringify(schema).includes(format)).toBe(isShown)
+    expect(notes).toEqual(isShown ? [] : ['#/properties/a: "format" is not shown'])
+  })
+
+  test('shows nothing beside a union, whose members repeat its description and limits', () => {
+    const a = {
+      description: 'A',
+      minLength: 1,
+      anyOf: [{ type: 'string' }, { type: 'integer', description: 'B' }, { type: 'null' }],
+    }
+    expect(projectedSchema({ type: 'object', properties: { a } }, 'google').schema).toEqual({
+      type: 'object',
+      properties: {
+        a: {
+          anyOf: [
+            { type: 'string', description: 'A', minLength: 1, nullable: true },
+            { type: 'integer', description: 'B', minLength: 1, nullable: true },
+          ],
+        },
+      },
+    })
+  })
+
+  test('shows a schema of items without a type as a list', () => {
+    const schema = { type: 'object', properties: { a: { items: { type: 'integer' } } } }
+    expect(projectedSchema(schema, 'google').schema).toMatchObject({
+      properties: { a: { type: 'array', items: { type: 'integer' } } },
     })
   })
 

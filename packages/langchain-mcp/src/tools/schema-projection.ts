@@ -205,16 +205,15 @@ class CommonProjection {
   }
 }
 
-/** Draft-07 writes tuples as a list of `items`. Some providers refuse an array without `items`. */
+/**
+ * Draft-07 writes tuples as a list of `items`. Some providers refuse an array without `items`, also if it has
+ * `prefixItems` (PrefectHQ/fastmcp#2464).
+ */
 function withCurrentItems(schema: JsonSchema): JsonSchema {
   const { items, additionalItems, ...rest } = schema
-  if (Array.isArray(items)) {
-    return { ...rest, prefixItems: items, ...definedFields({ items: additionalItems }) }
-  }
-  const isArray = [schema['type']].flat().includes('array')
-  return isArray && items === undefined && schema['prefixItems'] === undefined
-    ? { ...schema, items: {} }
-    : schema
+  if (Array.isArray(items)) return { ...rest, prefixItems: items, items: additionalItems ?? {} }
+  const isArray = [schema['type']].flat().includes('array') || schema['prefixItems'] !== undefined
+  return isArray && (items === undefined || items === true) ? { ...schema, items: {} } : schema
 }
 
 /** `dependencies` of draft-07 became two keywords. */
