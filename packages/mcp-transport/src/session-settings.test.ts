@@ -51,6 +51,22 @@ test('does not restore a subscription that was answered after the client had ask
   expect(await restoredBy(settings)).toEqual([])
 })
 
+test('restores a subscription that was asked for after the end of an earlier one, whatever is answered first', async () => {
+  const settings = settingsAfter([on('a://b'), done])
+  const ended = settings.watch(off('a://b'), () => {})
+  settings.watch(on('a://b'), () => {})(done)
+  ended(done)
+  expect(await restoredBy(settings)).toEqual([on('a://b')])
+})
+
+test('does not restore a subscription that is answered after its end was refused', async () => {
+  const settings = new SessionSettings()
+  const begun = settings.watch(on('a://b'), () => {})
+  settings.watch(off('a://b'), () => {})(refused)
+  begun(done)
+  expect(await restoredBy(settings)).toEqual([])
+})
+
 test('passes each outcome to the caller', () => {
   const settings = new SessionSettings()
   for (const request of [level('error'), on('a://b'), off('a://b'), { method: 'ping' }]) {

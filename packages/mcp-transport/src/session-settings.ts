@@ -1,8 +1,12 @@
+import { BoundedMap } from '@x/internal'
 import type { Answer, InputRequest } from './json-rpc.ts'
 import { TransportError } from './transport-error.ts'
 import type { OpeningError } from './transport-error.ts'
 
 type Outcome = Answer | TransportError
+
+/** URIs of subscriptions that have ended. Older ones are forgotten. */
+const MAX_ENDS = 1000
 
 /**
  * The log level and the subscriptions of a client. A server keeps them in the session, so a session that replaces
@@ -12,19 +16,23 @@ type Outcome = Answer | TransportError
  */
 export class SessionSettings {
   /** The requests that have succeeded, by URI. The log level is stored under its method. */
-  #requests: Map<string, InputRequest> | undefined
+  readonly #requests = new Map<string, InputRequest>()
+  /** How often the client has asked to end a subscription, by URI. Answers may come in another order than requests. */
+  readonly #ends = new BoundedMap<string, number>(MAX_ENDS)
 
   /** Records a request of the client if it changes a setting. Returns the callback for its outcome. */
   watch(request: InputRequest, onSettled: (outcome: Outcome) => void): typeof onSettled {
     const key = keyOf(request)
     if (key === undefined) return onSettled
-    const isEnd = request.method === 'resources/unsubscribe'
-    if (isEnd) this.#requests?.delete(key)
+    const ends = this.#ends.get(key) ?? 0
+    if (request.method === 'resources/unsubscribe') {
+      this.#ends.set(key, ends + 1)
+      this.#requests.delete(key)
+      return onSettled
+    }
     return (outcome) => {
-      if ('result' in outcome) {
-        if (isEnd) this.#requests?.delete(key) // the subscription may have been answered meanwhile
-        else (this.#requests ??= new Map()).set(key, request)
-      }
+      const isWanted = (this.#ends.get(key) ?? 0) === ends
+      if (isWanted && 'result' in outcome) this.#requests.set(key, request)
       onSettled(outcome)
     }
   }
@@ -36,7 +44,7 @@ export class SessionSettings {
   async restore(
     send: (request: InputRequest) => Promise<Outcome>,
   ): Promise<TransportError | undefined> {
-    const outcomes = await Promise.all(Array.from(this.#requests?.values() ?? [], send))
+    const outcomes = await Promise.all(Array.from(this.#requests.values(), send))
     const failures = outcomes.flatMap((outcome): OpeningError[] => {
       if (TransportError.is(outcome)) return [outcome]
       return 'error' in outcome ? [outcome.error] : []
