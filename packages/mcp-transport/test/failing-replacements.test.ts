@@ -14,6 +14,16 @@ const notFound: ScriptedAnswer = {
   body: '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}',
 }
 
+const discovered: ScriptedAnswer = {
+  result: {
+    ttlMs: 0,
+    cacheScope: 'private',
+    capabilities: { tools: {} },
+    supportedVersions: ['2026-07-28'],
+    _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'test', version: '1.0.0' } },
+  },
+}
+
 function session(id: string): ScriptedAnswer {
   return {
     headers: { 'mcp-session-id': id },
@@ -230,17 +240,24 @@ test('calls that are sent again come after the settings of the new session', asy
   expect(seen).toHaveLength(22)
 })
 
+test('a server of both eras shows the stateless one when its era is detected again', async () => {
+  await using server = await startScriptedServer({
+    'server/discover': discovered,
+    initialize: session('first'),
+  })
+  await using connection = await connectionTo(server.url, { era: 'legacy-first' })
+  expect(connection.era).toBe('legacy')
+  await connection.replaceSession(connection.epoch, new AbortController().signal, true)
+  expect(connection.era).toBe('modern')
+})
+
 test.each(['auto', 'legacy-first'] as const)(
   'a stateless server that answers no probe in time is probed again: %s',
   async (era) => {
     let probes = 0
     await using server = await startScriptedServer({
       'server/discover': () => {
-        if (++probes === 1) return { end: 'hang' }
-        const serverInfo = { name: 'test', version: '1.0.0' }
-        const meta = { 'io.modelcontextprotocol/serverInfo': serverInfo }
-        const lists = { ttlMs: 0, cacheScope: 'private', capabilities: { tools: {} } }
-        return { result: { ...lists, supportedVersions: ['2026-07-28'], _meta: meta } }
+        return ++probes === 1 ? { end: 'hang' } : discovered
       },
       initialize: {
         error: {

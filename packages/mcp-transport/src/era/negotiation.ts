@@ -57,7 +57,7 @@ export async function negotiate(
   }
   const isLegacyFirst =
     era === 'legacy' ||
-    era === 'legacy-first' ||
+    (era === 'legacy-first' && !isFresh) ||
     isTakenForLegacy ||
     isReplacement ||
     (!isFresh && isKnownLegacy(parts, legacy))
