@@ -180,6 +180,12 @@ describe('the body of a response', () => {
     expect(read({ text, bytes, headers: { 'content-type': type } }).messages).toEqual([answer])
   })
 
+  test('may begin with much white space, and be cut before a colon', () => {
+    const [before = '', after] = text.split(/(?<="id")/)
+    const bytes = [Buffer.from(' '.repeat(64) + before), Buffer.from(`${after}`)]
+    expect(read({ text, bytes }).messages).toEqual([answer])
+  })
+
   test('may be encoded and of another type, up to the limit for answers', () => {
     const long = { jsonrpc: '2.0', id: 1, result: { text: randomBytes(90_000).toString('base64') } }
     const bytes = [gzipSync(JSON.stringify(long))]

@@ -226,7 +226,7 @@ export class AnswerReader {
     if (this.#mode === 'json' && first === BRACE) return
     if (this.#mode === 'stream' && (first === D || first === E)) return
     const text = chunk.toString('latin1', 0, 64)
-    this.#isStart = BLANK.test(text)
+    this.#isStart = text.length === chunk.length && BLANK.test(text)
     const start = START.exec(text)
     if (start === null) return
     if (start[1] !== undefined) this.#startJson()
