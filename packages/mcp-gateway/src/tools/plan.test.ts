@@ -70,6 +70,15 @@ test('offers no conversation where calls share nothing, and says so once for eac
   expect(planOf(agents).warnings).toEqual([])
 })
 
+test('warns of a cache for calls of conversations, which are not cached', () => {
+  const agents = [agentOf('keeps', [{ description: 'Keeps' }])]
+  const overrides = { keeps: { cacheTtlMs: 1000 } }
+  expect(planOf(agents, { overrides, takesConversation: true }).warnings).toEqual([
+    expect.stringMatching(/^cacheTtlMs of keeps_do has no effect on calls of a conversation/),
+  ])
+  expect(planOf(agents, { overrides }).warnings).toEqual([])
+})
+
 describe('a plan', () => {
   const plan = planOf([agentOf('weather', [{ id: 'set' }, { id: 'get' }]), agentOf('news')])
 

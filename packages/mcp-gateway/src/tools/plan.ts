@@ -276,6 +276,11 @@ export class ToolPlanner {
         `${name} has no description, and models choose by descriptions. Set one in tools.overrides`,
       )
     }
+    if (settings.cacheTtlMs !== undefined && this.#options.takesConversation === true) {
+      warnings.push(
+        `cacheTtlMs of ${name} has no effect on calls of a conversation, which each call of a known caller is with runs.mode: thread`,
+      )
+    }
     const defect = skill.outputSchema && schemaDefectOf(skill.outputSchema)
     if (defect !== undefined) warnings.push(`The output schema of ${name} is not used: ${defect}`)
     const declared = defect === undefined ? skill.outputSchema : undefined
