@@ -72,7 +72,7 @@ test('offers no conversation where calls share nothing, and says so once for eac
 
 test('warns of a cache for calls of conversations, which are not cached', () => {
   const agents = [agentOf('keeps', [{ description: 'Keeps' }])]
-  const overrides = { keeps: { cacheTtlMs: 1000 } }
+  const overrides = { 'keeps/do': { cacheTtlMs: 1000 } }
   expect(planOf(agents, { overrides, takesConversation: true }).warnings).toEqual([
     expect.stringMatching(/^cacheTtlMs of keeps_do has no effect on calls of a conversation/),
   ])
