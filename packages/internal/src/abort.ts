@@ -27,7 +27,7 @@ export function abortReason(signal: AbortSignal): Error {
   return reason instanceof Error ? reason : new Error(String(reason))
 }
 
-/** Longest time of a timer: a longer one would end at once. */
+/** Longest time of a timer, 24.8 days: a longer one would end at once. */
 export const LONGEST_MS: number = 2 ** 31 - 1
 
 /** Settles as `promise` does, or after `ms` with what `onLate` returns or throws. The late result is dropped. */

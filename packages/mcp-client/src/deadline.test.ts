@@ -1,6 +1,7 @@
+import { LONGEST_MS } from '@x/internal'
 import { getEventListeners } from 'node:events'
 import { afterEach, expect, test, vi } from 'vitest'
-import { Deadline, DeadlineError, LONGEST_MS } from './deadline.ts'
+import { Deadline, DeadlineError } from './deadline.ts'
 
 afterEach(() => {
   vi.useRealTimers()

@@ -1,12 +1,9 @@
-import { abortReason } from '@x/internal'
+import { abortReason, LONGEST_MS } from '@x/internal'
 
 /** Reason of a signal that aborted at its time limit. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError'
 }
-
-/** Longest delay of a timer. A longer one would fire at once. */
-export const LONGEST_MS: number = 2 ** 31 - 1
 
 /**
  * Time limit of one operation: a signal that aborts with the caller's signal or when the time is up. Dispose of it

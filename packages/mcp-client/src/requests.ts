@@ -1,8 +1,8 @@
+import { LONGEST_MS } from '@x/internal'
 import { McpError, ProgressSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Progress } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Answer, CallHandlers, InputInstructions, McpConnection } from '@x/mcp-transport'
-import { LONGEST_MS } from './deadline.ts'
 import { UnreadableResult } from './errors.ts'
 
 /** A connection to a server at a URL, or to a child process. */

@@ -1,6 +1,5 @@
-import { fulfilledWithin } from '@x/internal'
+import { fulfilledWithin, LONGEST_MS } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
-import { LONGEST_MS } from './deadline.ts'
 import { notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
 import { contextRun, currentRun, outsideRun } from './run-scope.ts'

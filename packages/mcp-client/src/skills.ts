@@ -9,8 +9,8 @@ import {
   SkillVerificationError,
 } from '@modelcontextprotocol/client/ext/skills'
 import type { InvalidSkillEntry, Skill, SkillFile } from '@modelcontextprotocol/client/ext/skills'
-import { canonicalJson } from '@x/internal'
-import { Deadline, LONGEST_MS } from './deadline.ts'
+import { canonicalJson, LONGEST_MS } from '@x/internal'
+import { Deadline } from './deadline.ts'
 import { McpClientError } from './errors.ts'
 import type { OperationOutcome } from './errors.ts'
 import { DEFAULT_TIMEOUT_MS } from './options.ts'

@@ -2,14 +2,13 @@
 // gateway, and the doc comments of their types.
 import { readFile } from 'node:fs/promises'
 
-import { isRecord } from '@x/internal'
+import { isRecord, LONGEST_MS } from '@x/internal'
 import type { z } from 'zod'
 
 import { readConfig } from '../src/cli/config-file.ts'
 import { OWN_SOURCES } from '../src/cli/file-settings.ts'
 import { knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
-import { MAX_TIMER_MS } from '../src/internal/clock.ts'
 import { MAX_TTL_MS } from '../src/internal/setting-kinds.ts'
 
 const INTRO = `# Settings of the gateway
@@ -189,7 +188,7 @@ function kindAt(schema: z.ZodType, path: SettingPath, value: unknown): string {
 }
 
 function range(minimum: unknown, maximum: unknown): string {
-  const isOpen = [Number.MAX_SAFE_INTEGER, MAX_TTL_MS, MAX_TIMER_MS].includes(Number(maximum))
+  const isOpen = [Number.MAX_SAFE_INTEGER, MAX_TTL_MS, LONGEST_MS].includes(Number(maximum))
   return isOpen ? '' : ` from ${String(minimum)} to ${String(maximum)}`
 }
 

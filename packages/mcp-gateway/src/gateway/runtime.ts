@@ -1,4 +1,4 @@
-import { readPackageVersion } from '@x/internal'
+import { LONGEST_MS, readPackageVersion } from '@x/internal'
 
 import { AgentRegistry, DEBOUNCE_MS } from '../tools/agent-registry.ts'
 import { Artifacts, READ_MAX_BYTES } from '../files/artifacts.ts'
@@ -9,7 +9,7 @@ import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import { signInRefusal, type Authenticator } from '../http/auth/authenticator.ts'
-import { MAX_TIMER_MS, sleep, systemClock, type Clock } from '../internal/clock.ts'
+import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { MAX_TTL_MS } from '../internal/setting-kinds.ts'
 import { inTime } from '../internal/timers.ts'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
@@ -360,7 +360,7 @@ export class Runtime implements AsyncDisposable {
 
   async #close(): Promise<void> {
     // The timers of the clock do not keep the process alive: it would end in the middle of a wait.
-    const keepsAlive = setInterval(() => undefined, MAX_TIMER_MS)
+    const keepsAlive = setInterval(() => undefined, LONGEST_MS)
     try {
       await this.#closeAll()
     } finally {

@@ -1,3 +1,5 @@
+import { LONGEST_MS } from '@x/internal'
+
 /** Source of time. Tests use their own. */
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -13,14 +15,11 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
   })
 }
 
-/** Longest time of a timer of Node, 24.8 days. Node takes a longer time for 1 ms. */
-export const MAX_TIMER_MS = 2_147_483_647
-
 /** Time of this machine. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after: (ms, callback) => {
-    const timer = setTimeout(callback, Math.min(ms, MAX_TIMER_MS))
+    const timer = setTimeout(callback, Math.min(ms, LONGEST_MS))
     timer.unref()
     return () => clearTimeout(timer)
   },

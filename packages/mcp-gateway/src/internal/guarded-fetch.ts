@@ -5,10 +5,16 @@ import { lookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
 import { callbackify } from 'node:util'
-import { check, isPublicAddress, readAtMost, type Check, type Checks } from '@x/internal'
+import {
+  check,
+  isPublicAddress,
+  LONGEST_MS,
+  readAtMost,
+  type Check,
+  type Checks,
+} from '@x/internal'
 import type { Agent, Dispatcher } from 'undici'
 import { assertGatewayOptions, GatewayError, type Complete } from '../errors.ts'
-import { MAX_TIMER_MS } from './clock.ts'
 
 /** An IP address of a host name. */
 export interface ResolvedAddress {
@@ -101,7 +107,7 @@ async function exchange(
   const late = new AbortController()
   const endAfter = (ms: number, message: string): NodeJS.Timeout => {
     const end = (): void => late.abort(new GatewayError('UNAVAILABLE', `${message} ${ms} ms`))
-    return setTimeout(end, Math.min(ms, MAX_TIMER_MS)).unref()
+    return setTimeout(end, Math.min(ms, LONGEST_MS)).unref()
   }
   const head = endAfter(headersTimeoutMs, 'No response within')
   // A body that comes byte by byte never ends by the time between two pieces.

@@ -1,7 +1,6 @@
 // Kinds of values of settings. Each `error` completes the sentence "… must be".
+import { LONGEST_MS } from '@x/internal'
 import { z } from 'zod'
-
-import { MAX_TIMER_MS } from './clock.ts'
 
 /** A whole number from `min` to `max`, of a unit if it has one. `Infinity` stands for `max`. */
 export function whole(
@@ -23,7 +22,7 @@ export const SETTING_UNITS = ['milliseconds', 'bytes'] as const
 export type SettingUnit = (typeof SETTING_UNITS)[number]
 
 /** Milliseconds that a timer waits. */
-export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS, 'milliseconds')
+export const ms = (min = 0): z.ZodType<number> => whole(min, LONGEST_MS, 'milliseconds')
 /** Most milliseconds for which something is kept: 31 years. The time of its end is a safe integer. */
 export const MAX_TTL_MS = 1e12
 /** Milliseconds for which something is kept. */

@@ -1,8 +1,9 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
+import { LONGEST_MS } from '@x/internal'
 import type { RunTool } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
-import { MAX_TIMER_MS, sleep } from '../internal/clock.ts'
+import { sleep } from '../internal/clock.ts'
 import { pause } from '../internal/timers.ts'
 import {
   DIED,
@@ -75,7 +76,7 @@ export class CallWorker {
   async #whenReachable<Value>(attempt: () => Promise<Value>): Promise<Value> {
     const { clock, onError } = this.#options
     // The timers of the clock do not keep the process alive, and a worker may have nothing else yet.
-    const alive = setInterval(() => {}, MAX_TIMER_MS)
+    const alive = setInterval(() => {}, LONGEST_MS)
     try {
       for (let ms = FIRST_WAIT_MS; ; ms = Math.min(2 * ms, MAX_WAIT_MS)) {
         try {
