@@ -372,7 +372,7 @@ describe('metadata', () => {
 test.each([
   [400, { error: 'invalid_redirect_uri' }, 'NOT_REGISTERED'],
   [403, undefined, 'NOT_REGISTERED'],
-  [201, { client_id: 7 }, 'INVALID_RESPONSE'],
+  [201, { client_id: {} }, 'INVALID_RESPONSE'],
 ])('fails if the registration is answered with %i %j', async (status, body, code) => {
   await using server = await startProtectedServer({ pages: { '/register': { status, body } } })
   const oauthError = status === 400 ? 'invalid_redirect_uri' : undefined

@@ -22,8 +22,12 @@ export async function metadataDocument(
     const methods = document['code_challenge_methods_supported']
     // A server that lists no methods is used with S256, like one without a list (typescript-sdk#832).
     const isEmpty = Array.isArray(methods) && methods.length === 0
-    return withLists(
-      withoutEmpty({ ...document, ...(isEmpty && { code_challenge_methods_supported: null }) }),
+    return withFlags(
+      withLists(
+        withUrls(
+          withoutEmpty({ ...document, ...(isEmpty && { code_challenge_methods_supported: null }) }),
+        ),
+      ),
     )
   } catch (cause) {
     const code = TransportError.is(cause) ? cause.code : undefined
@@ -43,7 +47,7 @@ export async function tokenResponse(response: Response, { origin }: URL): Promis
   const { status, headers } = response
   const text = await response.text()
   const json = parseJson(text)
-  const body = isRecord(json) ? withoutEmpty(json) : undefined
+  const body = isRecord(json) ? withBearer(withoutEmpty(json)) : undefined
   // The library repeats the request once with the nonce.
   if (body?.['error'] === 'use_dpop_nonce') return new Response(text, { status, headers })
   const form = body === undefined ? formOf(response, text) : undefined
@@ -112,9 +116,20 @@ function problemOf(
   }
   const { access_token: token, token_type: type } = body
   if (typeof token !== 'string') return 'the response has no access_token'
-  if (type === undefined) return 'the response has no token_type'
   const isKnown = typeof type === 'string' && /^(?:bearer|dpop)$/i.test(type)
   return isKnown ? undefined : 'its token_type is not supported'
+}
+
+/**
+ * Names of a bearer token: of Slack (different-ai/openwork#3569), of Apigee, and of servers that leave the type out
+ * (slackhq/slack-api-docs#68). Another type is refused, because nothing says how to send such a token.
+ */
+const BEARER = /^(?:bearer|bearertoken|user|bot)$/i
+
+function withBearer(body: Record<string, unknown>): Record<string, unknown> {
+  const { access_token: token, token_type: type = 'Bearer' } = body
+  const isBearer = typeof type === 'string' && BEARER.test(type.trim())
+  return typeof token === 'string' && isBearer ? { ...body, token_type: 'Bearer' } : body
 }
 
 /** Returns the parameters of a form, as GitHub sends it to clients that do not ask for JSON (typescript-sdk#759). */
@@ -140,7 +155,7 @@ export async function registrationResponse(response: Response, sent: unknown): P
   const text = await response.text()
   const body = parseJson(text)
   if (!isRecord(body)) return new Response(text, { status, headers })
-  const registered = withLists(withTexts(withoutEmpty(body)))
+  const registered = withUrls(withLists(withTexts(withoutEmpty(body))))
   const uris = registered['redirect_uris']
   const request = parseJson(String(sent))
   if (isRecord(request) && (uris === undefined || (Array.isArray(uris) && uris.length === 0))) {
@@ -159,27 +174,75 @@ function withoutEmpty(document: Record<string, unknown>): Record<string, unknown
 const LIST =
   /^(?:authorization_servers|grant_types|response_types|redirect_uris|contacts|\w+_supported)$/
 
-/** Splits texts in place of lists. Adds the response type `code` to metadata of a server that has none. */
+/**
+ * Splits texts in place of lists, and keeps the texts of a list. Adds the response type `code` to metadata of a server
+ * that has none.
+ */
 function withLists(document: Record<string, unknown>): Record<string, unknown> {
-  const members = Object.entries(document).map(([name, value]) => {
-    const isText = typeof value === 'string' && !/^(?:true|false)$/i.test(value)
-    return [name, isText && LIST.test(name) ? value.trim().split(/[\s,]+/) : value]
-  })
-  const isServer = document['authorization_endpoint'] !== undefined
-  return { ...(isServer && { response_types_supported: ['code'] }), ...Object.fromEntries(members) }
+  const members = Object.entries(document).map(([name, value]) => [
+    name,
+    LIST.test(name) ? listFrom(value) : value,
+  ])
+  const lists: Record<string, unknown> = Object.fromEntries(members)
+  const { authorization_endpoint: endpoint, response_types_supported: types } = lists
+  const hasNone = types === undefined || (Array.isArray(types) && types.length === 0)
+  return endpoint !== undefined && hasNone
+    ? { ...lists, response_types_supported: ['code'] }
+    : lists
+}
+
+/** PHP sends a list with gaps as an object. */
+function listFrom(value: unknown): unknown {
+  if (typeof value === 'boolean' || isFlag(value)) return value
+  if (typeof value === 'string') return value.trim().split(/[\s,]+/)
+  const values = isRecord(value) ? Object.values(value) : value
+  return Array.isArray(values) ? values.filter((one) => typeof one === 'string') : undefined
+}
+
+function isFlag(value: unknown): value is string {
+  return typeof value === 'string' && /^(?:true|false)$/i.test(value)
+}
+
+/** Members that are true or false. */
+function withFlags(document: Record<string, unknown>): Record<string, unknown> {
+  const members = Object.entries(document).map(([name, value]) => [
+    name,
+    isFlag(value) ? value.toLowerCase() === 'true' : value,
+  ])
+  return Object.fromEntries(members)
+}
+
+/** Members that hold an address which no sign-in needs. */
+const ADDRESS = /_(?:uri|documentation)$|^(?:revocation|introspection|userinfo)_endpoint$/
+
+/** Leaves out addresses that are none. */
+function withUrls(document: Record<string, unknown>): Record<string, unknown> {
+  const members = Object.entries(document)
+  return Object.fromEntries(
+    members.filter(([name, value]) => !ADDRESS.test(name) || URL.canParse(String(value))),
+  )
 }
 
 /** Members of a response that hold a number of seconds, or a time in seconds. Without one, a server is asked again when it refuses. */
 const SECONDS = /^(?:expires_in|client_secret_expires_at|client_id_issued_at)$/
 
-/** Turns a list of scopes into text, and drops times that are not numbers. */
+/** Members of a response that hold a text. */
+const TEXT =
+  /^(?:scope|refresh_token|id_token|client_(?:id|secret|name)|software_(?:id|version)|token_endpoint_auth_method)$/
+
+/** Turns a list of scopes and numbers into texts, and drops texts and times that are none. */
 function withTexts(document: Record<string, unknown>): Record<string, unknown> {
   const members = Object.entries(document).map(([name, value]): [string, unknown] => {
-    if (name === 'scope' && Array.isArray(value)) return [name, value.join(' ')]
+    if (TEXT.test(name)) return [name, textFrom(value)]
     if (!SECONDS.test(name)) return [name, value]
     return [name, Number.isFinite(Number(value)) ? Number(value) : undefined]
   })
   return Object.fromEntries(members)
+}
+
+function textFrom(value: unknown): string | undefined {
+  if (Array.isArray(value)) return value.join(' ') || undefined
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
 }
 
 /** Returns the error code of a response (RFC 6749, section 5.2), safe to show. */
