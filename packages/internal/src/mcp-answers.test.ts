@@ -44,6 +44,28 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
     { ...greeting, capabilities: { tools: { listChanged: null } }, instructions: null, _meta: [] },
     { ...greeting, capabilities: { tools: {} }, _meta: {} },
   ],
+  ...[
+    [{ capabilities: true }, {}],
+    [{ serverInfo: undefined }, { serverInfo: { name: 'unknown', version: '0' } }],
+    [{ serverInfo: 'a server' }, { serverInfo: { name: 'unknown', version: '0' } }],
+    [{ serverInfo: { name: 's' } }, { serverInfo: { name: 's', version: '0' } }],
+    [
+      { serverInfo: { name: null, version: 1.2 } },
+      { serverInfo: { name: 'unknown', version: '1.2' } },
+    ],
+  ].map(
+    ([sent, wanted]) =>
+      [
+        'initialize',
+        { ...greeting, capabilities: {}, ...sent },
+        { ...greeting, capabilities: {}, ...wanted },
+      ] as const,
+  ),
+  ['initialize', greeting, { ...greeting, capabilities: {} }],
+  ['tools/list', { tools: [], nextCursor: 2 }, { tools: [], nextCursor: '2' }],
+  ['tools/list', { tools: [], nextCursor: false }, { tools: [] }],
+  ['tools/list', { tools: [], _meta: 'x' }, { tools: [] }],
+  ['tools/call', { content: [], _meta: ['x'] }, { content: [] }],
   ['tools/list', { tools: [], nextCursor: null, _meta: null }, { tools: [] }],
   ['tools/list', { tools: null }, { tools: [] }],
   ['resources/list', { resources: null }, { resources: [] }],

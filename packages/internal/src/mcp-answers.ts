@@ -42,6 +42,8 @@ const meta = fields({
   progressToken: nullable,
   'io.modelcontextprotocol/clientCapabilities': clientCapabilities,
 })
+/** Data of a result, which is complete without. */
+const extra = hint({})
 /** Fields that all results and parameters share. */
 const bare: Repair = fields({ _meta: meta })
 
@@ -235,11 +237,15 @@ const page = (item: Repair): Repair => {
   return (value) => (value === null ? [] : items(value))
 }
 
-const cursor: Repair = (value) => (value === '' ? undefined : nullable(value))
-const PAGE: Shape = { _meta: open, nextCursor: cursor }
+/** `false` and an empty text mean that there is no further page. */
+const cursor: Repair = (value) => {
+  if (value === '' || value === false) return undefined
+  return typeof value === 'number' ? String(value) : nullable(value)
+}
+const PAGE: Shape = { _meta: extra, nextCursor: cursor }
 
 const callResult = fields({
-  _meta: open,
+  _meta: extra,
   content: blocks,
   isError: failure,
   task: fields(TASK),
@@ -247,7 +253,23 @@ const callResult = fields({
   inputRequests,
 })
 
-const connected = fields({ _meta: open, capabilities, serverInfo: server, instructions: text })
+const connected = fields({ _meta: extra, capabilities, serverInfo: server, instructions: text })
+
+/** A server without a name or capabilities can be used (asciimoo/hister#363, ian-cowley/MCPSqlServer#3). */
+const initialized: Repair = (given) => {
+  const value = connected(given)
+  if (!isObject(value) || typeof value['protocolVersion'] !== 'string') return value
+  const { serverInfo, capabilities: declares } = value
+  const { name, version, ...more } = isObject(serverInfo) ? serverInfo : {}
+  value['serverInfo'] = { name: label(name) ?? 'unknown', version: label(version) ?? '0', ...more }
+  if (!isObject(declares)) value['capabilities'] = {}
+  return value
+}
+
+function label(value: unknown): string | undefined {
+  const isLabel = (typeof value === 'string' && value !== '') || typeof value === 'number'
+  return isLabel ? String(value) : undefined
+}
 
 /**
  * Structured content of the revisions with sessions is an object. Another value (zoteus#83) becomes its field `result`,
@@ -263,7 +285,7 @@ const structured = fields({
 
 /** Repairs of results, by the method of the request. */
 const RESULTS = named<Repair>({
-  initialize: connected,
+  initialize: initialized,
   'server/discover': connected,
   'tools/list': fields({ ...PAGE, tools: page(tool) }),
   'tools/call': callResult,

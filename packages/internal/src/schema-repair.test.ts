@@ -82,6 +82,7 @@ describe('a keyword of another type than JSON Schema says', () => {
     expect(argument('string')).toEqual({ type: 'string' })
     expect(argument({ items: 'int' })).toEqual({ items: { type: 'integer' } })
     expect(argument('anything')).toEqual({})
+    expect(objectSchema('{"type":"object"}')).toBe('{"type":"object"}')
   })
 
   test('is repaired at the root, too', () => {

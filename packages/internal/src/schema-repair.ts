@@ -10,7 +10,8 @@ const MAX_DEPTH = 64
 /** Repairs a JSON Schema at every level, but not the values in it. */
 function schemaAt(depth: number): Repair {
   return (given) => {
-    const value = isEmptyList(given) ? {} : typeof given === 'string' ? { type: given } : given
+    const isName = depth > 0 && typeof given === 'string'
+    const value = isEmptyList(given) ? {} : isName ? { type: given } : given
     if (!isObject(value)) return value ?? undefined
     if (depth >= MAX_DEPTH) return value
     const inner = schemaAt(depth + 1)

@@ -85,6 +85,30 @@ describe('sse reader', () => {
     ])
   })
 
+  test.each([
+    ['data: {"a":1}', [['data', '{"a":1}']]],
+    [
+      'id: e1\ndata: a\n\nid: e2\ndata: b\n',
+      [
+        ['id', 'e1'],
+        ['data', 'a'],
+        ['data', 'b'],
+      ],
+    ],
+    ['data: a\n\n', [['data', 'a']]],
+    ['event: ping\ndata: a', []],
+  ])('reads the data, but not the id, of an event that has no end: %j', (text, wanted) => {
+    const events: ReadEvent[] = []
+    const feed = eventReader(
+      (data) => events.push(['data', data]),
+      { cursor: (id) => events.push(['id', id]) },
+      1000,
+    )
+    feed(Buffer.from(text))
+    feed(Buffer.from('\n\n'), true)
+    expect(events).toEqual(wanted)
+  })
+
   describe('limits', () => {
     test('do not apply to the length of a stream', () => {
       const events = Array.from({ length: 500 }, () => Buffer.from('data: 0123456789\n\n'))
@@ -184,6 +208,12 @@ describe('the body of a response', () => {
     const [before = '', after] = text.split(/(?<="id")/)
     const bytes = [Buffer.from(' '.repeat(64) + before), Buffer.from(`${after}`)]
     expect(read({ text, bytes }).messages).toEqual([answer])
+  })
+
+  test.each(['', '\n'])('may be a stream that ends after the data: %j', (end) => {
+    const headers = { 'content-type': 'text/event-stream' }
+    expect(read({ text: `id: e1\ndata: ${text}${end}`, headers }).messages).toEqual([answer])
+    expect(read({ text: `id: e1\ndata: ${text.slice(0, -1)}${end}`, headers }).messages).toEqual([])
   })
 
   test('may be encoded and of another type, up to the limit for answers', () => {

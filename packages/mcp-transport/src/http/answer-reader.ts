@@ -187,6 +187,7 @@ export class AnswerReader {
     }
     if (this.#mode === 'stream') {
       if (this.#decode !== undefined) this.#feedAll(body)
+      this.#feed?.(EVENT_END, true)
       return STREAM_ENDED
     }
     if (this.#mode === 'refusal' && body.length > this.#refusalBytes) {
@@ -316,11 +317,15 @@ export class AnswerReader {
 }
 
 /** Returns false after an event exceeded the limit. The stream cannot be used any more. */
-type EventReader = (chunk: Buffer) => boolean
+type EventReader = (chunk: Buffer, isEnd?: boolean) => boolean
+
+/** Servers are known to leave it out after their last event (vercel/ai#16865). */
+const EVENT_END = Buffer.from('\n\n')
 
 /**
- * Returns a function that parses server-sent events of one response (WHATWG HTML, section 9.2). Discards an
- * incomplete event at the end of the stream, empty events, and events with another name than `message`.
+ * Returns a function that parses server-sent events of one response (WHATWG HTML, section 9.2). Discards empty
+ * events, and events with another name than `message`. The data of an event without an end is read with `isEnd`, but
+ * its id is not: the event may be incomplete, and must then come again.
  */
 export function eventReader(
   onData: (text: string) => void,
@@ -330,6 +335,7 @@ export function eventReader(
   let decoder: InstanceType<typeof TextDecoder> | undefined
   let isFirst = true
   let isTooLarge = false
+  let isOver = false
   const parser = createParser({
     maxBufferSize: eventBytes,
     onEvent: ({ data, event = 'message' }) => {
@@ -337,13 +343,14 @@ export function eventReader(
       if (isLonger(data, eventBytes)) isTooLarge = true
       else if (data !== '' && event === 'message') onData(data)
     },
-    onId: (id) => handlers.cursor?.(id),
+    onId: (id) => void (isOver || handlers.cursor?.(id)),
     onRetry: (ms) => handlers.retry?.(ms),
     onError: ({ type }) => {
       if (type === 'max-buffer-size-exceeded') isTooLarge = true
     },
   })
-  return (chunk) => {
+  return (chunk, isEnd = false) => {
+    isOver = isEnd
     // Most streams are ASCII in one piece, and need no decoder. A byte order mark counts only at the start.
     if (decoder === undefined && isAscii(chunk)) parser.feed(chunk.toString('latin1'))
     else {
