@@ -13,7 +13,13 @@ import type { InitializeResult } from '../session-record.ts'
 import type { OpeningError, TransportError } from '../transport-error.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import { LegacySession, sessionHeaders } from './legacy-session.ts'
-import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
+import {
+  initializeVerdict,
+  otherVersion,
+  misroutedError,
+  testVerdict,
+  toRefusalError,
+} from './session-loss.ts'
 import type { InitializeVerdict } from './session-loss.ts'
 import type { OpenOptions } from './session-opener.ts'
 
@@ -54,6 +60,8 @@ export type Initialized =
       readonly error: OpeningError
       /** Verdict about the stored session in which `initialize` was sent. */
       readonly verdict: InitializeVerdict
+      /** Version that the server may take instead. */
+      readonly otherVersion?: string | undefined
     }
 
 /**
@@ -64,7 +72,22 @@ export type Initialized =
  * @param onAssigned Called synchronously with the id of a new session, before anything can be closed. `isOpen` is
  * false for a session that stays unused, because the answer was missing, invalid or too late.
  */
-export function initialize(
+export async function initialize(
+  opening: Opening,
+  stored: StoredId | undefined,
+  onAssigned: (sessionId: string, isOpen: boolean) => void,
+): Promise<Initialized> {
+  const outcome = await initializeOnce(opening, stored, onAssigned)
+  if (outcome.kind === 'opened' || outcome.otherVersion === undefined) return outcome
+  if (stored !== undefined) return outcome // it may be open, and refuse a second `initialize`
+  const { request } = opening
+  const params = { ...request.params, protocolVersion: outcome.otherVersion }
+  const second = { ...opening, request: { ...request, params } }
+  const last = await initializeOnce(second, stored, onAssigned)
+  return last.kind === 'opened' ? last : outcome
+}
+
+function initializeOnce(
   opening: Opening,
   stored: StoredId | undefined,
   onAssigned: (sessionId: string, isOpen: boolean) => void,
@@ -85,15 +108,26 @@ export function initialize(
   })
 }
 
-function toInitialized(reply: Reply, { http, isReplacement }: Opening): Initialized {
+function toInitialized(reply: Reply, { http, isReplacement, request }: Opening): Initialized {
+  const asked = request.params?.['protocolVersion']
   if (reply.kind === 'failed') {
     const { error, refusal } = reply
     const verdict = refusal === undefined ? 'unknown' : initializeVerdict(refusal)
-    return { kind: 'failed', error: isReplacement ? error : explained(error), verdict }
+    return {
+      kind: 'failed',
+      error: isReplacement ? error : explained(error),
+      verdict,
+      otherVersion: refusal && otherVersion(refusal, asked),
+    }
   }
   const { answer, assigned: sessionId } = reply
   if (!('result' in answer)) {
-    return { kind: 'failed', error: answer.error, verdict: initializeVerdict(answer) }
+    return {
+      kind: 'failed',
+      error: answer.error,
+      verdict: initializeVerdict(answer),
+      otherVersion: otherVersion(answer, asked),
+    }
   }
   const { result } = answer
   const isUsable = sessionId === undefined || isSessionId(sessionId)

@@ -4,7 +4,7 @@ import type { Refusal } from '../http/answer-reader.ts'
 import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import type { ServerUrl } from '../server-url.ts'
-import { MODERN_CODES, UNSUPPORTED_VERSION } from '../session-record.ts'
+import { LEGACY_VERSIONS, MODERN_CODES, UNSUPPORTED_VERSION } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
 import type { Limits } from '../transport-options.ts'
@@ -140,6 +140,25 @@ export function initializeVerdict(response: Response): InitializeVerdict {
   if (isLostSession(response) && !/already.initiali[sz]ed/i.test(text)) return 'refused'
   return 'jsonrpc' in response || status === 400 ? 'initialized' : 'unknown'
 }
+
+/**
+ * Returns the version to ask for instead, if a server refuses that of `initialize` and does not answer with its own
+ * (2025-11-25, lifecycle; xpzouying/xiaohongshu-mcp#697, newo-ether/Agora#78). A server that names none gets the next
+ * older one.
+ */
+export function otherVersion(response: Response, asked: unknown): string | undefined {
+  const { status, text } = toRefusal(response)
+  const isVersion = /protocol.?version/i.test(text) && (status < 300 || status === 400)
+  const { code } = parseEvidence(text)
+  if (!isVersion || (code !== undefined && MODERN_CODES.includes(code))) return undefined
+  const others = [...LEGACY_VERSIONS, OLDEST_VERSION].filter((version) => version !== asked)
+  return (
+    others.find((version) => text.includes(version)) ?? others.find((one) => one < String(asked))
+  )
+}
+
+/** Some servers with sessions answer with it. Clients speak it like the version after it. */
+const OLDEST_VERSION = '2024-11-05'
 
 /**
  * Judges a response to a harmless request in a stored session. `other-version`: the server requires another version
