@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 
 import {
   accepted,
+  call,
   KEY,
   request,
   send,
@@ -41,4 +42,14 @@ test('caches no result of an earlier call with the same key', async () => {
   const { result: again } = await ask(world.a, { _meta: given })
   expect(JSON.stringify(again?.['content'])).toContain('the secret of Ada')
   expect((await ask(world.b)).result).toMatchObject({ resultType: 'input_required' })
+})
+
+test('serves a caller whose authenticator gives no claims', async () => {
+  const ada = { id: 'ada', scopes: ['*'], isAnonymous: false }
+  await using world = twoReplicas({
+    auth: { authenticate: async () => ada as never },
+    tools: { overrides: { echo: { cacheTtlMs: 60_000 } } },
+  })
+  const { result } = await call(world.a, 'echo', { extensions: {} })
+  expect(JSON.stringify(result?.['content'])).toContain('Hi')
 })

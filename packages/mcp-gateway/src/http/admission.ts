@@ -109,12 +109,15 @@ export class Admission {
     const token = auth && headers.get('authorization')
     const early = token ? rates.beforeCheck(address, token) : undefined
     if (early) return this.#report(early, { reason: 'too_many', address })
-    const who = auth ? await auth.authenticate(this.asked(exchange)) : anonymous
-    if (!isPrincipal(who)) {
-      const tooMany = who.status === 401 && token ? await rates.wrongCredential(address) : undefined
+    const given = auth ? await auth.authenticate(this.asked(exchange)) : anonymous
+    if (!isPrincipal(given)) {
+      const isWrong = given.status === 401 && token
+      const tooMany = isWrong ? await rates.wrongCredential(address) : undefined
       if (tooMany) return this.#report(tooMany, { reason: 'too_many', address })
-      return this.#report(toRefusal(who), { reason: reasonOf(who, headers), address })
+      return this.#report(toRefusal(given), { reason: reasonOf(given, headers), address })
     }
+    const { claims }: Partial<Principal> = given // code of a user may leave them out
+    const who = claims === undefined ? { ...given, claims: {} } : given
     if (token) rates.accepted(token)
     const tooMany = await rates.byCaller(who, address)
     if (tooMany) {
