@@ -158,6 +158,20 @@ describe('common', () => {
     })
   })
 
+  test('moves definitions of draft-07, as Moonshot refuses references to them', () => {
+    const schema = {
+      type: 'object',
+      properties: { a: { $ref: '#/definitions/A' }, b: { $ref: '#/$defs/A' } },
+      definitions: { A: { items: { $ref: '#/definitions/B' } }, B: {}, unused: {} },
+      $defs: { A: { type: 'string' } },
+    }
+    expect(projectedSchema(schema, 'common').schema).toEqual({
+      type: 'object',
+      properties: { a: { $ref: '#/$defs/A_2' }, b: { $ref: '#/$defs/A' } },
+      $defs: { A: { type: 'string' }, A_2: { items: { $ref: '#/$defs/B' } }, B: {} },
+    })
+  })
+
   test('moves a long chain of targets into the definitions', () => {
     const properties = Object.fromEntries(
       Array.from({ length: 2500 }, (_, at) => {

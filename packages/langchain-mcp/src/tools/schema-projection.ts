@@ -94,8 +94,11 @@ const IDENTITY: ReadonlySet<string> = new Set(
 
 const DEFINITIONS = ['$defs', 'definitions'] as const
 
-/** References that providers follow: to the definitions of the root. */
-const DEFINITION = /^#\/(\$defs|definitions)\/([^/%~]+)$/
+/** Of draft-07. Those that a reference uses are moved. */
+const OLD_DEFINITIONS: ReadonlySet<string> = new Set(['definitions'])
+
+/** References that all providers follow: Moonshot refuses those to `definitions` (Softeria/ms-365-mcp-server#571). */
+const DEFINITION = /^#\/\$defs\/([^/%~]+)$/
 
 /**
  * Returns a schema that OpenAI and Anthropic accept: an object at the root, in 2020-12, with references to
@@ -121,8 +124,7 @@ class CommonProjection {
     this.#note = note
     this.#document = documentOf(root)
     this.#isFolded = REFUSED_AT_ROOT.some((keyword) => root[keyword] !== undefined)
-    const definitions = DEFINITIONS.map((keyword) => root[keyword])
-    this.#names = new Set(definitions.flatMap((one) => (isRecord(one) ? Object.keys(one) : [])))
+    this.#names = new Set(isRecord(root['$defs']) ? Object.keys(root['$defs']) : [])
   }
 
   project(): JsonSchema {
@@ -135,7 +137,7 @@ class CommonProjection {
       definitions.push([name, this.#node(schema, ['$defs', name])])
     }
     const $defs = this.#moved.size > 0 && { $defs: Object.fromEntries(definitions) }
-    return { ...root, type: 'object', properties, ...$defs }
+    return { ...without(root, OLD_DEFINITIONS), type: 'object', properties, ...$defs }
   }
 
   #foldedRoot(): JsonSchema {
@@ -188,8 +190,8 @@ class CommonProjection {
     if (!isRecord(target)) return $ref
     const isRoot = target === this.#root
     if (isRoot && !this.#isFolded) return '#'
-    const [, keyword = '', definition = ''] = DEFINITION.exec(String($ref)) ?? []
-    const definitions = this.#root[keyword]
+    const [, definition = ''] = DEFINITION.exec(String($ref)) ?? []
+    const definitions = this.#root['$defs']
     const isDefinition = isRecord(definitions) && Object.hasOwn(definitions, definition)
     if (isDefinition && definitions[definition] === target) return $ref
     const name = this.#moved.get(target) ?? this.#newName(isRoot ? 'root' : nameFrom($ref, path))
