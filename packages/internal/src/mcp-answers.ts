@@ -237,7 +237,7 @@ const page = (item: Repair): Repair => {
   return (value) => (value === null ? [] : items(value))
 }
 
-/** `false` and an empty text mean that there is no further page. */
+/** The cursor of the next page. Servers also send `false` or an empty text after the last page. */
 const cursor: Repair = (value) => {
   if (value === '' || value === false) return undefined
   return typeof value === 'number' ? String(value) : nullable(value)

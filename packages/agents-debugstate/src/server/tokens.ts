@@ -15,7 +15,7 @@ type Access = (agentId: string) => boolean
 /** Returns the access of a request by its `Authorization` header, or `undefined` for a missing or unknown token. */
 export type GetAccess = (authorization: string | null) => Access | undefined
 
-/** What `isToken()` accepts, for messages. */
+/** Text of messages: the rule that `isToken()` checks. */
 export const TOKEN_RULE = 'a token has 16 to 4096 visible ASCII characters'
 
 /** Returns whether a service can take the text for a token. */

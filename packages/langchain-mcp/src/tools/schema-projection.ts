@@ -94,10 +94,10 @@ const IDENTITY: ReadonlySet<string> = new Set(
 
 const DEFINITIONS = ['$defs', 'definitions'] as const
 
-/** Of draft-07. Those that a reference uses are moved. */
+/** Keyword of draft-07. Definitions that a reference uses are moved. */
 const OLD_DEFINITIONS: ReadonlySet<string> = new Set(['definitions'])
 
-/** References that all providers follow: Moonshot refuses those to `definitions` (Softeria/ms-365-mcp-server#571). */
+/** References that all providers follow: Moonshot refuses those to `definitions` (Softeria/ms-365-mcp-server#458). */
 const DEFINITION = /^#\/\$defs\/([^/%~]+)$/
 
 /**

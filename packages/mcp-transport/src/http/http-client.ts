@@ -244,8 +244,8 @@ export class HttpClient {
 }
 
 /**
- * Returns whether a provider says why there is no token. Its other errors belong to other requests, such as one to an
- * authorization server, and say nothing about this request or its session.
+ * Returns whether the error of a provider means that the user has no token. Its other errors belong to other requests,
+ * such as one to an authorization server, and say nothing about this request or its session.
  */
 function isWithoutToken(error: unknown): boolean {
   if (!TransportError.is(error) || error.status !== undefined) return false
