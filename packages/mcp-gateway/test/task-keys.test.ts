@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { deferred } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 
+import type { AgentUpdate } from '../src/agents/agent.ts'
 import { GatewayError } from '../src/errors.ts'
 import { listAll } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
@@ -153,25 +154,34 @@ test('answers `outcome_unknown` for a call that is no task, whose agent is elsew
   await Promise.all([closing, dying])
 })
 
+/** A call with a key whose agent waits for `go`. With `isTask`, a second request for it has made it a task. */
+async function runningCall(
+  world: ReturnType<typeof twoReplicas>,
+  last: AgentUpdate,
+  isTask: boolean,
+) {
+  const go = deferred()
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield last
+  })
+  const plain = () => keyed('slow', 'Hi', { extensions: {} })
+  const first = send(world.a, plain())
+  await expect.poll(() => world.agents.calls).toHaveLength(1)
+  const second = isTask ? send(world.a, keyed('slow')) : undefined
+  await settled()
+  for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
+  return { go, plain, first, task: await second }
+}
+
 test.each([
   ['that became a task', true],
   ['with a key', false],
 ])(
   'answers a call %s while the store is away, and repeats of it afterwards',
   async (_title, isTask) => {
-    const go = deferred()
     await using world = twoReplicas()
-    world.agents.join('slow', async function* () {
-      await go.promise
-      yield { type: 'done', text: 'Three' }
-    })
-    const plain = () => keyed('slow', 'Hi', { extensions: {} })
-    const first = send(world.a, plain())
-    await expect.poll(() => world.agents.calls).toHaveLength(1)
-    const second = isTask ? send(world.a, keyed('slow')) : undefined
-    await settled()
-    for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
-    await second
+    const { go, plain, first } = await runningCall(world, { type: 'done', text: 'Three' }, isTask)
     const { records } = world.store
     const put = records.put.bind(records)
     const away = vi.spyOn(records, 'put').mockImplementation((...record) => {
@@ -195,19 +205,10 @@ test.each([
 ])(
   'answers a call %s that asks while the store is away, and stores its question afterwards',
   async (_title, isTask) => {
-    const go = deferred()
     await using world = twoReplicas()
-    world.agents.join('slow', async function* () {
-      await go.promise
-      yield { type: 'asked', questions: [{ id: 'name', message: 'Name?' }], state: {} }
-    })
-    const plain = () => keyed('slow', 'Hi', { extensions: {} })
-    const first = send(world.a, plain())
-    await expect.poll(() => world.agents.calls).toHaveLength(1)
-    const second = isTask ? send(world.a, keyed('slow')) : undefined
-    await settled()
-    for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
-    const task = await second
+    const questions = [{ id: 'name', message: 'Name?' }]
+    const asked = { type: 'asked', questions, state: {} } as const
+    const { go, plain, first, task } = await runningCall(world, asked, isTask)
     const away = vi.spyOn(world.store.records, 'put').mockImplementation(async () => {
       throw new GatewayError('UNAVAILABLE', 'Away')
     })

@@ -69,7 +69,7 @@ describe('the command line', () => {
     })
   })
 
-  test('says that a folder is no configuration', async () => {
+  test('refuses a folder in place of a configuration', async () => {
     expect(await run(['check', '.'])).toEqual({
       code: 1,
       out: '',

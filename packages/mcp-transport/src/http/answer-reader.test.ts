@@ -240,7 +240,7 @@ describe('the body of a response', () => {
   })
 
   test.each([200, 500])(
-    'has at most 64 KiB if it is no answer, also when it is decoded: %d',
+    'is cut at 64 KiB if it is an error, also after decoding: %d',
     (status) => {
       const bytes = [gzipSync(Buffer.alloc(1_000_000, 'x'))]
       const headers = { 'content-type': 'text/plain', 'content-encoding': 'gzip' }
@@ -271,7 +271,7 @@ describe('the body of a response', () => {
   })
 
   test.each([202, 204])(
-    'may be long and in any encoding if the status %d says that there is no answer',
+    'may be long and in any encoding with the status %d, which has no answer',
     (status) => {
       const headers = { 'content-encoding': 'utf-8' }
       const { outcome } = read({ text: 'x'.repeat(70_000), status, headers })
