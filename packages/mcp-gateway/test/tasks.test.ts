@@ -3,6 +3,7 @@ import { beforeAll, expect, test, vi } from 'vitest'
 
 import { whenSchemasChecked } from '../src/agents/schemas.ts'
 import { GatewayError } from '../src/errors.ts'
+import { bearerAuth } from '../src/index.ts'
 import { asking, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import { post } from './rpc-requests.ts'
@@ -86,6 +87,31 @@ test('writes a task when it begins and when it ends, if its own process executes
     [expect.any(String), { state: { status: 'running', claims: 1 } }, {}],
     [expect.any(String), { state: { status: 'ended' } }, {}],
   ])
+})
+
+test('keeps the credentials of a task whose first write has lost its answer', async () => {
+  const token = 'a-token-for-these-tests'
+  const credentials = { token: async () => ({ accessToken: 'another' }), rejected: () => {} }
+  await using world = twoReplicas({
+    auth: bearerAuth(token),
+    credentials: { credentialsFor: () => credentials },
+    tools: { overrides: { echo: { tasks: 'always' } } },
+  })
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    const version = await put(key, ...entry)
+    if (!key.startsWith('call:')) return version
+    away.mockRestore()
+    throw new GatewayError('UNAVAILABLE', 'Away')
+  })
+  const calling = call(world.a, 'echo', { token })
+  await settled()
+  await world.clock.advance(1000)
+  const { result } = await calling
+  expect(result).toMatchObject({ resultType: 'task' })
+  await settled()
+  expect(world.agents.calls).toMatchObject([{ credentials }])
 })
 
 test('refuses a client without the extension where only a task is possible', async () => {

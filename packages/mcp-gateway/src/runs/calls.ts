@@ -373,7 +373,7 @@ export class Calls {
     const process = state.status === 'running' ? state.process : ''
     const isUntouched = attempt === 1 && process === this.#options.lease.id
     if (isUntouched) this.#own.set(runId, { stored, releaseLease: undefined })
-    else this.credentials.keep(order, expiresAt)
+    this.credentials.keep(order, expiresAt) // a record that was read has none
     return { type: 'queued', stored }
   }
 
