@@ -10,7 +10,7 @@ import {
   toolFrom,
   toolOver,
 } from '../../test/answering-source.ts'
-import type { McpToolSource } from '../tool-source.ts'
+import type { McpToolSource, ToolDefinition } from '../tool-source.ts'
 
 describe('the model', () => {
   test('sees name, description, and the unchanged schema', () => {
@@ -34,15 +34,22 @@ describe('the model', () => {
     })
   })
 
-  test('sees an empty description and schema if the server has none', () => {
-    const tool = toolFrom({
-      name: 'ping',
-      definition: { name: 'ping' },
-      server: shop,
-      source: new AnsweringSource(),
-    })
-    expect(tool.description).toBe('')
+  test('sees an empty schema if the server has none', () => {
+    const tool = toolOver(new AnsweringSource(), { inputSchema: undefined })
     expect(tool.schema).toEqual({ type: 'object', properties: {} })
+  })
+
+  // Bedrock refuses an empty description (LibreChat#13209).
+  test.each<[Partial<ToolDefinition>, string]>([
+    [{ title: 'Look', annotations: { title: 'See' } }, 'Look'],
+    [{ annotations: { title: 'See' } }, 'See'],
+    [{ title: ' ' }, 'ping'],
+    [{}, 'ping'],
+  ])('sees the title or the name if the description is blank: %j', (about, shown) => {
+    for (const description of [undefined, '', ' \n', '\u200B']) {
+      const definition = { name: 'ping', description, ...about }
+      expect(toolFrom({ definition, source: new AnsweringSource() }).description).toBe(shown)
+    }
   })
 
   test("does not see the origin, which has the server and the tool's own name", () => {

@@ -165,7 +165,7 @@ export class McpTool extends StructuredTool {
     const { name, definition, server } = fields
     super({ responseFormat: 'content_and_artifact', metadata: metadataOf(definition, server) })
     this.name = name
-    this.description = legible(definition.description ?? '')
+    this.description = descriptionOf(definition)
     this.#binding = new ToolBinding(fields)
   }
 
@@ -261,10 +261,18 @@ export class McpTool extends StructuredTool {
   /** Takes over the description and the metadata of a definition that replaced a stored one. */
   #describe(): void {
     const { definition, origin } = this.#binding
-    this.description = legible(definition.description ?? '')
+    this.description = descriptionOf(definition)
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
     this.metadata = { ...metadata, ...metadataOf(definition, origin.server) }
   }
+}
+
+/** Bedrock refuses all tools if the description of one is empty (LibreChat#13209). */
+function descriptionOf({ name, title, annotations, description }: ToolDefinition): string {
+  const texts = [description, title, annotations?.title, name]
+  return legible(
+    texts.find((text) => typeof text === 'string' && legible(text).trim() !== '') ?? '',
+  )
 }
 
 function isToolCall(input: unknown): input is ModelToolCall {

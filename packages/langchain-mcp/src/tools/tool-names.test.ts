@@ -19,6 +19,9 @@ test.each([
   ['get-Item_2', 'get-Item_2'],
   ['files/read.v2', 'filesreadv2'],
   ['größe', 'gre'],
+  ['21st_magic', 'tool_21st_magic'],
+  ['_private', 'tool__private'],
+  ['-x', 'tool_-x'],
 ])('names the tool %j for the model %j', (raw, shown) => {
   expect(names([`shop ${raw}`])).toEqual([shown])
 })
@@ -28,6 +31,16 @@ test('keeps 64 characters, and cuts 65 with a hash at the end', () => {
   const [cut] = names([`shop ${'a'.repeat(65)}`])
   expect(exact).toBe('a'.repeat(64))
   expect(cut).toMatch(/^a{55}_[0-9a-f]{8}$/)
+})
+
+test('begins with a letter within the limit, also after the name of a server', () => {
+  const [cut] = names([`shop 1${'a'.repeat(63)}`])
+  expect(cut).toMatch(/^tool_1a{49}_[0-9a-f]{8}$/)
+  expect(names(['12306 query'], true)).toEqual(['tool_12306_query'])
+  expect(names(['shop tool_1', 'bank 1'])).toEqual([
+    'tool_1',
+    expect.stringMatching(/^tool_1_[0-9a-f]{8}$/),
+  ])
 })
 
 test('keeps long names apart that differ only at the end', () => {
@@ -40,7 +53,7 @@ test.each(['', '   .', '工具', '!!!'])(
   'uses a hash for %j, which has no allowed character',
   (raw) => {
     const [name] = names([`shop ${raw}`])
-    expect(name).toMatch(/^(?:tool_[0-9a-f]{8}|_)$/)
+    expect(name).toMatch(/^tool_(?:[0-9a-f]{8}|_)$/)
   },
 )
 

@@ -8,8 +8,9 @@ const SUFFIX_LENGTH = 9 // `_` and 8 hex digits
 
 /**
  * Returns the names that a model sees, in the order of `origins`: unique, with at most 64 characters of
- * `[A-Za-z0-9_-]`. A later tool of the same name gets a suffix, and a warning for each two servers says so. Names depend
- * only on the tools and their order, so that a stored conversation stays valid in the next process.
+ * `[A-Za-z0-9_-]` that begin with a letter. A later tool of the same name gets a suffix, and a warning for each two
+ * servers says so. Names depend only on the tools and their order, so that a stored conversation stays valid in the next
+ * process.
  */
 export function nameTools(
   origins: readonly McpToolOrigin[],
@@ -77,7 +78,9 @@ function wantedName(origin: McpToolOrigin, hasPrefix: boolean): string {
   const clean = sanitized(origin.toolName)
   const own = clean === '' ? `tool_${hash(origin, 0)}` : clean
   const prefix = hasPrefix ? sanitized(serverTitle(origin.server)) : ''
-  return prefix === '' ? own : `${prefix}_${own}`
+  const name = prefix === '' ? own : `${prefix}_${own}`
+  // Moonshot and Gemini refuse a request with another first character (kimi-cli#2531, FastGPT#5834).
+  return /^[A-Za-z]/.test(name) ? name : `tool_${name}`
 }
 
 function sanitized(name: string): string {
