@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest'
 
 import { GatewayError } from '../src/errors.ts'
 import type { ExecuteRun, RunEngine } from '../src/runs/engine.ts'
-import { endless, type Behaviour } from './agents-at-hand.ts'
+import { echo, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import {
   accepted,
@@ -163,6 +163,41 @@ test('waits with a call for a store that is away, and executes it once', async (
   expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
   expect(world.agents.calls).toHaveLength(1)
 })
+
+test.each([
+  ['with an engine', new EngineAtHand()],
+  ['without an engine', undefined],
+])(
+  'executes a call once that became no task, although its record was written (%s)',
+  async (_title, engine) => {
+    await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+    world.agents.join('echo', echo, { canContinue: true })
+    if (engine) await world.assemblies[0].work()
+    const { records } = world.store
+    const put = records.put.bind(records)
+    const absent = async () => {
+      throw new GatewayError('UNAVAILABLE', 'Away')
+    }
+    const writes = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+      if (key.startsWith('call:')) {
+        writes.mockImplementation(absent)
+        vi.spyOn(records, 'get').mockImplementation(absent)
+        await put(key, ...entry)
+        return absent()
+      }
+      return put(key, ...entry)
+    })
+    const calling = call(world.a, 'echo')
+    await settled()
+    await world.clock.advance(6000)
+    expect((await calling).result).toMatchObject({ content: [{ text: 'Hi' }] })
+    vi.restoreAllMocks()
+    await world.clock.advance(120_000) // all processes look for tasks of others
+    if (engine?.queued.size) await engine.next()
+    await world.clock.advance(5000)
+    expect(world.agents.calls).toHaveLength(1)
+  },
+)
 
 test.each(['tasks/get', 'tools/call'])(
   'queues a stored task that its process did not queue, at the next %s',

@@ -210,6 +210,12 @@ export class CallStore {
     }
   }
 
+  /** Does something as soon as the store can be reached, within `ms`, and until the process stops. */
+  whenBack<Value>(ms: number, attempt: () => Promise<Value>): Promise<Value> {
+    const { clock } = this.#options
+    return whenBack(attempt, { clock, ms, signal: this.#stopping.signal })
+  }
+
   #reportFailure({ runId, state, task, tool }: CallRecord): void {
     if (!task || state.status !== 'ended' || state.end.type !== 'error') return
     const text = `The task of the run ${runId} of ${tool} failed: ${state.end.error.message}`
@@ -406,14 +412,13 @@ export class CallStore {
     const isAsked = this.#unsure.size > 0
     this.#unsure.add(runId)
     if (isAsked) return // one request tells for all runs that the store is back
-    const { clock, records } = this.#options
-    const limits = { clock, ms: CHANGES_LIMITS.ttlMs, signal: this.#stopping.signal }
     const settle = (isBack: boolean): void => {
       const runIds = [...this.#unsure]
       this.#unsure.clear()
       if (isBack) for (const each of runIds) this.#notify(each, true)
     }
-    void whenBack(() => records.get(PREFIX + runId), limits).then(
+    const { records } = this.#options
+    void this.whenBack(CHANGES_LIMITS.ttlMs, () => records.get(PREFIX + runId)).then(
       () => settle(true),
       () => settle(false), // watchers ask again
     )

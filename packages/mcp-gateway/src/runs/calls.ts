@@ -216,6 +216,26 @@ export class Calls {
     }
   }
 
+  /**
+   * Deletes the record of a call without a key whose write failed, when the store is back: it may have been written, and
+   * then some process would execute the call. For a key, `CallStore` finds out that it names no call.
+   */
+  async withdraw({ order: { runId }, tool }: CallRequest): Promise<void> {
+    const { clock, lease } = this.#options
+    const isUnchanged = ({ attempt, key, state }: CallRecord): boolean =>
+      key === undefined &&
+      attempt <= 1 &&
+      state.status === 'running' &&
+      ['', lease.id].includes(state.process)
+    await this.store.whenBack(
+      this.store.expiryOf('running', true, tool) - clock.now(),
+      async () => {
+        const found = await this.store.read(runId)
+        if (found && isUnchanged(found.call)) await this.store.delete(found)
+      },
+    )
+  }
+
   /** Returns a queued call that this process begins without a claim, once. */
   takeOwn(runId: string): OwnCall | undefined {
     const own = this.#own.get(runId)

@@ -226,7 +226,9 @@ export class Tasks {
     } catch (cause) {
       if (cause instanceof ProtocolError) throw cause
       if (cause instanceof RunFailure) return failedOutcome(cause, '', order.runId)
-      if (isQueued) onError(new Error(STAYS_CALL, { cause }))
+      if (!isQueued) return undefined
+      onError(new Error(STAYS_CALL, { cause }))
+      void this.#calls.withdraw({ tool, order }).catch(() => {})
       return undefined
     }
   }
