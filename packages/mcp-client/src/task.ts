@@ -374,8 +374,8 @@ export class McpTask {
     if (!this.#hasRedetected) {
       this.#hasRedetected = true
       slot.redetectEra()
-      return Promise.resolve()
     }
+    if (slot.session === undefined) return Promise.resolve() // another request of this task may have ended it
     const version = connection.protocolVersion ?? 'another revision'
     throw taskError(this.#about, {
       code: 'TASK_UNKNOWN',

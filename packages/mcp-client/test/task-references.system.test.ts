@@ -225,6 +225,21 @@ describe.concurrent('startTool() and resumeTask()', () => {
     expect(legacy.count('tasks/get')).toBe(0)
   })
 
+  test('continue a task for concurrent callers once the revision is detected again', async () => {
+    await using all = await given()
+    await using legacy = await startLegacyServer()
+    const task = await startedTask(all.client)
+    all.server.complete('in the end')
+    await using proxy = await startRecordingProxy(() =>
+      legacy.count('notifications/initialized') > 0 ? all.server.url : legacy.url,
+    )
+    proxy.inject({ match: ({ httpMethod }) => httpMethod !== 'POST', action: { status: 405 } })
+    await using fresh = new McpClient({ url: proxy.url })
+    const again = fresh.resumeTask({ ...stored(task), server: proxy.url })
+    const [result] = await Promise.all([again.result(), again.cancel()])
+    expect(textOf(result)).toBe('in the end')
+  })
+
   test('say that the server has changed to a revision without these tasks', async () => {
     await using all = await given()
     await using legacy = await startLegacyServer()
