@@ -39,6 +39,7 @@ export {
   typesOf,
 } from './schema-fitting.ts'
 export { isNewerRecord, isSessionId, isVisibleAscii, shortSessionId } from './session-id.ts'
+export { fileSystem, whileBusy } from './shared-files.ts'
 export { sharedStorage } from './shared-storage.ts'
 export {
   columnNumber,

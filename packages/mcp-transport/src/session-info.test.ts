@@ -1,7 +1,8 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { fileSystem } from '@x/internal'
 import { temporaryFolder } from '@x/internal/testing'
 import { describeSessionInfo } from '@x/internal/testing/session-info'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { SessionInfo, FileSessionInfo } from './session-info.ts'
 import type { SessionRecord } from './session-record.ts'
 
@@ -146,5 +147,35 @@ describe('file session info', () => {
     await writing
     expect(found.filter((one) => one === undefined)).toEqual([])
     expect((await readdir(folder.path)).toSorted()).toEqual(['shop.json'])
+  })
+})
+
+describe('on Windows, while another program has the file open', () => {
+  const busy = Object.assign(new Error('busy'), { code: 'EPERM' })
+
+  test.each(['readFile', 'rename', 'rm'] as const)(
+    'stores a session after a refused %s',
+    async (name) => {
+      await using here = await temporaryFolder()
+      const path = here.file('shop.json')
+      vi.spyOn(fileSystem, 'platform', 'get').mockReturnValue('win32')
+      const call = vi.spyOn(fileSystem, name)
+      const info = new FileSessionInfo(path)
+      call.mockRejectedValueOnce(busy)
+      await info.setSessionId('first')
+      await expect(new FileSessionInfo(path).getSessionId()).resolves.toBe('first')
+      await info.setSessionId(undefined)
+      expect(await readdir(here.path)).toEqual([])
+    },
+  )
+
+  test('keeps a damaged file', async () => {
+    await using here = await temporaryFolder()
+    const path = here.file('shop.json')
+    await writeFile(path, 'damaged')
+    vi.spyOn(fileSystem, 'platform', 'get').mockReturnValue('win32')
+    vi.spyOn(fileSystem, 'rename').mockRejectedValueOnce(busy)
+    await new FileSessionInfo(path).setSessionId('first')
+    expect(await readdir(here.path)).toHaveLength(2)
   })
 })

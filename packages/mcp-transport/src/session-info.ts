@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { readFile, rm, mkdir, open, rename } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { assertOptions, check, isRecord } from '@x/internal'
+import { assertOptions, check, fileSystem, isRecord, whileBusy } from '@x/internal'
 import { parseJson } from './json-rpc.ts'
 import { sessionRecordFrom } from './session-record.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -156,7 +156,8 @@ export class FileSessionInfo extends SessionInfo {
 
   async #load(): Promise<Content> {
     try {
-      const content = parseContent(await readFile(this.#path, 'utf8'))
+      const text = await whileBusy(() => fileSystem.readFile(this.#path, 'utf8'))
+      const content = parseContent(text)
       this.#isUnreadable = content === undefined
       return content ?? EMPTY
     } catch (error) {
@@ -180,7 +181,7 @@ export class FileSessionInfo extends SessionInfo {
       this.#isUnreadable = false
     }
     if (content.sessionId === undefined && content.record === undefined) {
-      await rm(this.#path, { force: true })
+      await whileBusy(() => fileSystem.rm(this.#path, { force: true }))
       return
     }
     await replacePrivateFile(this.#path, `${JSON.stringify(content, undefined, 2)}\n`)
@@ -207,16 +208,16 @@ export async function replacePrivateFile(path: string, text: string): Promise<vo
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const temporary = `${path}.${randomUUID()}.tmp`
   try {
-    const file = await open(temporary, 'wx', 0o600)
+    const file = await fileSystem.open(temporary, 'wx', 0o600)
     try {
       await file.writeFile(text)
       await file.sync()
     } finally {
       await file.close()
     }
-    await rename(temporary, path)
+    await whileBusy(() => fileSystem.rename(temporary, path))
   } catch (error) {
-    await rm(temporary, { force: true })
+    await whileBusy(() => fileSystem.rm(temporary, { force: true })).catch(() => {}) // the first error says more
     throw error
   }
 }
@@ -224,7 +225,7 @@ export async function replacePrivateFile(path: string, text: string): Promise<vo
 /** Renames an unreadable file, so that its content is not lost. Does nothing if the file is gone. */
 export async function setAside(path: string): Promise<void> {
   try {
-    await rename(path, `${path}.unreadable-${randomUUID()}`)
+    await whileBusy(() => fileSystem.rename(path, `${path}.unreadable-${randomUUID()}`))
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw error
   }

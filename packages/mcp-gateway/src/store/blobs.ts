@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { fileSystem, whileBusy } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import { randomId } from '../internal/random-hex.ts'
 import type { BlobLimits, Blobs, WrittenBlob } from './gateway-store.ts'
@@ -143,7 +144,7 @@ export class FileBlobs implements Blobs, AsyncDisposable {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
       // Pulls the next chunk when the last one is written: a source may use its memory again.
       await writeFile(partial, measured, { flag: 'wx', mode: 0o600, flush: true })
-      await rename(partial, path)
+      await whileBusy(() => fileSystem.rename(partial, path))
     } catch (error) {
       await rm(partial, { force: true }).catch(() => {}) // the first error says more
       throw toStorageError(error)

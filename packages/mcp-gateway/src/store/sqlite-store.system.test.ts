@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
+import { fileSystem } from '@x/internal'
 import { sourceNode, temporaryFolder } from '@x/internal/testing'
 import { expect, test, vi } from 'vitest'
 import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
@@ -150,6 +151,16 @@ test('reports expired files that cannot be deleted, with the folder and the reas
       message: expect.stringContaining(`${noFolder} cannot be written (ENOTDIR)`),
     }),
   ])
+})
+
+test('stores a file on Windows while another program has it open', async () => {
+  await using folder = await temporaryFolder()
+  await using blobs = new FileBlobs(folder.path, Date.now, () => {})
+  vi.spyOn(fileSystem, 'platform', 'get').mockReturnValue('win32')
+  const busy = Object.assign(new Error('busy'), { code: 'EPERM', syscall: 'rename' })
+  vi.spyOn(fileSystem, 'rename').mockRejectedValueOnce(busy)
+  const { id } = await writeNew(blobs, bytesOf('text'), 10)
+  expect(await blobs.read(id)).toBeDefined()
 })
 
 /** Returns the path of a stored file. */

@@ -1,8 +1,9 @@
 import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileSystem } from '@x/internal'
 import { temporaryFolder } from '@x/internal/testing'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { deferred } from '@x/mcp-testing'
 import { fileTokenStore, withFileLock } from './token-store.ts'
 import type { StoredCredentials } from './token-store.ts'
@@ -112,6 +113,35 @@ test('takes over the lock of a dead process', async () => {
   await writeFile(path, '')
   await utimes(path, 0, 0)
   await expect(withFileLock(path, async () => 'done')).resolves.toBe('done')
+})
+
+test('returns the result of work whose lock cannot be removed', async () => {
+  const path = await lockPath()
+  const denied = Object.assign(new Error('denied'), { code: 'EACCES' })
+  vi.spyOn(fileSystem, 'rm').mockRejectedValueOnce(denied)
+  await expect(withFileLock(path, async () => 'done')).resolves.toBe('done')
+})
+
+describe('on Windows, while another program has the file open', () => {
+  const busy = Object.assign(new Error('busy'), { code: 'EBUSY' })
+  beforeEach(() => void vi.spyOn(fileSystem, 'platform', 'get').mockReturnValue('win32'))
+
+  test('reads and writes credentials', async () => {
+    await using here = await temporaryFolder()
+    const store = fileTokenStore(join(here.path, 'shop.json'))
+    vi.spyOn(fileSystem, 'rename').mockRejectedValueOnce(busy)
+    vi.spyOn(fileSystem, 'readFile').mockRejectedValueOnce(busy)
+    await store.write(credentials)
+    await expect(store.read()).resolves.toEqual(credentials)
+  })
+
+  test('takes a lock, and removes it', async () => {
+    const path = await lockPath()
+    vi.spyOn(fileSystem, 'open').mockRejectedValueOnce(busy)
+    vi.spyOn(fileSystem, 'rm').mockRejectedValueOnce(busy)
+    await expect(withFileLock(path, async () => 'done')).resolves.toBe('done')
+    expect(await readdir(join(path, '..'))).toEqual([])
+  })
 })
 
 test('stops waiting for a lock after the limit', async () => {

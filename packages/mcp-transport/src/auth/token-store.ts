@@ -1,7 +1,7 @@
-import { mkdir, open, readFile, rm, stat } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { assertOptions, check, isRecord } from '@x/internal'
+import { assertOptions, check, fileSystem, isRecord, whileBusy } from '@x/internal'
 import type { Check } from '@x/internal'
 import { parseJson } from '../json-rpc.ts'
 import { hasCode, replacePrivateFile, setAside } from '../session-info.ts'
@@ -90,7 +90,7 @@ export function fileTokenStore(path: string): TokenStore {
   return {
     async read() {
       try {
-        const content = parseJson(await readFile(file, 'utf8'))
+        const content = parseJson(await whileBusy(() => fileSystem.readFile(file, 'utf8')))
         if (isStoredCredentials(content)) return content
         await setAside(file)
         return undefined
@@ -147,22 +147,28 @@ export async function withFileLock<Result>(
   while (!isHeld && performance.now() < deadline) {
     const lock = await stat(path).catch(() => undefined)
     const isStale = lock !== undefined && Date.now() - lock.mtimeMs > LOCK_STALE_MS
-    await (isStale ? rm(path, { force: true }) : sleep(LOCK_POLL_MS))
+    if (isStale) await removeLock(path)
+    await sleep(LOCK_POLL_MS)
     isHeld = await createLock(path)
   }
   try {
     return await work()
   } finally {
-    if (isHeld) await rm(path, { force: true })
+    if (isHeld) await removeLock(path)
   }
 }
 
 async function createLock(path: string): Promise<boolean> {
   try {
-    await (await open(path, 'wx', 0o600)).close()
+    await (await whileBusy(() => fileSystem.open(path, 'wx', 0o600))).close()
     return true
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false
     throw error
   }
+}
+
+/** Never rejects: a lock that stays is old after a minute, and the result of its work counts. */
+async function removeLock(path: string): Promise<void> {
+  await whileBusy(() => fileSystem.rm(path, { force: true })).catch(() => {})
 }
