@@ -58,7 +58,7 @@ class GoogleProjection {
     this.#depth++
     const shown = this.#shown(given, path)
     this.#depth--
-    return shown
+    return withPlainUnion(shown)
   }
 
   #shown(given: unknown, path: Path): Node {
@@ -203,18 +203,27 @@ class GoogleProjection {
 
 const TEXT = { type: 'string' } as const
 
-/**
- * Joins the members of a union. Members that are lists of texts become one list. Vertex AI refuses other keywords beside
- * `anyOf` (opencode#15795), so each member repeats them.
- */
+/** Joins the members of a union. Members that are lists of texts become one list. */
 function unionOf(schema: JsonSchema, shown: readonly Node[], isNullable: boolean): Node {
-  const { title, ...words } = wordsOf(schema)
-  const more = { ...definedFields({ title }), ...words, ...(isNullable && { nullable: true }) }
+  const more = { ...wordsOf(schema), ...(isNullable && { nullable: true }) }
   if (shown.length === 1) return { ...shown[0], ...more }
   const texts = shown.map(({ enum: values }) => values)
   return texts.every((one) => Array.isArray(one))
     ? { type: 'string', enum: [...new Set(texts.flat())], ...more }
-    : { anyOf: shown.map((one) => ({ ...words, ...one, ...(isNullable && { nullable: true }) })) }
+    : { anyOf: shown, ...more }
+}
+
+/** Vertex AI refuses other keywords beside `anyOf` (opencode#15795), so each member repeats them, but not the title. */
+function withPlainUnion(node: Node): Node {
+  const { anyOf, title: _, ...shared } = node
+  if (!Array.isArray(anyOf)) return node
+  const members = anyOf.flatMap((one: Node) => (Array.isArray(one['anyOf']) ? one['anyOf'] : [one]))
+  return {
+    anyOf: members.map((one: Node) => {
+      const texts = new Set([shared['description'], one['description']].filter(Boolean))
+      return { ...shared, ...one, ...(texts.size > 0 && { description: [...texts].join('\n') }) }
+    }),
+  }
 }
 
 /** `enum` is for texts, and for none that is empty (opencode#46676). Other values become a sentence. */

@@ -337,9 +337,30 @@ describe('google', () => {
         a: {
           anyOf: [
             { type: 'string', description: 'A', minLength: 1, nullable: true },
-            { type: 'integer', description: 'B', minLength: 1, nullable: true },
+            { type: 'integer', description: 'A\nB', minLength: 1, nullable: true },
           ],
         },
+      },
+    })
+  })
+
+  test.each<[what: string, given: JsonSchema]>([
+    ['a reference', { $ref: '#/$defs/u' }],
+    ['an intersection', { allOf: [{ $ref: '#/$defs/u' }], title: 'U' }],
+    ['a single member', { anyOf: [{ $ref: '#/$defs/u' }] }],
+    ['another union', { anyOf: [{ type: 'string' }, { $ref: '#/$defs/number' }] }],
+  ])('shows nothing beside the union behind %s', (_what, given) => {
+    const number = { anyOf: [{ type: 'integer' }, { type: 'boolean' }] }
+    const u = { anyOf: [{ type: 'string' }, ...number.anyOf] }
+    const properties = { a: { ...given, description: 'A' } }
+    const schema = { type: 'object', properties, $defs: { u, number } }
+    expect(projectedSchema(schema, 'google').schema['properties']).toEqual({
+      a: {
+        anyOf: [
+          { type: 'string', description: 'A' },
+          { type: 'integer', description: 'A' },
+          { type: 'boolean', description: 'A' },
+        ],
       },
     })
   })
