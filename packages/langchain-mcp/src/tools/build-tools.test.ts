@@ -68,7 +68,7 @@ test('uses one projection for all tools', () => {
   const shown = (options: BuildToolsOptions): unknown =>
     toolsOf([named('t', schema)], options)[0]?.schema
   expect(shown({ schemaFor: 'none' })).toEqual(schema)
-  expect(shown({})).toEqual({ type: 'object', properties: { a: { const: 'x' } } })
+  expect(shown({})).toEqual({ type: 'object', properties: { a: { type: 'string', const: 'x' } } })
   expect(shown({ schemaFor: 'google' })).toEqual({
     type: 'object',
     properties: { a: { type: 'string', enum: ['x'] } },

