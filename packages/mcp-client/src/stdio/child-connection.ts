@@ -22,6 +22,7 @@ import { StdioError } from '../errors.ts'
 import type { ServerConnection } from '../requests.ts'
 import { outsideRun } from '../run-scope.ts'
 import type { ServerCommand } from '../server-config.ts'
+import { addedVariables } from './child-environment.ts'
 import { ChildOutput } from './child-output.ts'
 import { readRepaired, UnreadableAnswer } from './message-lines.ts'
 import { endGroup, endWithProcess, startInGroup } from './process-group.ts'
@@ -340,6 +341,8 @@ export class ChildConnection implements ServerConnection {
       const failure = new StdioError('UNEXPECTED_RESPONSE', what, { cause: error.cause })
       return this.#settle(Number(error.id), failure)
     }
+    // On Windows a shell starts the command. That there is no such command shows in the exit of the shell.
+    if ('code' in error && error.code === 'ENOENT') return this.#end(toStartError(error))
     // The line is not JSON, or not a JSON-RPC message.
     if (error instanceof SyntaxError || error.name === 'ZodError')
       this.#output.addInvalidLine(error)
@@ -370,35 +373,6 @@ export class ChildConnection implements ServerConnection {
 
 function closedError(): TransportError {
   return new TransportError('CLOSED', 'The connection is closed')
-}
-
-/**
- * Variables that the SDK does not inherit: the locations of certificate authorities for Node, OpenSSL, Python and
- * curl, and what a program on Windows needs to start others. None of them is a secret.
- */
-const INHERITED = [
-  'COMSPEC',
-  'CURL_CA_BUNDLE',
-  'NODE_EXTRA_CA_CERTS',
-  'NODE_USE_SYSTEM_CA',
-  'PATHEXT',
-  'REQUESTS_CA_BUNDLE',
-  'SSL_CERT_DIR',
-  'SSL_CERT_FILE',
-]
-
-/** Returns the variables that the SDK adds to those it inherits. Other tokens of this process do not reach the server. */
-function addedVariables(env: Readonly<Record<string, string>>): Record<string, string> {
-  const isWindows = process.platform === 'win32'
-  const added: Record<string, string> = {}
-  for (const name of INHERITED) {
-    const value = process.env[name]
-    if (value !== undefined) added[name] = value
-  }
-  // On Windows `Path` is `PATH`, which the SDK inherits under this name.
-  for (const [name, value] of Object.entries(env))
-    added[isWindows ? name.toUpperCase() : name] = value
-  return added
 }
 
 /** Explains why a child could not be started, with the code of the operating system. */

@@ -1,7 +1,9 @@
-import type { ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import type { ChildProcess, SpawnOptions } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { endGroup, endWithProcess, system } from './process-group.ts'
+import { endGroup, endWithProcess, startInGroup, system } from './process-group.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 
@@ -42,6 +44,28 @@ describe('on Windows', () => {
       happens([file, ...args, ...(isExiting ? ['before exit'] : [])].join(' ')),
     )
   }
+
+  test('a child gets neither a window nor a group', () => {
+    onWindows(() => {})
+    const given: SpawnOptions[] = []
+    const record = (message: unknown): void => {
+      const { process: child } = message as {
+        process: { spawn: (options: SpawnOptions) => number }
+      }
+      child.spawn = (options) => {
+        given.push(options)
+        return 0
+      }
+    }
+    subscribe('child_process', record)
+    try {
+      // The options that the SDK 1.21 gives outside of Electron.
+      startInGroup(() => spawn('node', ['server.js'], { windowsHide: false }))
+    } finally {
+      unsubscribe('child_process', record)
+    }
+    expect(given).toMatchObject([{ detached: false, windowsHide: true }])
+  })
 
   test('a child that exits with its input is not signalled', async () => {
     const { child, close, happens, events } = childThatExitsOn('closed')

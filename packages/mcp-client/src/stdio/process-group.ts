@@ -26,7 +26,8 @@ type Spawned = ChildProcess & { spawn(options: SpawnOptions): number }
 
 /**
  * Makes the child that `start` creates synchronously the leader of a process group, which `StdioClientTransport`
- * cannot. A wrapper such as `npx` starts the server as its own child: only a signal to the group reaches it.
+ * cannot. A wrapper such as `npx` starts the server as its own child: only a signal to the group reaches it. On Windows,
+ * the child gets no window, which earlier versions of the SDK open outside of Electron (typescript-sdk#1638).
  *
  * Node announces each child on a diagnostics channel, before it starts the process. Without the announcement, the
  * child stays in the group of this process, and only the child itself is ended.
@@ -38,7 +39,9 @@ export function startInGroup<T>(start: () => T): { result: T; child: ChildProces
     const { process: created } = message as { process: Spawned }
     child = created
     const original = created.spawn.bind(created)
-    created.spawn = (options) => original({ ...options, detached: system.platform !== 'win32' })
+    created.spawn = (options) => {
+      return original({ ...options, detached: system.platform !== 'win32', windowsHide: true })
+    }
   }
   subscribe('child_process', lead)
   try {

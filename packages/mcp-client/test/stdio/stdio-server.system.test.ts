@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { inspect, promisify } from 'node:util'
@@ -107,6 +109,30 @@ describe('a server on stdio', () => {
 })
 
 describe('a server on stdio that does not start', () => {
+  /** On Windows, `cmd.exe` starts a command, and `cross-spawn` reports its exit as this error. */
+  function reportMissingAtExit(message: unknown): void {
+    const { process: child } = message as { process: ChildProcess }
+    const emit = child.emit.bind(child)
+    const error = Object.assign(new Error('spawn nothing ENOENT'), { code: 'ENOENT' })
+    child.emit = (name: string, ...args: unknown[]) =>
+      name === 'exit' ? emit('error', error) : emit(name, ...args)
+  }
+
+  test('says that a command was not found when the shell of Windows has exited', async () => {
+    subscribe('child_process', reportMissingAtExit)
+    try {
+      await using client = new McpClient({
+        command: process.execPath,
+        args: ['-e', 'process.exit(1)'],
+      })
+      const error = await rejectionOf(client.callTool('pid'))
+      expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'not-executed' })
+      expect(String(error)).toMatch(/not found \(ENOENT\)/)
+    } finally {
+      unsubscribe('child_process', reportMissingAtExit)
+    }
+  })
+
   test.each([
     [{ command: '/nonexistent/server', args: ['secret-arg'] }, /not found \(ENOENT\)/],
     [{ command: 'no-such-command-anywhere' }, /not found \(ENOENT\)/],
