@@ -69,11 +69,9 @@ describe('Chat Completions of OpenAI', () => {
     const messages = await threadFor('openai', answer)
     expect(convertMessagesToCompletionsMessageParams({ messages }).at(-1)).toMatchObject({
       role: 'tool',
-      content: [
-        { type: 'text', text: 'a\uFFFDb' },
-        { type: 'text', text: note('svg') },
-        { type: 'text', text: note('pdf') },
-      ],
+      content: expect.stringMatching(
+        /^a\uFFFDb\n\[Left out: image .*svg.*\n\[Left out: file .*pdf/,
+      ),
     })
   })
 })

@@ -54,8 +54,7 @@ describe('left out with a reason, and kept in the artifact:', () => {
     ['text that is not UTF-8', file(base64('\xFF\xFE'), 'text/csv'), /does not take this type/],
   ])('%s', (_what, block, reason) => {
     const { content, artifact } = shown(block)
-    const text = expect.stringMatching(new RegExp(`^\\[Left out: .*${reason.source}`))
-    expect(content).toEqual([{ type: 'text', text }])
+    expect(content).toMatch(new RegExp(`^\\[Left out: .*${reason.source}`))
     expect(JSON.stringify(artifact)).toContain(JSON.stringify(block).slice(1, -1))
   })
 })
@@ -77,7 +76,7 @@ test.each(['text/csv', 'text/plain; charset=utf-8', 'application/json', 'image/x
   (mimeType) => {
     const isFile = !mimeType.startsWith('image/')
     const { content } = shown(file(base64('a,b\n1,2'), isFile ? mimeType : 'application/xml'))
-    expect(content).toEqual([{ type: 'text', text: 'Resource file:///a:\na,b\n1,2' }])
+    expect(content).toBe('Resource file:///a:\na,b\n1,2')
   },
 )
 
@@ -90,5 +89,7 @@ test.each<[SchemaProjection, object, string]>([
   ['none', image(SVG, 'image/svg+xml'), 'image'],
   ['none', file(DOCX), 'file'],
 ])('the projection %s decides: %j', (projection, block, type) => {
-  expect(shown(block, projection).content).toMatchObject([{ type }])
+  const { content } = shown(block, projection)
+  const [first] = content
+  expect(typeof first === 'object' ? first.type : 'text').toBe(type)
 })

@@ -74,7 +74,8 @@ export interface ToolOutputOptions {
 /**
  * Maps the result of `tools/call` to LangChain content and artifact. The order is kept, links are not
  * fetched, media that the provider would refuse and user interfaces (`ui://`) become notes, and an unknown block is shown
- * as JSON. A result without content shows its structured content, else `''`.
+ * as JSON. Texts alone become one text, which more providers take than a list. A result without content, or with blank
+ * texts only, shows its structured content, else `''`.
  */
 export function toolOutputFrom(
   result: ToolResult,
@@ -92,17 +93,17 @@ export function toolOutputFrom(
   } = options
   const raw = (result.content ?? []).map(withoutNulls)
   const artifact = artifactOf(result, raw, ui)
+  const legible = raw
+    .map((block) => mediaForModel(contentBlockFrom(block), schemaFor))
+    .filter((block) => textIn(block)?.trim() !== '') // Anthropic refuses a blank text (nanobot#949)
   const shown =
-    raw.length === 0 && hasStructure(result)
+    legible.length === 0 && hasStructure(result)
       ? [textBlock(JSON.stringify(result.structuredContent))]
-      : raw.map((block) => mediaForModel(contentBlockFrom(block), schemaFor))
+      : legible
   const blocks = cutTexts(withoutLargeMedia(shown, maxMediaBytes), maxTextCharacters)
-  const [only, ...others] = blocks
-  if (only === undefined) return { content: '', artifact }
-  const [first] = raw
-  const isPlainText = first === undefined || (isRecord(first) && first['type'] === 'text')
-  const text = others.length === 0 && isPlainText ? textIn(only) : undefined
-  return { content: text ?? blocks, artifact }
+  // DeepSeek refuses a list of texts (n8n#14574), and LangChain's models for Ollama and Cerebras throw for it.
+  const isText = blocks.every((block) => textIn(block) !== undefined)
+  return { content: isText ? textOf(blocks) : blocks, artifact }
 }
 
 /** Appends a note about the result to the content. */
