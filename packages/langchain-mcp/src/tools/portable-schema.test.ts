@@ -189,6 +189,36 @@ test.each<[string, JsonSchema]>([
   expect(shown(given)).toEqual({ a: text, notes })
 })
 
+test.each<[string, JsonSchema, JsonSchema]>([
+  [
+    'lookahead',
+    { pattern: '^(?!x)a$' },
+    { description: 'Matches the regular expression ^(?!x)a$' },
+  ],
+  [
+    'a part of the text',
+    { pattern: 'a', description: 'D.' },
+    { description: 'D. Matches the regular expression a' },
+  ],
+  ['a short form', { pattern: String.raw`^\d+$` }, { pattern: '^[0-9]+$' }],
+  [
+    'large limits of a text',
+    { minLength: 501, maxLength: 10_000, description: 'D.' },
+    { description: 'D. At least 501 characters. At most 10000 characters.' },
+  ],
+  ['other limits', { minLength: 1, maxLength: 500 }, { minLength: 1, maxLength: 500 }],
+])('patterns and limits are for all providers, or a sentence: %s', (_what, given, expected) => {
+  expect(shown({ ...text, ...given })).toEqual({ a: { ...text, ...expected }, notes: [] })
+})
+
+test('large limits of a list, and a long pattern of its items, are no keywords', () => {
+  const items = { type: 'string', pattern: 'x'.repeat(201) }
+  expect(shown({ type: 'array', items, maxItems: 1000 })).toEqual({
+    a: { type: 'array', items: text, description: 'At most 1000 items.' },
+    notes: ['#/properties/a/items: "pattern" is not shown, because it is long'],
+  })
+})
+
 /** Returns where a schema that describes values breaks the rules of Moonshot. */
 function problemsIn(schema: unknown, place = '#'): string[] {
   if (!isRecord(schema)) return [`${place} is not an object`]

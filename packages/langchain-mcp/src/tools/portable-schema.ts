@@ -1,6 +1,7 @@
-import { isRecord, jsonTypeOf } from '@x/internal'
+import { isRecord, jsonTypeOf, legible } from '@x/internal'
 import type { JsonSchema } from '../tool-source.ts'
 import { without } from './json-schema.ts'
+import { MAX_REPETITIONS, portablePattern } from './portable-pattern.ts'
 
 type Note = (text: string) => void
 
@@ -44,12 +45,12 @@ const MAX_REPEATED = 20_000
  * Returns a schema with the same meaning, without what strict providers refuse. Moonshot refuses values without a type,
  * a type beside `anyOf`, keywords beside several types, a `$ref` beside keywords of its target, and required names
  * without a property (kimi-cli#1595, #2061). Fireworks needs types, too (docker/mcp-gateway#234), and llama.cpp takes
- * `{}` for an object. Schemas inside of it stay as they are.
+ * `{}` for an object. Patterns and limits that a provider cannot read become a sentence. Schemas inside stay as they are.
  *
  * @param target the schema that `$ref` leads to
  */
 export function portableSchema(given: JsonSchema, target: unknown, note: Note): JsonSchema {
-  const schema = withoutWrongValues(given, note)
+  const schema = withWords(withoutWrongValues(given, note), note)
   if (schema['$ref'] !== undefined) return withReference(schema, target)
   const isCombined = COMBINING.some((keyword) => schema[keyword] !== undefined)
   const types = typesOf(schema)
@@ -89,6 +90,36 @@ function withoutWrongValues(schema: JsonSchema, note: Note): JsonSchema {
   if (Array.isArray(schema['enum']) && schema['enum'].length === 0) wrong.push('enum')
   for (const keyword of wrong) note(`"${keyword}" is not shown, because it is not valid`)
   return wrong.length === 0 ? schema : without(schema, new Set(wrong))
+}
+
+/** Limits of repetitions as sentences. */
+const LIMITS: ReadonlyMap<string, (limit: unknown) => string> = new Map([
+  ['minLength', (limit: unknown) => `At least ${String(limit)} characters.`],
+  ['maxLength', (limit: unknown) => `At most ${String(limit)} characters.`],
+  ['minItems', (limit: unknown) => `At least ${String(limit)} items.`],
+  ['maxItems', (limit: unknown) => `At most ${String(limit)} items.`],
+])
+
+/** Limit of the characters of a pattern in a description. */
+const MAX_PATTERN = 200
+
+/** Says in the description what cannot be shown as a keyword. Arguments are checked against it at the call. */
+function withWords(schema: JsonSchema, note: Note): JsonSchema {
+  const { pattern, description } = schema
+  const large = [...LIMITS].filter(([keyword]) => Number(schema[keyword]) > MAX_REPETITIONS)
+  const words = large.map(([keyword, say]) => say(schema[keyword]))
+  const portable = typeof pattern === 'string' ? portablePattern(pattern) : undefined
+  if (typeof pattern === 'string' && portable === undefined) {
+    if (pattern.length > MAX_PATTERN) note('"pattern" is not shown, because it is long')
+    else words.push(`Matches the regular expression ${legible(pattern)}`)
+  }
+  const said = new Set([...large.map(([keyword]) => keyword), 'pattern'])
+  const text = typeof description === 'string' ? [description, ...words] : words
+  return {
+    ...without(schema, said),
+    ...(portable !== undefined && { pattern: portable }),
+    ...(words.length > 0 && { description: text.join(' ') }),
+  }
 }
 
 /** Wraps a reference beside keywords that its target has as well. A type belongs to the target. */
