@@ -1,14 +1,14 @@
-import { open, readFile, rename, rm } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Calls to the operating system. Tests replace them. */
 export const fileSystem: {
   readonly platform: NodeJS.Platform
-  readonly open: typeof open
   readonly readFile: typeof readFile
   readonly rename: typeof rename
   readonly rm: typeof rm
-} = { platform: process.platform, open, readFile, rename, rm }
+  readonly writeFile: typeof writeFile
+} = { platform: process.platform, readFile, rename, rm, writeFile }
 
 /** What Windows answers while another program, such as a virus scanner, has the file open. */
 const BUSY = ['EACCES', 'EBUSY', 'EPERM']

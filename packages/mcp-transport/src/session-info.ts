@@ -208,13 +208,8 @@ export async function replacePrivateFile(path: string, text: string): Promise<vo
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const temporary = `${path}.${randomUUID()}.tmp`
   try {
-    const file = await fileSystem.open(temporary, 'wx', 0o600)
-    try {
-      await file.writeFile(text)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
+    // Yarn's Plug'n'Play has no `sync()` of an open file.
+    await fileSystem.writeFile(temporary, text, { flag: 'wx', mode: 0o600, flush: true })
     await whileBusy(() => fileSystem.rename(temporary, path))
   } catch (error) {
     await whileBusy(() => fileSystem.rm(temporary, { force: true })).catch(() => {}) // the first error says more

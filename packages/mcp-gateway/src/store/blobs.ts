@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import { fileSystem, whileBusy } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import { randomId } from '../internal/random-hex.ts'
@@ -142,8 +143,8 @@ export class FileBlobs implements Blobs, AsyncDisposable {
     const partial = `${path}.partial`
     try {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // Pulls the next chunk when the last one is written: a source may use its memory again.
-      await writeFile(partial, measured, { flag: 'wx', mode: 0o600, flush: true })
+      // Not `writeFile()`: that of Yarn's Plug'n'Play takes no iterables.
+      await pipeline(measured, createWriteStream(partial, WRITING))
       await whileBusy(() => fileSystem.rename(partial, path))
     } catch (error) {
       await rm(partial, { force: true }).catch(() => {}) // the first error says more
@@ -204,6 +205,9 @@ export class FileBlobs implements Blobs, AsyncDisposable {
     return join(this.#folder, String(Math.floor(endOf(id) / HOUR_MS)), id)
   }
 }
+
+/** The next chunk is pulled when the last one is written: a source may use its memory again. */
+const WRITING = { flags: 'wx', mode: 0o600, flush: true, highWaterMark: 1 }
 
 const HOUR = /^\d+$/
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { fileSystem } from '@x/internal'
-import { sourceNode, temporaryFolder } from '@x/internal/testing'
+import { runUnderPlugNPlay, sourceNode, temporaryFolder } from '@x/internal/testing'
 import { expect, test, vi } from 'vitest'
 import { bytesOf, writeNew } from '../../test/stored-bytes.ts'
 import { FileBlobs } from './blobs.ts'
@@ -161,6 +161,18 @@ test('stores a file on Windows while another program has it open', async () => {
   vi.spyOn(fileSystem, 'rename').mockRejectedValueOnce(busy)
   const { id } = await writeNew(blobs, bytesOf('text'), 10)
   expect(await blobs.read(id)).toBeDefined()
+})
+
+test("stores a file with Yarn's Plug'n'Play", async () => {
+  await using folder = await temporaryFolder()
+  const script = `
+    import { DiskGatewayStore } from '@x/mcp-gateway'
+    await using store = new DiskGatewayStore(${JSON.stringify(folder.path)})
+    async function* bytes() { yield Buffer.from('te'); yield Buffer.from('xt') }
+    const { id } = await store.blobs.write(bytes(), { limit: 10, ttlMs: 60_000 })
+    for await (const piece of await store.blobs.read(id)) console.log(String(piece))
+    await store.isReady()`
+  expect(await runUnderPlugNPlay(script, import.meta.dirname)).toBe('text')
 })
 
 /** Returns the path of a stored file. */

@@ -137,7 +137,7 @@ describe('on Windows, while another program has the file open', () => {
 
   test('takes a lock, and removes it', async () => {
     const path = await lockPath()
-    vi.spyOn(fileSystem, 'open').mockRejectedValueOnce(busy)
+    vi.spyOn(fileSystem, 'writeFile').mockRejectedValueOnce(busy)
     vi.spyOn(fileSystem, 'rm').mockRejectedValueOnce(busy)
     await expect(withFileLock(path, async () => 'done')).resolves.toBe('done')
     expect(await readdir(join(path, '..'))).toEqual([])

@@ -160,7 +160,7 @@ export async function withFileLock<Result>(
 
 async function createLock(path: string): Promise<boolean> {
   try {
-    await (await whileBusy(() => fileSystem.open(path, 'wx', 0o600))).close()
+    await whileBusy(() => fileSystem.writeFile(path, '', { flag: 'wx', mode: 0o600 }))
     return true
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false
