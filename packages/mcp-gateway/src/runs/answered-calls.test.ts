@@ -282,6 +282,23 @@ test('answers `unavailable` while the store is down, and takes the same answer l
   expect(textOf(await callRuns(world.a, tool, answering(outcome, large)))).toContain('large')
 })
 
+test('gives an answer to the agent once that was stored, although the store said that it was away', async () => {
+  await using world = replicas(asking([question]))
+  const { records } = world.store
+  const outcome = await callRuns(world.a, tool, asked)
+  const put = records.put.bind(records)
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    await put(key, ...entry)
+    if (key.startsWith('call:')) throw new GatewayError('UNAVAILABLE', 'The answer is lost')
+    return 'written'
+  })
+  expect(reasonOf(await callRuns(world.a, tool, answering(outcome, large)))).toBe('unavailable')
+  away.mockRestore()
+  const again = [1, 2].map(() => callRuns(world.a, tool, answering(outcome, large)))
+  for (const end of await Promise.all(again)) expect(textOf(end)).toContain('large')
+  expect(world.source.calls).toHaveLength(2)
+})
+
 test('answers `outcome_unknown` after the process of a continued run died, and runs nothing again', async () => {
   const never = new Promise<never>(() => {})
   await using world = replicas(async function* ({ resume }) {

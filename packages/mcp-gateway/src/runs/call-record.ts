@@ -59,7 +59,7 @@ export interface CallRecord {
   /** The task that has ended with the last questions as its result. They are answered by another call. */
   readonly told?: ToldTask | undefined
   /** The last answers that were accepted: a repeat of them executes nothing. */
-  readonly answered?: { readonly round: number; readonly hash: string } | undefined
+  readonly answered?: AcceptedAnswers | undefined
   /** Files of earlier rounds. */
   readonly files?: EarlierFiles | undefined
   /** Number of the last piece of progress. */
@@ -115,6 +115,13 @@ interface AskedQuestions {
   readonly beginsAnew: boolean
 }
 
+interface AcceptedAnswers {
+  readonly round: number
+  readonly hash: string
+  /** Names the attempt to store them. `undefined` in records of earlier versions. */
+  readonly id?: string | undefined
+}
+
 export interface TaskFacts {
   /** Hash of the caller that may use the task. */
   readonly owner: string
@@ -155,7 +162,7 @@ export type CallEvent =
   | { readonly type: 'given'; readonly responses: Values }
   | {
       readonly type: 'answered'
-      readonly answered: NonNullable<CallRecord['answered']>
+      readonly answered: AcceptedAnswers
       readonly reading: AnswersReading
       /** Process that continues the run. Empty: it is queued. */
       readonly process: string

@@ -1,5 +1,6 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
+import { BoundedMap } from '@x/internal'
 import { RunFailure } from '../agents/agent.ts'
 import { whenSchemasChecked } from '../agents/schemas.ts'
 import { sleep } from '../internal/clock.ts'
@@ -17,6 +18,7 @@ import type { RunEngine } from './engine.ts'
 import { readAnswers, type AnswersReading } from './forms.ts'
 import { keptEvent, LiveCall, newCallOf, type KeptCall, type LiveParts } from './live-call.ts'
 import { accountHashOf } from '../internal/principal.ts'
+import { randomHex } from '../internal/random-hex.ts'
 import { hashOf } from '../internal/text.ts'
 import {
   busy,
@@ -77,6 +79,8 @@ const MAX_CONFLICTS = 5
 const BEGIN_MS = 5000
 /** A process that has died looks alive for a shorter time. */
 const DEAD_MS = 5000
+/** Most answers of which it is not known whether they are stored. */
+const MAX_UNSURE = 1000
 /** Time in which an agent may come to this process. */
 export const AGENT_MS = 60_000
 /** Time between two attempts: to reach a store that is away, and to find an agent or room for a call. */
@@ -96,6 +100,8 @@ export class Calls {
   readonly #options: CallsOptions
   /** Queued calls that this process begins without a claim. */
   readonly #own = new Map<string, OwnCall>()
+  /** Answers whose write failed, by `answered.id`. They may be stored, and then only this process may begin the run. */
+  readonly #unsureAnswers = new BoundedMap<string, true>(MAX_UNSURE)
 
   constructor(options: CallsOptions) {
     this.#options = options
@@ -296,11 +302,12 @@ export class Calls {
     const reading = readAnswers(asked, responses, isPlain)
     const { clock, lease, runs } = this.#options
     const isTask = task !== undefined
+    const answered = { round, hash: hashOf(responses), id: randomHex(8) }
     const next = nextCall(
       call,
       {
         type: 'answered',
-        answered: { round, hash: hashOf(responses) },
+        answered,
         reading,
         process: isTask ? '' : lease.id,
         task,
@@ -311,7 +318,10 @@ export class Calls {
       clock.now(),
     )
     if (isTask) this.credentials.keep(order, next.expiresAt)
-    const stored = await this.store.replace(found, next)
+    const stored = await this.store.replace(found, next).catch((error: unknown) => {
+      if (!isTask) this.#unsureAnswers.set(answered.id, true)
+      throw error
+    })
     if (stored && next.state.status === 'ended') runs.forgetState(agentId, asked.state)
     return stored && { stored, reading }
   }
@@ -449,7 +459,7 @@ export class Calls {
       throw new RunFailure('invalid_arguments', text)
     }
     if (call.state.status !== 'asking' || claim.round !== call.round) {
-      if (call.answered?.hash === hashOf(responses)) return { type: 'earlier', stored: found }
+      if (call.answered?.hash === hashOf(responses)) return this.#answeredEarlier(found)
       const text = 'This question was answered before, with another answer.'
       throw new RunFailure('already_answered', text)
     }
@@ -473,6 +483,15 @@ export class Calls {
     return state.status === 'asking' && reading.type === 'errors'
       ? questionsOutcome(stored.call, { client: order.client, tool }, reading)
       : outcomeOf(stored.call, { order, tool })
+  }
+
+  /** Begins a call with answers that are stored although this process did not learn of it, so that it has not begun. */
+  #answeredEarlier(stored: StoredCall): OpenedCall {
+    const { answered, runId, state } = stored.call
+    const isUnbegun = state.status === 'running' && this.#unsureAnswers.delete(answered?.id ?? '')
+    return isUnbegun
+      ? { type: 'new', live: this.#newLive(runId, stored) }
+      : { type: 'earlier', stored }
   }
 
   /**
