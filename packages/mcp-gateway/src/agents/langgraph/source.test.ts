@@ -4,18 +4,25 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { dispatchCustomEvent } from '@langchain/core/callbacks/dispatch'
 import { AIMessage } from '@langchain/core/messages'
+import { tool } from '@langchain/core/tools'
 import { FakeListChatModel } from '@langchain/core/utils/testing'
 import {
   END,
+  entrypoint,
+  getWriter,
   interrupt,
   MemorySaver,
   MessagesAnnotation,
   Send,
   START,
   StateGraph,
+  task,
 } from '@langchain/langgraph'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
 import type { LangGraphRunnableConfig } from '@langchain/langgraph'
 import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
@@ -644,5 +651,82 @@ describe('an answer after the thread has gone', () => {
     expect((await updatesOf(definition, { thread, resume })).at(-1)).toMatchObject({ text: 'done' })
     await expect(updatesOf(definition, { thread, resume })).rejects.toEqual(unknown)
     expect(charges).toEqual(['before', 'after yes'])
+  })
+})
+
+describe('a process that dies while it stores a file of a node', () => {
+  const receipt = { type: 'artifact', name: 'receipt.txt', mimeType: 'text/plain', text: 'paid' }
+  const writing = (state: Messages, { writer }: LangGraphRunnableConfig): Messages => {
+    writer?.(receipt)
+    return state
+  }
+  const two = (first: (state: Messages, config: LangGraphRunnableConfig) => unknown) =>
+    new StateGraph(MessagesAnnotation)
+      .addNode('first', async (state, config) => {
+        await first(state, config)
+        return {}
+      })
+      .addNode('second', () => ({ messages: [new AIMessage('done')] }))
+      .addEdge(START, 'first')
+      .addEdge('first', 'second')
+  const printing = tool(
+    async function* () {
+      yield receipt
+      return 'printed'
+    },
+    { name: 'print', schema: z.object({}) },
+  )
+  const calls = [{ name: 'print', args: {}, id: '1', type: 'tool_call' as const }]
+  const paying = task('pay', async () => getWriter()?.(receipt))
+
+  test.each<[string, (checkpointer: MemorySaver) => GraphDefinition['graph']]>([
+    ['its writer', (checkpointer) => two(writing).compile({ checkpointer })],
+    [
+      'dispatchCustomEvent()',
+      (checkpointer) => two(() => dispatchCustomEvent('file', receipt)).compile({ checkpointer }),
+    ],
+    [
+      'a subgraph',
+      (checkpointer) =>
+        new StateGraph(MessagesAnnotation)
+          .addNode('inner', two(writing).compile())
+          .addEdge(START, 'inner')
+          .compile({ checkpointer }),
+    ],
+    [
+      'a tool',
+      (checkpointer) =>
+        new StateGraph(MessagesAnnotation)
+          .addNode('model', () => ({
+            messages: [new AIMessage({ content: '', tool_calls: calls })],
+          }))
+          .addNode('tools', new ToolNode([printing]))
+          .addNode('end', () => ({ messages: [new AIMessage('done')] }))
+          .addEdge(START, 'model')
+          .addEdge('model', 'tools')
+          .addEdge('tools', 'end')
+          .compile({ checkpointer }),
+    ],
+    [
+      'a task of an entrypoint',
+      (checkpointer) =>
+        entrypoint({ name: 'support', checkpointer }, async () => {
+          await paying()
+          return 'done'
+        }),
+    ],
+  ])('sends a file of %s again', async (_kind, graphOf) => {
+    const graph = graphOf(new MemorySaver())
+    const input = (): unknown => ({ messages: [] })
+    const { source } = await started({ support: { graph, description: '', input } })
+    for await (const update of source.run(agentCallOf({ attempt: 1 }))) {
+      if (update.type !== 'file') continue
+      for (let turns = 0; turns < 100; turns++) await setImmediate()
+      break
+    }
+    const updates: AgentUpdate[] = []
+    for await (const update of source.run(agentCallOf({ attempt: 2 }))) updates.push(update)
+    expect(filesIn(updates)).toMatchObject([{ name: 'receipt.txt' }])
+    expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'done' })
   })
 })

@@ -310,7 +310,10 @@ async function* updatesOf(run: RunOfGraph): AsyncGenerator<AgentUpdate> {
       signal: call.signal,
       streamMode: isRemote ? REMOTE_STREAM_MODES : STREAM_MODES,
       ...(guard && { durability: 'sync' as const }),
-      callbacks: [...(guard?.callbacks ?? []), ...arrivals.callbacks],
+      callbacks: [
+        ...(guard ? [...guard.callbacks, arrivals.holdNodes] : []),
+        ...arrivals.callbacks,
+      ],
       subgraphs: true,
       configurable,
     })

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { isRecord, legible } from '@x/internal'
 import { shortened } from '../../internal/text.ts'
 import type { AgentUpdate } from '../agent.ts'
@@ -177,6 +178,10 @@ function messagesOf(output: unknown): readonly unknown[] {
 export class Arrivals {
   readonly #updates: AgentUpdate[] = []
   #wake: () => void = () => undefined
+  /** All that has arrived is taken. */
+  #isAtRest = true
+  #atRest = Promise.withResolvers<void>()
+  #isDone = false
 
   /** Names of the models that are running, by the ids of their runs. LangChain may report the same end twice. */
   readonly #models = new Map<string, string | undefined>()
@@ -204,6 +209,22 @@ export class Arrivals {
     },
   ]
 
+  /**
+   * For a run that another process may continue: a node ends after its files are stored. Otherwise its process could die
+   * between the checkpoint and the file, and the node would not run again. A node of a stream that is left never ends:
+   * LangGraph itself ends the run.
+   */
+  readonly holdNodes: object = {
+    awaitHandlers: true,
+    handleChainEnd: async (): Promise<void> => {
+      for (;;) {
+        await setImmediate() // what a node sends passes several streams before it arrives here
+        if (this.#isAtRest) return
+        await this.#atRest.promise
+      }
+    },
+  }
+
   /** Returns the chunks of a stream, and updates as soon as they arrive. */
   async *among(chunks: AsyncIterable<unknown>): AsyncGenerator<{ chunk: unknown } | AgentUpdate> {
     const iterator = chunks[Symbol.asyncIterator]()
@@ -215,14 +236,18 @@ export class Arrivals {
           this.#wake = resolve
           if (this.#updates.length > 0) resolve()
         })
+        if (this.#updates.length === 0) this.#rest()
         let failure: { readonly error: unknown } | undefined
         const taken = next.then((each) => (result = each))
         await Promise.race([arrived, taken]).catch((error: unknown) => (failure = { error }))
+        this.#resume()
         yield* this.#updates.splice(0)
         if (failure) throw failure.error
         if (result === undefined) continue
         if (result.done === true) {
           yield* this.#updates.splice(0) // what arrived while the others were taken
+          this.#isDone = true
+          this.#rest()
           return
         }
         yield { chunk: result.value }
@@ -235,6 +260,17 @@ export class Arrivals {
     }
   }
 
+  #rest(): void {
+    this.#isAtRest = true
+    this.#atRest.resolve()
+  }
+
+  #resume(): void {
+    if (!this.#isAtRest) return
+    this.#isAtRest = false
+    this.#atRest = Promise.withResolvers()
+  }
+
   /** Counts a run of a model once. Each of several answers has the tokens of all. */
   #addUsage(runId: string, answers: readonly unknown[]): void {
     const model = this.#models.get(runId)
@@ -245,8 +281,9 @@ export class Arrivals {
   }
 
   #add(update: AgentUpdate | undefined): void {
-    if (update === undefined) return
+    if (update === undefined || this.#isDone) return
     this.#updates.push(update)
+    this.#resume()
     this.#wake()
   }
 }
