@@ -42,7 +42,7 @@ export interface McpClientOptions extends Pick<
   readonly scope?: SessionScope | 'run' | (() => SessionScope) | undefined
   /**
    * Who has a list of tools. With `'principal'`, all threads and runs of a principal share one, which, when the session
-   * that has read it is closed, stays current until 5 minutes after it was read. Choose it unless the server offers tools
+   * that has read it is closed or lost, stays current until 5 minutes after it was read. Choose it unless the server offers tools
    * in single sessions.
    * @default 'scope': each session has its own
    */

@@ -151,6 +151,11 @@ export class ScopeSlot {
     return this.#disposing !== undefined
   }
 
+  /** True while the server can report changes in the session. A lost session is replaced only by the next request. */
+  get isWatching(): boolean {
+    return !this.isDisposed && this.session !== undefined
+  }
+
   /** True until a call has seen the end of the slot before this one. */
   get isWaiting(): boolean {
     return this.#after !== undefined

@@ -7,7 +7,7 @@ import type { StoredToolList } from './stored-tool-lists.ts'
 import type { ReadTools, ToolsRead } from './tool-list.ts'
 
 const { signal } = new AbortController()
-const reader = { isDisposed: false }
+const reader = { isWatching: true }
 const cached = { forceRefresh: false, signal, reader }
 const fresh = { forceRefresh: true, signal, reader }
 
@@ -74,7 +74,7 @@ describe('the list', () => {
     const { read, answer, count } = startFetches()
     const failed = list.get(() => Promise.reject(new Error('lost')), {
       ...cached,
-      reader: { isDisposed: false },
+      reader: { isWatching: true },
     })
     const other = list.get(read, cached)
     await expect(failed).rejects.toThrow('lost')
@@ -88,7 +88,7 @@ describe('the list', () => {
   test('is requested once in each session, however their callers take turns', async () => {
     const list = new ToolList(new ClientEvents())
     const { read, answer, count } = startFetches()
-    const other = { ...cached, reader: { isDisposed: false } }
+    const other = { ...cached, reader: { isWatching: true } }
     const lists = [cached, other, cached, other].map((options) => list.get(read, options))
     await settle()
     expect(count()).toBe(2)
@@ -109,7 +109,7 @@ describe('the list', () => {
     await old
     if (!options.forceRefresh) list.invalidate()
     const [first, second, third] = [1, 2, 3].map(() =>
-      list.get(read, { ...options, reader: { isDisposed: false } }),
+      list.get(read, { ...options, reader: { isWatching: true } }),
     )
     await settle()
     answer(2, 'new')
@@ -128,14 +128,14 @@ describe('the list', () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     onTestFinished(() => void vi.useRealTimers())
     const list = new ToolList(new ClientEvents())
-    const session = { isDisposed: false }
+    const session = { isWatching: true }
     const tools = await list.get(async () => ({ tools: [tool('a')], leftOut: [], ttlMs: 0 }), {
       ...cached,
       reader: session,
     })
     vi.advanceTimersByTime(300_000)
     expect(list.current).toBe(tools)
-    session.isDisposed = true
+    session.isWatching = false
     expect(list.current).toBeUndefined()
     expect(list.known).toEqual({ tools, leftOut: [], isStored: false, isCurrent: false })
   })

@@ -34,9 +34,10 @@ export interface KnownTools {
   readonly isCurrent: boolean
 }
 
-/** Where a list is read: the slot of a caller, which reports changes until it is closed. */
+/** Where a list is read: the slot of a caller. */
 interface Reader {
-  readonly isDisposed: boolean
+  /** It has a session, in which the server can report changes. */
+  readonly isWatching: boolean
 }
 
 /** A list that this process has read. */
@@ -60,14 +61,14 @@ interface UsedList {
 /** By list, which the caller may have longer than its `ToolList` is kept. */
 const leftOutTools = new WeakMap<readonly Tool[], readonly LeftOutTool[]>()
 
-/** Time that a list stays current when the session that read it is closed, and reports no more changes. */
+/** Time that a list stays current when the session that read it is closed or lost, and reports no more changes. */
 const UNWATCHED_MS = 300_000
 /** Time in which an outdated list of an earlier process can be used, for the first call. */
 const FIRST_CALL_MS = 60_000
 
 /**
  * The tools of the server, for one session or for all sessions of a principal. Cached until the server says that they
- * changed, another session takes the place of a lost one, or 5 minutes after a session that is closed has read them.
+ * changed, another session takes the place of a lost one, or 5 minutes after a session that is closed or lost has read them.
  * Concurrent callers in one session share one request. If a request fails, the old list stays.
  */
 export class ToolList {
@@ -136,7 +137,7 @@ export class ToolList {
   get current(): readonly Tool[] | undefined {
     const own = this.#own
     if (own?.asOf !== this.#changes) return undefined
-    const isWatched = own.reader.deref()?.isDisposed === false
+    const isWatched = own.reader.deref()?.isWatching === true
     return isWatched || performance.now() - own.readAt < UNWATCHED_MS ? own.tools : undefined
   }
 

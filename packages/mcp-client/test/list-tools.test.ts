@@ -1,9 +1,9 @@
 import { deferred, discoverResult, startScriptedServer } from '@x/mcp-testing'
 import type { CannedAnswer } from '@x/mcp-testing'
 import { SessionInfo } from '@x/mcp-transport'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import type { SessionInfoSource } from '../src/index.ts'
+import type { SessionInfoSource, SessionScope } from '../src/index.ts'
 import { DurableFactory } from './session-stores.ts'
 import {
   answerWith,
@@ -237,6 +237,25 @@ test('is kept for more principals than idle sessions', async () => {
   const { client, server } = setting
   for (const principal of ['ada', 'bob', 'ada', 'bob'])
     expect(await namesOf(client, { scope: { principal } })).toEqual(all)
+  expect(server.count('tools/list')).toBe(2)
+})
+
+test('stays current for 5 minutes if the session that has read it is lost, and not replaced', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const scope = (): SessionScope => ({ principal: 'ada', thread: 't1' })
+  await using setting = await startSetting({
+    client: { scope, toolsPer: 'principal', maxRetries: 0 },
+  })
+  const { client, server } = setting
+  await client.listTools()
+  server.forgetSessions()
+  await expect(client.ping()).rejects.toMatchObject({ code: 'SESSION_LOST' })
+  const other = { scope: { principal: 'ada', thread: 't2' } }
+  await client.listTools(other)
+  expect(server.count('tools/list')).toBe(1)
+  vi.advanceTimersByTime(300_000)
+  await client.listTools(other)
   expect(server.count('tools/list')).toBe(2)
 })
 
