@@ -81,9 +81,9 @@ export class SessionKeeper {
     return { id: undefined, record }
   }
 
-  /** Sets the era that was just detected. Stored with the next record. */
-  checkedEra(era: Era): void {
-    this.#verdict = { era, eraCheckedAt: timestamp() }
+  /** Sets the era that was just detected. Stored with the next record. @param ageMs makes the detection count as older */
+  checkedEra(era: Era, ageMs = 0): void {
+    this.#verdict = { era, eraCheckedAt: new Date(Date.now() - ageMs).toISOString() }
   }
 
   /** Stores what a modern server has said of itself since, also for the next process. */

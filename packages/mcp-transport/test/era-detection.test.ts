@@ -309,6 +309,18 @@ describe('the detected era is stored', () => {
     expect(Date.parse(eraCheckedAt) > Date.parse(hoursAgo(1))).toBe(times === 1)
   })
 
+  test('of a server that did not answer the probe: for one hour', async () => {
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: isProbe, times: 1, action: 'hang' })
+    const sessionInfo = new SessionInfo()
+    await using client = clientOf(proxy, { sessionInfo, timeouts: { probeMs: 50 } })
+    await client.handshake()
+    const { eraCheckedAt } = await recordOf(sessionInfo)
+    expect(client.transport.era).toBe('legacy')
+    expect([hoursAgo(23.5), eraCheckedAt, hoursAgo(22.5)].toSorted()[1]).toBe(eraCheckedAt)
+  })
+
   test('of a legacy server that became a modern one: is replaced at once', async () => {
     await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()

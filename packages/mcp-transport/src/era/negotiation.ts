@@ -33,6 +33,8 @@ export type Negotiated =
 
 /** A legacy server may support both eras later. Checking again costs one request. */
 const LEGACY_VERDICT_MS = 24 * 60 * 60 * 1000
+/** The same for a server that did not answer the probe in time: it may have been slow once. */
+const SILENT_VERDICT_MS = 60 * 60 * 1000
 
 /**
  * Detects the era (2026-07-28, basic/versioning), and opens the session of a legacy server. The session record stores
@@ -95,7 +97,8 @@ export async function negotiate(
         return failed(evidence)
       }
       if (era === 'modern') return only(offered ?? ['revisions with sessions'])
-      if (refused === undefined) keeper.checkedEra('legacy')
+      const ageMs = evidence?.code === 'TIMEOUT' ? LEGACY_VERDICT_MS - SILENT_VERDICT_MS : 0
+      if (refused === undefined) keeper.checkedEra('legacy', ageMs)
       const opened = refused === undefined ? await openLegacy(legacy, opening) : failed(refused)
       if (opened.kind !== 'failed') return opened
       // The server did not answer the probe in time, and its refusal shows that it may be a modern one.
