@@ -4,6 +4,7 @@ import { McpClient, StaticServerDirectory } from '@x/mcp-client'
 import { startLegacyServer, type LegacyServer, type LegacyServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { loadMcpTools } from './load-mcp-tools.ts'
+import type { ToolLogEntry } from './log.ts'
 import type { McpTool } from './tools/mcp-tool.ts'
 import { toolSourceFrom, type SdkClient } from './sdk-client.ts'
 
@@ -104,14 +105,31 @@ describe('the client of SDK v1', () => {
     await expect(call).resolves.toMatch(/sent, but no usable answer came.*Check what happened/)
   })
 
-  test('throws an error that names the server if pages repeat', async () => {
-    const circling: SdkClient = {
+  /** A client whose pages have these cursors. */
+  function circlingClient(cursorOf: (page: number) => string): SdkClient {
+    let pages = 0
+    return {
       connect: () => Promise.resolve(),
       getServerVersion: () => ({ name: 'carousel' }),
-      listTools: () => Promise.resolve({ tools: [{ name: 'again' }], nextCursor: 'same' }),
+      listTools: () =>
+        Promise.resolve({ tools: [{ name: 'again' }], nextCursor: cursorOf(++pages) }),
       callTool: () => Promise.resolve({}),
     }
-    await expect(loadMcpTools(circling)).rejects.toThrow(/"carousel" does not end/)
+  }
+
+  test('ends a list whose pages repeat, and says so', async () => {
+    const logged: ToolLogEntry[] = []
+    const log = (entry: ToolLogEntry): unknown => logged.push(entry)
+    const circling = circlingClient(() => 'same')
+    expect((await loadMcpTools(circling, { log })).map(({ name }) => name)).toEqual(['again'])
+    expect(logged).toMatchObject([
+      { code: 'TOOL_QUARANTINED', message: expect.stringContaining('same cursor') },
+    ])
+  })
+
+  test('throws an error that names the server if there are too many pages', async () => {
+    const endless = loadMcpTools(circlingClient(String))
+    await expect(endless).rejects.toThrow(/"carousel" does not end/)
   })
 
   test('refuses a task, which the SDK does not finish', async () => {

@@ -1,7 +1,7 @@
 import type { RequestOptions as SdkOptions } from '@modelcontextprotocol/sdk/shared/protocol.js'
 import type { PaginatedResult } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
-import { McpClientError } from '@x/mcp-client'
+import { McpClientError, type LeftOutTool } from '@x/mcp-client'
 import type {
   ListedResource,
   McpResourceSource,
@@ -20,10 +20,15 @@ const MAX_PAGES = 64
 /** Time that a list counts as current, in milliseconds. */
 const LIST_MS = 300_000
 
+interface ToolsRead {
+  readonly tools: readonly ToolDefinition[]
+  readonly leftOut: readonly LeftOutTool[]
+}
+
 /** The tools of a client of the SDK, which says nothing about changes. */
 interface SdkToolList {
   /** Shared by concurrent callers. */
-  readonly tools: Promise<readonly ToolDefinition[]>
+  readonly read: Promise<ToolsRead>
   /** The connection of the client when the list was requested. */
   readonly transport: unknown
   readonly until: number
@@ -107,17 +112,18 @@ export function sdkOptionsFrom({ signal, timeoutMs }: RequestOptions = {}): SdkR
 export function toolSourceFrom(client: SdkClient): McpToolSource {
   let last: SdkToolList | undefined
   return {
-    async listTools() {
+    async listTools({ onLeftOut } = {}) {
       const { transport } = client
-      if (last !== undefined && last.transport === transport && performance.now() < last.until) {
-        return last.tools
+      let list = last
+      if (list === undefined || list.transport !== transport || performance.now() >= list.until) {
+        const read = readTools(client)
+        const fresh = (list = last = { read, transport, until: performance.now() + LIST_MS })
+        read.catch(() => {
+          if (last === fresh) last = undefined
+        })
       }
-      const pages = allPages(client, 'tool', (params) => client.listTools(params))
-      const tools = pages.then((all) => all.flatMap((page) => page.tools))
-      const list = (last = { tools, transport, until: performance.now() + LIST_MS })
-      tools.catch(() => {
-        if (last === list) last = undefined
-      })
+      const { tools, leftOut } = await list.read
+      for (const tool of leftOut) onLeftOut?.(tool)
       return tools
     },
     async callTool(name, args = {}, { signal, timeoutMs, onProgress }: ToolCallOptions = {}) {
@@ -150,9 +156,10 @@ export function resourceSourceFrom(
   if (!isSdkClient<SdkResourceClient>(client)) return client
   return {
     async listResources(options) {
-      const pages = await allPages(client, 'resource', (params) =>
-        client.listResources(params, sdkOptionsFrom(options)),
-      )
+      const pages = await allPages(client, {
+        kind: 'resource',
+        read: (params) => client.listResources(params, sdkOptionsFrom(options)),
+      })
       return pages.flatMap(({ resources }) => resources)
     },
     readResource: (uri, options) => client.readResource({ uri }, sdkOptionsFrom(options)),
@@ -204,10 +211,33 @@ function sdkFailureOf(error: Error & { readonly code: unknown }, client: SdkClie
   return code === -32_000 && client.transport === undefined ? 'CONNECTION_CLOSED' : undefined
 }
 
+/** The list ends at a repeated cursor: proxies are known to drop the cursor of a request. A tool is in it once. */
+async function readTools(client: SdkClient): Promise<ToolsRead> {
+  const leftOut: LeftOutTool[] = []
+  const reason = 'the server returned the same cursor of tools/list twice'
+  const onRepeated = (): unknown => leftOut.push({ name: 'tools of further pages', reason })
+  const pages = await allPages(client, {
+    kind: 'tool',
+    read: (params) => client.listTools(params),
+    onRepeated,
+  })
+  const tools = pages.flatMap((page) => page.tools)
+  if (leftOut.length === 0) return { tools, leftOut }
+  const first = new Map<string, ToolDefinition>()
+  for (const tool of tools) if (!first.has(tool.name)) first.set(tool.name, tool)
+  return { tools: [...first.values()], leftOut }
+}
+
+interface PagedList<Result> {
+  readonly kind: 'tool' | 'resource'
+  readonly read: (params: PageRequest) => Promise<Result>
+  /** Called if a cursor is repeated, which ends the list. @default the list is refused */
+  readonly onRepeated?: () => unknown
+}
+
 async function allPages<Result extends Page>(
   client: ConnectedClient,
-  kind: 'tool' | 'resource',
-  read: (params: PageRequest) => Promise<Result>,
+  { kind, read, onRepeated }: PagedList<Result>,
 ): Promise<Result[]> {
   const pages: Result[] = []
   const seen = new Set<string>()
@@ -217,7 +247,11 @@ async function allPages<Result extends Page>(
     pages.push(page)
     const { nextCursor: cursor } = page
     if (cursor === undefined) return pages
-    if (seen.has(cursor)) break
+    if (seen.has(cursor)) {
+      if (onRepeated === undefined) break
+      onRepeated()
+      return pages
+    }
     seen.add(cursor)
     params = { cursor }
   }
