@@ -32,6 +32,7 @@ export { assertRuntime, runtimeProblem } from './runtime.ts'
 export {
   FILLED_FORMATS,
   fittedValue,
+  isBlank,
   jsonTypeOf,
   literalFrom,
   stepOf,

@@ -216,3 +216,12 @@ function isKept(text: string, value: number): boolean {
   const digits = text.replace(/e.*$/i, '').replaceAll(/[-.]/g, '').replace(/^0+/, '').length
   return Number.isFinite(value) && digits <= 15
 }
+
+/** Returns whether a value is one that clients and models write for no value. */
+export function isBlank(value: unknown): boolean {
+  if (typeof value !== 'string')
+    return value === null || (Array.isArray(value) && value.length === 0)
+  const text = value.trim()
+  if (text === '' || text === 'null') return true
+  return text.startsWith('[') && text.endsWith(']') && text.slice(1, -1).trim() === ''
+}

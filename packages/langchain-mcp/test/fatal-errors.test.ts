@@ -116,7 +116,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
 
   test('still reports invalid arguments and failures to the model', async () => {
     const { agent, asked } = await start()
-    const { messages } = await agent.invoke(say('call cart_add {"item":7}\ncall fail'), config)
+    const { messages } = await agent.invoke(say('call cart_add {"item":[7]}\ncall fail'), config)
     const answers = messages.filter(isToolMessage)
     expect(answers).toMatchObject([FAILED, FAILED])
     expect(answers.map(({ text }) => text)).toEqual([

@@ -100,7 +100,6 @@ describe('text', () => {
     ['another text is due', { enum: ['1', '2', 3] }, '3'],
     ['nothing is said of the type', {}, '[1]'],
     ['it is no JSON', list, '1, 2'],
-    ['it is empty', count, ''],
     ['it is the JSON of another type', list, '{"a":1}'],
     ['a number has more digits than a number keeps', count, '12345678901234567890'],
     ['it is a number of another spelling', count, '0x10'],
@@ -133,6 +132,97 @@ describe('text', () => {
 
   test('becomes the arguments, if a model writes all of them as text', () => {
     expect(fitted('{"a":"1"}', object({ a: count }))).toEqual({ a: 1 })
+  })
+})
+
+describe('a blank text', () => {
+  test.each<[string, JsonSchema, unknown]>([
+    ['a number', count, ''],
+    ['a list', list, ''],
+    ['one of some texts (metamcp#365)', { enum: ['a', 'b'] }, ' '],
+    ['a text with a length', { ...text, minLength: 1 }, ''],
+    ['a text with a pattern (oh-my-pi#2981)', { ...text, pattern: '^a' }, ''],
+    ['a date', { ...text, format: 'date' }, ''],
+    ['an object', object({ a: text }), ''],
+    ["Python's None", count, 'None'],
+    ['undefined', count, 'undefined'],
+    ['a list where none fits', object({ a: text }), []],
+  ])('is left out for %s that is optional (coder/xum#2887)', (_what, schema, given) => {
+    expect(fitted({ a: given, b: 'x' }, object({ a: schema, b: text }))).toEqual({ b: 'x' })
+  })
+
+  test.each<[string, JsonSchema, unknown]>([
+    ['any text fits', object({ a: text }), ''],
+    ['None is one of the texts', object({ a: { enum: ['None', 'b'] } }), 'None'],
+    ['the parameter is required', object({ a: count }, ['a']), ''],
+    ['a list fits', object({ a: list }), []],
+  ])('stays if %s', (_why, schema, given) => {
+    expect(fitted({ a: given }, schema)).toEqual({ a: given })
+  })
+
+  test('becomes an object where PHP writes an empty list', () => {
+    expect(fitted({ a: [] }, object({ a: object({}) }, ['a']))).toEqual({ a: {} })
+  })
+
+  test.each(['', ' ', 'null', '[]', []])('in place of all arguments is none: %j', (given) => {
+    expect(fitted(given, object({ a: text }))).toEqual({})
+  })
+})
+
+describe('JSON that is not exact', () => {
+  const fence = '```'
+  test.each<[string, JsonSchema, string, unknown]>([
+    ['a fence', list, `${fence}json\n[1, 2]\n${fence}`, [1, 2]],
+    ['a fence without a language', list, `${fence}\n[1]\n${fence}`, [1]],
+    ['a comma at the end', object({ n: text }), '{"n": ",]", }', { n: ',]' }],
+    ['both', list, `${fence}json\n[\n1,\n]\n${fence}`, [1]],
+  ])('becomes its value: %s', (...[, schema, given, expected]) => {
+    expect(fitted({ a: given }, object({ a: schema }))).toEqual({ a: expected })
+  })
+
+  test.each(["{'n': 'x'}", '[1, 2', '[1] and more', '[1,,2]'])('stays: %s', (given) => {
+    const schema = object({ a: { anyOf: [list, object({ n: text })] } })
+    expect(fitted({ a: given }, schema)).toEqual({ a: given })
+  })
+})
+
+describe('a number, or a truth', () => {
+  test('becomes a text where only texts fit (exa-mcp-server#202)', () => {
+    const schema = object({ a: text, b: { enum: ['1', '2'] }, c: { type: ['string', 'null'] } })
+    expect(fitted({ a: 42, b: 2, c: true }, schema)).toEqual({ a: '42', b: '2', c: 'true' })
+  })
+
+  test.each<[JsonSchema, unknown]>([
+    [{ anyOf: [text, { type: 'integer', minimum: 5 }] }, 1],
+    [{ ...text, maxLength: 1 }, 42],
+    [{ enum: ['1'] }, 2],
+  ])('is refused if it does not fit then: %j', (schema, given) => {
+    const whole = object({ a: schema })
+    expect(fittedArguments({ a: given }, whole, new SchemaCheck(whole)).errors).not.toEqual([])
+  })
+})
+
+describe('a description of the call', () => {
+  const schema = { ...object({ a: count }, ['a']), additionalProperties: false }
+  test.each<[string, unknown]>([
+    ['name and arguments (firecrawl-mcp-server#279)', { name: 'tool', arguments: { a: 1 } }],
+    ['parameters, with a number as text', { parameters: { a: '1' } }],
+    ['input as text', { input: '{"a":1}' }],
+  ])('is replaced by its arguments: %s', (_what, given) => {
+    expect(fitted(given, schema)).toEqual({ a: 1 })
+  })
+
+  test.each<[string, JsonSchema, unknown]>([
+    [
+      'a parameter has such a name',
+      object({ input: object({ a: count }, ['a']) }),
+      { input: { b: 1 } },
+    ],
+    ['it has other fields', schema, { arguments: { a: 1 }, b: 2 }],
+    ['it has two of them', schema, { arguments: { a: 1 }, input: { a: 2 } }],
+    ['the schema accepts it', object({ a: count }), { arguments: { a: 1 } }],
+  ])('stays if %s', (_why, given, value) => {
+    expect(fitted(value, given)).toEqual(value)
   })
 })
 

@@ -1,8 +1,11 @@
 import {
   documentOf,
   fittedValue,
+  isBlank,
+  isRecord,
   jsonTypeOf,
   literalFrom,
+  takesText,
   typesOf,
   type JsonType,
   type Reading,
@@ -21,8 +24,13 @@ interface FittedArguments {
 
 /**
  * Returns the arguments of a model, with what models are known to write instead of the value that they mean, repaired:
- * `null` for an optional parameter is left out (NeMo#1269), and JSON text where no text fits becomes its value: an
- * object or a list (LibreChat#11905), a number, or `true` or `false` (claude-code#59227).
+ *
+ * - `null`, an empty text, `None`, or an empty list where no list fits: an optional parameter is left out (NeMo#1269,
+ *   coder/xum#2887). Instead of all arguments they are none
+ * - JSON text where no text fits becomes its value: an object or a list (LibreChat#11905), a number, or `true` or `false`
+ *   (claude-code#59227), also in a fence of Markdown, and with a comma after the last item (pi#8858)
+ * - a number, or `true` or `false`, where only texts fit becomes a text (exa-mcp-server#202)
+ * - arguments inside of a description of the call become the arguments (firecrawl-mcp-server#279)
  *
  * Only values that the schema refuses change, and only if no other type fits at their place. Arguments that the schema
  * accepts, and arguments of a schema with a defect, are the same object.
@@ -34,15 +42,32 @@ export function fittedArguments(
 ): FittedArguments {
   let value = given
   let errors = check.locatedErrors(value)
+  if (errors.length > 0 && isBlank(given)) {
+    value = {}
+    errors = check.locatedErrors(value)
+  }
   for (let round = 0; round < MAX_NESTING && errors.length > 0; round++) {
     const refused = new Set(errors.map(({ place }) => pointerFrom(place)))
     const part = { schema, document: documentOf(schema) }
-    const fitted = fittedValue(value, part, { reading: READING, refused })
+    const fitted = fittedValue(unwrapped(value, schema), part, { reading: READING, refused })
     if (fitted === value) break
     value = fitted
     errors = check.locatedErrors(value)
   }
   return { value, errors }
+}
+
+const ENVELOPE: ReadonlySet<string> = new Set(['name', 'arguments', 'parameters', 'input'])
+
+/** Returns the arguments in a description of the call, if no parameter has the name of one of its fields. */
+function unwrapped(value: unknown, { properties }: JsonSchema): unknown {
+  if (!isRecord(value) || !isRecord(properties)) return value
+  const names = Object.keys(value)
+  if (names.some((name) => !ENVELOPE.has(name) || Object.hasOwn(properties, name))) return value
+  const { arguments: own, parameters, input } = value
+  const [inner, ...others] = [own, parameters, input].filter((one) => one !== undefined)
+  const meant = typeof inner === 'string' ? literalFrom(inner) : inner
+  return others.length === 0 && isRecord(meant) ? meant : value
 }
 
 /** The validator writes a pointer as the fragment of a URI. */
@@ -52,17 +77,35 @@ function pointerFrom(fragment: string): string {
 
 const READING: Reading = {
   meantBy: (value, part) => {
-    const meant = typeof value === 'string' ? valueOf(value, typesOf(part)) : undefined
-    return meant === undefined ? value : meant
+    const allowed = typesOf(part)
+    const takes = (type: JsonType): boolean => allowed.includes(type)
+    if (Array.isArray(value)) {
+      return value.length === 0 && takes('object') && !takes('array') ? {} : value // as PHP writes it
+    }
+    if (typeof value === 'string') {
+      const meant = valueOf(value, allowed)
+      return meant === undefined ? value : meant
+    }
+    const isPlain = typeof value === 'number' || typeof value === 'boolean'
+    return isPlain && takes('string') && !takes(jsonTypeOf(value)) ? String(value) : value
   },
-  isAbsent: (value, part) => value === null && !typesOf(part).includes('null'),
+  isAbsent: (value, part) => {
+    if (typeof value !== 'string')
+      return isBlank(value) && !typesOf(part).includes(jsonTypeOf(value))
+    return (isBlank(value) || /^(none|undefined)$/i.test(value)) && !takesText(value, part)
+  },
 }
 
 /** Returns the value that a text stands for, or undefined if texts fit, or if the value does not. */
 function valueOf(text: string, allowed: readonly JsonType[]): unknown {
   if (allowed.includes('string')) return undefined
-  const value = literalFrom(text.trim())
-  if (value === undefined) return undefined
+  const value = literalFrom(text.trim()) ?? literalFrom(jsonIn(text.trim()))
   // `null` is left out then, if the parameter is optional.
   return value === null || allowed.includes(jsonTypeOf(value)) ? value : undefined
+}
+
+/** Returns the JSON in a fence of Markdown, without a comma after the last item of an object or a list. */
+function jsonIn(text: string): string {
+  const [, fenced = text] = /^```(?:json)?\n(.*)\n```$/s.exec(text) ?? []
+  return fenced.replaceAll(/("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])/g, '$1')
 }

@@ -1,7 +1,8 @@
+import { isBlank } from '@x/internal'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { JsonSchema } from '../agents/agent.ts'
 import { refusalsOf, whenSchemasChecked } from '../agents/schemas.ts'
-import { argumentsFrom, fittedArguments, isBlank, type Arguments } from './fitted-arguments.ts'
+import { argumentsFrom, fittedArguments, type Arguments } from './fitted-arguments.ts'
 
 beforeAll(whenSchemasChecked)
 

@@ -1,6 +1,7 @@
 import {
   documentOf,
   fittedValue,
+  isBlank,
   isRecord,
   nearestWord,
   objectShapeOf,
@@ -74,15 +75,6 @@ export function argumentsFrom(given: unknown): unknown {
   if (typeof given !== 'string') return given
   const value = valueOfJson(given)
   return isRecord(value) ? value : given
-}
-
-/** Returns whether a value is one that clients and models write for no value. */
-export function isBlank(value: unknown): boolean {
-  if (typeof value !== 'string')
-    return value === null || (Array.isArray(value) && value.length === 0)
-  const text = value.trim()
-  if (text === '' || text === 'null') return true
-  return text.startsWith('[') && text.endsWith(']') && text.slice(1, -1).trim() === ''
 }
 
 const READING: Reading = {

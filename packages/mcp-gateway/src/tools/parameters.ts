@@ -1,4 +1,4 @@
-import { isRecord, stepOf } from '@x/internal'
+import { isBlank, isRecord, stepOf } from '@x/internal'
 import { z } from 'zod'
 import { messageFieldOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
@@ -11,7 +11,7 @@ import {
   type Refusal,
 } from '../agents/schemas.ts'
 import { valueFromJson } from '../internal/text.ts'
-import { argumentsFrom, fittedArguments, isBlank } from './fitted-arguments.ts'
+import { argumentsFrom, fittedArguments } from './fitted-arguments.ts'
 import type { Arguments } from './fitted-arguments.ts'
 import type { ArgumentCheck, CheckedArguments, PlanOptions } from './plan.ts'
 import { MAX_CONVERSATION_CHARS } from './conversation-tool.ts'

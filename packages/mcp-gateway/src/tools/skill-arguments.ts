@@ -1,12 +1,7 @@
-import { isRecord, literalFrom } from '@x/internal'
+import { isBlank, isRecord, literalFrom } from '@x/internal'
 import type { CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
 import { refusalsOf, validatorFor, type Refusal } from '../agents/schemas.ts'
-import {
-  fittedArguments,
-  isBlank,
-  type Arguments,
-  type FittedArguments,
-} from './fitted-arguments.ts'
+import { fittedArguments, type Arguments, type FittedArguments } from './fitted-arguments.ts'
 
 /** The arguments of a skill, without the parameters that the gateway adds. */
 export interface ReadArguments extends Pick<FittedArguments, 'leftOut'> {
