@@ -94,3 +94,11 @@ test('ignores an output schema that cannot be compiled', async () => {
   expect(result).toMatchObject({ structuredContent: { total: 3 } })
   expect(gateway.registry.plan().warnings.join()).toContain('output schema of counter_count')
 })
+
+test('names the path of its endpoint to a request for another path', async () => {
+  await using gateway = createGateway({ sources: [], http: { path: '/agents' }, log: false })
+  const { url } = await gateway.listen({ port: 0 })
+  const response = await fetch(new URL('/sse', url), { method: 'POST', body: '{}' })
+  expect(response.status).toBe(404)
+  expect(await response.text()).toBe('Not found: MCP is served at /agents\n')
+})

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 
-import { isRecord, withErrorLink, withoutErrorLink } from '@x/internal'
+import { isRecord, nearestWord, withErrorLink, withoutErrorLink } from '@x/internal'
 import { CommandError, toLine } from '@x/internal/command-line'
 import { stringify } from 'yaml'
 import type { z } from 'zod'
@@ -11,12 +11,13 @@ import type { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { isSecret, type SettingPath } from '../gateway/setting-paths.ts'
+import type { StaticToken } from '../http/auth/bearer.ts'
 import { redacted } from '../internal/redacted.ts'
 import { ambiguousFolders, readSkills, type Skill } from '../skills/skill-folder.ts'
 import { writeProbe } from '../store/blobs.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { patternDefects } from '../tools/filter.ts'
-import { listOwnTools, overrideDefects, unusedText } from '../tools/plan.ts'
+import { listOwnTools, overrideDefects, unusedText, type PlannedTool } from '../tools/plan.ts'
 import { tryConfigFile, type ConfigFile, type ReadConfig, type TriedConfig } from './config-file.ts'
 import { toOptions, type Attempt, type FileSettings } from './file-settings.ts'
 import { failedSources, servingMistakes, withPlace } from './serve.ts'
@@ -146,11 +147,31 @@ async function checkParts(
     sources.length === config.sources.length &&
     sources.every(({ state }) => state === 'started')
   const unused = isComplete && !isAway ? unusedOverrides : []
+  if (isComplete && !isAway) {
+    warnings.push(...unneededScopes(config.auth?.tokens, gateway.registry.plan().tools))
+  }
   for (const key of unused) {
     const path = `tools.overrides["${key}"]`
     note(new GatewayError('CONFIG', unusedText(key), { path }))
   }
   return { report: isWhole ? reportOf(gateway, { skills, warnings, unused }) : undefined, found }
+}
+
+/** Scopes of tokens that no tool needs, such as one that is misspelt. */
+function unneededScopes(
+  tokens: Readonly<Record<string, StaticToken>> = {},
+  tools: readonly Pick<PlannedTool, 'scopes'>[],
+): readonly string[] {
+  const needed = tools.flatMap(({ scopes }) => scopes)
+  return Object.entries(tokens).flatMap(([name, { scopes = [] }]) =>
+    scopes
+      .filter((scope) => scope !== '*' && !needed.includes(scope))
+      .map((scope) => {
+        const nearest = nearestWord(scope, needed)
+        const advice = nearest === undefined ? '' : `. Did you mean "${nearest}"?`
+        return `No tool needs the scope "${scope}" of the token "${name}"${advice}`
+      }),
+  )
 }
 
 /** Reads the folder of skills. A skill that breaks a rule is a mistake, because no client gets it. */

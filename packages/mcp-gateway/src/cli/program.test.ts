@@ -298,6 +298,25 @@ describe('check', () => {
     expect(later.out).toContain('tools.overrides["suport"] matches no skill now')
   })
 
+  test('warns of a token without scopes, and of a scope that no tool needs', async () => {
+    const entry = (scopes: string): string => `{ token: a-token-of-some-length${scopes} }`
+    const auth = `auth:\n  tokens:\n    bare: ${entry('')}\n    wrong: ${entry(", scopes: ['agent:suport:call']")}\n    good: ${entry(", scopes: ['agent:support:call']")}\n    all: ${entry(", scopes: ['*']")}\n`
+    const { code, out } = await run(['check', await file('g.yaml', `${YAML}${auth}`)])
+    expect(code).toBe(0)
+    const [, warnings = ''] = out.split('\nWarnings\n')
+    expect(warnings.trim().split('\n')).toEqual([
+      expect.stringMatching(/^The token "bare" has no scopes, .*agent:support:call$/),
+      expect.stringMatching(
+        /"agent:suport:call" of the token "wrong"\. Did you mean "agent:support:call"\?$/,
+      ),
+    ])
+
+    const free = 'tools: { overrides: { support: { scopes: [] } } }\n'
+    const tokens = `auth: { tokens: { bare: ${entry('')} } }\n`
+    const path = await file('f.yaml', `${YAML}${free}${tokens}`)
+    expect((await run(['check', path])).out).not.toContain('Warnings')
+  })
+
   test('names the line of a setting that only an authenticator refuses', async () => {
     const path = await file('g.yaml', `${YAML}auth:\n  tokens: {}\n`)
     const { code, err } = await run(['check', path])
@@ -312,7 +331,10 @@ describe('check of mistakes that only matter when clients are served', () => {
   const shared = 'store: { url: "redis://127.0.0.1:1" }\n'
   test.each([
     ['http: { host: 0.0.0.0 }\n', /:4: Without auth, everybody/],
-    [shared, /g\.yaml: With a shared store, every process needs the same stateKey/],
+    [
+      shared,
+      /g\.yaml: With a shared store, every process needs the same stateKey: .*openssl rand -hex 32/,
+    ],
   ])('refuses %j with the same message as serve', async (text, message) => {
     const path = await file('g.yaml', `${YAML}${text}`)
     const checked = await run(['check', path])

@@ -131,7 +131,7 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
  * be the address of a container.
  */
 export function servingMistakes(
-  { auth: access, http, sources }: FileSettings,
+  { auth: access, http, sources, tools }: FileSettings,
   { auth, stateKey, store }: GatewayOptions,
   { stdio, onWarning }: { stdio: boolean; onWarning: (message: string) => void },
 ): readonly GatewayError[] {
@@ -141,6 +141,13 @@ export function servingMistakes(
   if (!stdio && access === undefined && !isLoopback(host) && !isNamed) {
     onWarning(
       `Without auth, only requests for localhost are answered at ${host}: set http.publicUrl, or name hosts in http.allowedHosts`,
+    )
+  }
+  const needsScopes = Object.values(tools.overrides).every(({ scopes }) => scopes?.length !== 0)
+  for (const [name, { scopes = [] }] of Object.entries(access?.tokens ?? {})) {
+    if (!needsScopes || scopes.length > 0) continue
+    onWarning(
+      `The token "${name}" has no scopes, so its caller sees no tool: give it scopes: ['*'], or the scopes of tools, such as agent:support:call`,
     )
   }
   const isShared = store?.isShared ?? false

@@ -164,7 +164,10 @@ test('shows and executes only tools that the scopes of a caller allow', async ()
   expect(refused.headers.get('www-authenticate')).toBe(
     'Bearer error="insufficient_scope", scope="agent:echo:call refund"',
   )
-  await expect(refused.json()).resolves.toEqual({ error: 'insufficient_scope' })
+  await expect(refused.json()).resolves.toEqual({
+    error: 'insufficient_scope',
+    error_description: 'The token lacks a scope. The call needs: agent:echo:call, refund',
+  })
 
   const anonymous = await gateway.fetch(modern('tools/list'))
   expect(anonymous.status).toBe(401)

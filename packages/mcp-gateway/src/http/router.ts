@@ -157,7 +157,7 @@ export class Router {
       if (reply) return reply
     }
     if (route) return (await route.handle(exchange)) ?? notFound()
-    if (endpoints && !isEndpoint) return notFound()
+    if (endpoints && !isEndpoint) return notFound(`: MCP is served at ${[...endpoints].join(', ')}`)
     return this.#serveMcp(exchange)
   }
 
@@ -250,6 +250,6 @@ export function pathOf(url: string): string {
   return end < 0 ? url.slice(start) : url.slice(start, end)
 }
 
-export function notFound(): Reply {
-  return { status: 404, headers: { 'content-type': 'text/plain' }, body: 'Not found\n' }
+export function notFound(advice = ''): Reply {
+  return { status: 404, headers: { 'content-type': 'text/plain' }, body: `Not found${advice}\n` }
 }

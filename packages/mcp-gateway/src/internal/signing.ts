@@ -26,7 +26,8 @@ export function stateKeyFrom({
 }: StateKeyOptions): Uint8Array {
   const path = 'stateKey'
   if (stateKey === undefined && isShared) {
-    const message = 'With a shared store, every process needs the same stateKey'
+    const message =
+      'With a shared store, every process needs the same stateKey: make one with `openssl rand -hex 32`'
     throw new GatewayError('CONFIG', message, { path })
   }
   if (stateKey === undefined) {

@@ -140,7 +140,13 @@ async function loadGraph({ config, name, entry, warn }: Entry): Promise<GraphExp
   const file = resolve(dirname(config), path)
   if (!existsSync(file)) throw wrong(config, where, `names a file that does not exist: ${file}`)
   try {
-    const { [exported]: value } = await importGraphFile(file, warn)
+    const module = await importGraphFile(file, warn)
+    if (!Object.hasOwn(module, exported)) {
+      const names = Object.keys(module).join(', ') || 'nothing'
+      const problem = `names the export "${exported}", but ${file} exports ${names}`
+      throw wrong(config, where, problem)
+    }
+    const { [exported]: value } = module
     const found = await graphExportFrom(value, notGraph)
     if (found === undefined) throw notGraph()
     return found

@@ -119,11 +119,23 @@ export function challengeResponse(challenge: Challenge): Response {
     value === undefined ? [] : [`${name}="${quotable(value)}"`],
   )
   const header = `Bearer ${shown.join(', ')}`.trimEnd()
-  const body = { error: error ?? 'invalid_token', error_description: description }
+  const body = {
+    error: error ?? 'invalid_token',
+    error_description: description ?? advice(challenge),
+  }
   return Response.json(body, {
     status: error ? STATUS[error] : 401,
     headers: { 'www-authenticate': header, 'cache-control': 'no-store' },
   })
+}
+
+/** For people who read the body: SDK clients show it instead of the header. */
+function advice({ error, scopes = [] }: Challenge): string | undefined {
+  if (error === undefined) {
+    return 'The request has no token: send it in the header Authorization: Bearer <token>'
+  }
+  if (error !== 'insufficient_scope' || scopes.length === 0) return undefined
+  return `The token lacks a scope. The call needs: ${scopes.join(', ')}`
 }
 
 /** Returns 503 for a credential that cannot be checked now. After a 401, clients would drop a valid token. */

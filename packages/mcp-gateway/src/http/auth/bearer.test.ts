@@ -77,6 +77,7 @@ test('answers a request without a credential with a challenge without error (RFC
     const response = await refusalOf(bearerAuth('s3cret-0123456789'), header)
     expect(response.status).toBe(401)
     expect(response.headers.get('www-authenticate')).toBe('Bearer')
+    expect(await response.text()).toContain('send it in the header Authorization: Bearer <token>')
   }
 })
 
