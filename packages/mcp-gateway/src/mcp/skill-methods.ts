@@ -69,7 +69,9 @@ export function skillMethods(
         const { resources } = await skills.request('resources/list', {})
         return { ...result, resources: [...resourcesIn(resources, isVisible), ...files] }
       } catch (cause) {
-        parts.onError(new Error('The files of skills could not be listed', { cause }))
+        // The log says once why the folder cannot be read.
+        if (skills.isRead)
+          parts.onError(new Error('The files of skills could not be listed', { cause }))
         return { ...result, resources: files }
       }
     },

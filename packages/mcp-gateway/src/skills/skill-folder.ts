@@ -51,6 +51,11 @@ export class SkillFolder {
     this.#options = options
   }
 
+  /** The folder was read, now or earlier. */
+  get isRead(): boolean {
+    return this.#loaded !== undefined
+  }
+
   /**
    * The entries of all skills, sorted by URI, as the folder was at most 5 s ago.
    *
