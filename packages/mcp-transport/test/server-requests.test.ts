@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { isRequest } from '../src/json-rpc.ts'
 import type { JsonRpcMessage, StreamableHttpTransportOptions } from '../src/index.ts'
 import { connectRaw, failureIn } from './raw-client.ts'
-import { errorOf, json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
+import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { ScriptedServer, Seen } from './scripted-server.ts'
 
 const asks = { jsonrpc: '2.0', id: 1, method: 'roots/list' } as const
@@ -61,6 +61,25 @@ test('a request that the server cancels is cancelled for the client, once', asyn
   ])
   await client.transport.send({ jsonrpc: '2.0', id: 1, result: { roots: [] } })
   expect(answersOf(server)).toEqual([])
+})
+
+test('gets a request once that the server sent without an end, and again on the resumed stream', async () => {
+  const event = `id: e2\ndata: ${JSON.stringify(asks)}\n`
+  const resumed = openSse()
+  const server = scriptedServer((seen) => {
+    if (seen.what === 'POST tools/call') return sse(`id: e1\nretry: 1\ndata:\n\n${event}`)
+    return seen.headers.get('last-event-id') === 'e1' ? resumed.response : undefined
+  })
+  await using client = await connectRaw(server, { listen: false })
+  const answer = client.request('tools/call')
+  const { id } = await server.waitFor('POST tools/call')
+  resumed.push(`${event}\n`)
+  await client.until(() => client.messages.some(isRequest))
+  await client.transport.send({ jsonrpc: '2.0', id: 1, result: { roots: [] } })
+  resumed.push(resultOf({ id }, {}))
+  await answer
+  expect(client.messages.filter(isRequest)).toHaveLength(1)
+  expect(answersOf(server)).toHaveLength(1)
 })
 
 test('sends a response to a request of the server with its session and id', async () => {

@@ -5,7 +5,7 @@ import { createParser } from 'eventsource-parser'
 import type { RefusedResponse } from '../auth/authorizer.ts'
 import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import { messageFrom, parseJson } from '../json-rpc.ts'
+import { isRequest, messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { TransportError } from '../transport-error.ts'
@@ -211,7 +211,7 @@ export class AnswerReader {
   #startStream(): void {
     const { eventBytes } = this.#source.limits
     this.#mode = 'stream'
-    this.#feed = eventReader((text) => this.#event(text), this.#handlers, eventBytes)
+    this.#feed = eventReader((...event) => this.#event(...event), this.#handlers, eventBytes)
   }
 
   #startJson(): void {
@@ -294,11 +294,15 @@ export class AnswerReader {
     return { kind: 'refused', refusal }
   }
 
-  /** Also reads a batch: servers of 2025-03-26 may send one in an event. */
-  #event(text: string): void {
+  /**
+   * Also reads a batch: servers of 2025-03-26 may send one in an event. A request in an event without an
+   * end is left out: it comes again on the resumed stream, and would ask the user twice.
+   */
+  #event(text: string, hasEnd: boolean): void {
     const value = parseJson(text)
     for (const item of Array.isArray(value) ? value : [value]) {
       const message = messageFrom(item)
+      if (message !== undefined && !hasEnd && isRequest(message)) continue
       if (message !== undefined) this.#handlers.message(message)
       else if (isRecord(item)) this.#handlers.stray?.(text)
     }
@@ -328,7 +332,7 @@ const EVENT_END = Buffer.from('\n\n')
  * its id is not: the event may be incomplete, and must then come again.
  */
 export function eventReader(
-  onData: (text: string) => void,
+  onData: (text: string, hasEnd: boolean) => void,
   handlers: Pick<AnswerHandlers, 'cursor' | 'retry'>,
   eventBytes: number,
 ): EventReader {
@@ -341,7 +345,7 @@ export function eventReader(
     onEvent: ({ data, event = 'message' }) => {
       // The parser limits only the data that it buffers, not an event that arrives in one piece.
       if (isLonger(data, eventBytes)) isTooLarge = true
-      else if (data !== '' && event === 'message') onData(data)
+      else if (data !== '' && event === 'message') onData(data, !isOver)
     },
     onId: (id) => void (isOver || handlers.cursor?.(id)),
     onRetry: (ms) => handlers.retry?.(ms),
