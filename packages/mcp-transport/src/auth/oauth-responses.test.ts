@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { authErrorOf, oauthUser, REDIRECT_URL, RESOURCE } from '../../test/oauth-user.ts'
 import { startProtectedServer } from '../../test/protected-server.ts'
 
-const { sentTo, user, signIn } = oauthUser()
+const { comesBack, finish, leaves, sentTo, signIn, user } = oauthUser()
 
 describe('null and empty text', () => {
   const nothing = [null, '']
@@ -207,13 +207,73 @@ describe('another type than the specifications say', () => {
   })
 })
 
-test('says what to do if the authorization server registers no clients', async () => {
-  await using server = await startProtectedServer({
-    metadata: { registration_endpoint: undefined },
+describe('says what to do if', () => {
+  test.each([
+    ['registers no clients', { registration_endpoint: undefined }, 'NOT_REGISTERED', 'client id'],
+    [
+      'does not offer S256',
+      { code_challenge_methods_supported: ['plain'] },
+      'INVALID_RESPONSE',
+      'S256 (code_challenge_methods_supported), which MCP requires. Report it',
+    ],
+    [
+      'does not offer codes',
+      { response_types_supported: ['token'] },
+      'INVALID_RESPONSE',
+      '(response_types_supported). Report it',
+    ],
+  ])('the authorization server %s', async (...[, metadata, code, advice]) => {
+    await using server = await startProtectedServer({ metadata })
+    const error = await authErrorOf(signIn(server, user()))
+    expect(error).toMatchObject({ code, message: expect.stringContaining(advice) })
+    expect(sentTo).toEqual([])
   })
-  const error = await authErrorOf(signIn(server, user()))
-  expect(error).toMatchObject({ code: 'NOT_REGISTERED' })
-  expect(error.message).toContain('pass its client id')
+
+  test('the metadata of the MCP server are for another resource', async () => {
+    await using server = await startProtectedServer()
+    const resource = 'https://shop.example/other?key=a-secret'
+    const body = { resource, authorization_servers: [server.origin] }
+    server.behaviour.pages[RESOURCE] = { status: 200, body }
+    const error = await authErrorOf(signIn(server, user()))
+    expect(error).toMatchObject({
+      code: 'INVALID_RESPONSE',
+      message: expect.stringContaining('"https://shop.example/other", and the client uses'),
+    })
+    expect(error.message).not.toContain('secret')
+  })
+
+  test.each([
+    ['cannot keep a client', { saveClientInformation: undefined }, 'Pass the id of a client'],
+    [
+      'has lost the secret of its client',
+      {
+        clientInformation: () => ({
+          client_id: 'c',
+          token_endpoint_auth_method: 'client_secret_basic',
+        }),
+      },
+      'Pass its secret',
+    ],
+  ])('the provider %s', async (_what, members, advice) => {
+    await using server = await startProtectedServer()
+    const error = await authErrorOf(signIn(server, Object.assign(user(), members)))
+    expect(error).toMatchObject({
+      code: 'NOT_REGISTERED',
+      message: expect.stringContaining(advice),
+    })
+  })
+
+  test('the provider has lost its client during the sign-in', async () => {
+    await using server = await startProtectedServer()
+    const provider = leaves()
+    await authErrorOf(signIn(server, provider))
+    const callback = await comesBack()
+    const forgetful = Object.assign(provider, { clientInformation: () => undefined })
+    expect(await authErrorOf(finish(server, forgetful, callback))).toMatchObject({
+      code: 'NOT_REGISTERED',
+      message: expect.stringContaining('start the authorization again'),
+    })
+  })
 })
 
 describe('a token response that is not JSON', () => {

@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import { parseJson } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
-import { AuthError } from './auth-provider.ts'
+import { AuthError, type AuthErrorCode } from './auth-provider.ts'
 import type { OAuthLibrary } from './oauth-flow.ts'
 
 /**
@@ -277,18 +277,68 @@ export function toAuthError(cause: unknown, library: OAuthLibrary): unknown {
     const message = `The authorization server did not register this client (HTTP ${cause.status}${why}). Register it there by hand, and pass its client id`
     return new AuthError('NOT_REGISTERED', message, { oauthError })
   }
-  if (cause instanceof Error && /not support dynamic client registration/.test(cause.message)) {
-    const message =
-      'The authorization server registers no clients. Register this one there by hand, and pass its client id'
-    return new AuthError('NOT_REGISTERED', message, { cause })
+  if (!(cause instanceof Error)) return cause
+  for (const [text, code, messageOf] of LIBRARY_ERRORS) {
+    const found = text.exec(cause.message)
+    if (found !== null) return new AuthError(code, messageOf(found), { cause })
   }
-  if (!(cause instanceof Error) || !['ZodError', 'SyntaxError'].includes(cause.name)) return cause
+  if (!['ZodError', 'SyntaxError'].includes(cause.name)) return cause
   // Without the cause: a `SyntaxError` quotes the response, which may hold a secret.
   const fields = fieldsOf(cause)
   const which = fields === '' ? '' : `: see ${fields}`
   const message = `The authorization server sent a malformed response${which}`
   return new AuthError('INVALID_RESPONSE', message)
 }
+
+/** Errors of the library without a class of their own, by their texts, and what to do about them. */
+const LIBRARY_ERRORS: readonly (readonly [
+  text: RegExp,
+  code: AuthErrorCode,
+  messageOf: (found: RegExpExecArray) => string,
+])[] = [
+  [
+    /not support dynamic client registration/,
+    'NOT_REGISTERED',
+    () =>
+      'The authorization server registers no clients. Register this one there by hand, and pass its client id',
+  ],
+  [
+    /information must be saveable/,
+    'NOT_REGISTERED',
+    () =>
+      'The provider has no client, and no saveClientInformation() to keep one that is registered now. Pass the id of a client, or add the method',
+  ],
+  [
+    /client information is required when exchanging/,
+    'NOT_REGISTERED',
+    () =>
+      'The provider has lost the client that the sign-in began with. Keep it in a store that outlives the process, and start the authorization again',
+  ],
+  [
+    /requires a client_secret/,
+    'NOT_REGISTERED',
+    () =>
+      'The client is registered with a secret (client_secret_basic), and has none here. Pass its secret',
+  ],
+  [
+    /does not support code challenge method/,
+    'INVALID_RESPONSE',
+    () =>
+      'The authorization server does not offer PKCE with S256 (code_challenge_methods_supported), which MCP requires. Report it to the operator of the authorization server',
+  ],
+  [
+    /does not support response type/,
+    'INVALID_RESPONSE',
+    () =>
+      'The authorization server does not offer authorization codes (response_types_supported). Report it to its operator, or use a grant without a browser',
+  ],
+  [
+    /^Protected resource (\S+) does not match expected (\S+)/,
+    'INVALID_RESPONSE',
+    ([, named, used]) =>
+      `The metadata of the MCP server are for the resource ${shownIssuer(named)}, and the client uses ${shownIssuer(used)} (RFC 9728, section 3.3). Use the URL that they name, or report it to the operator of the MCP server`,
+  ],
+]
 
 /** Creates the error for credentials of one authorization server that another one would get. */
 export function issuerMismatch(own: string, named: readonly string[], cause?: unknown): AuthError {
