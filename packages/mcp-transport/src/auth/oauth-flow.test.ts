@@ -269,6 +269,26 @@ describe('a refresh', () => {
     expect(server.of('/token')).toHaveLength(1)
   })
 
+  test('sends one request for two providers that share a store in memory', async () => {
+    await using server = await startProtectedServer()
+    const store = memoryTokenStore()
+    await authorized(server, { store })
+    const tokens = await Promise.all([1, 2].map(() => refuse(server, user({ store }))))
+    expect(tokens).toEqual(['access-2', 'access-2'])
+    expect(server.of('/token')).toHaveLength(1)
+    const ofProgram = { clientId: 'c', clientSecret: 's', store: memoryTokenStore() }
+    const own = [1, 2].map(() => refuse(server, clientCredentials(ofProgram)))
+    expect(await Promise.all(own)).toEqual(['access-3', 'access-3'])
+  })
+
+  test('loses no part of what two providers store at the same time', async () => {
+    const store = memoryTokenStore()
+    const [one, other] = [user({ store }), user({ store })]
+    const client = { client_id: 'c' }
+    await Promise.all([one.saveClientInformation?.(client), other.saveCodeVerifier('a-verifier')])
+    expect(await store.read()).toMatchObject({ client, codeVerifier: 'a-verifier' })
+  })
+
   test.each([
     ['/token', { status: 503 }, 'TOKEN_REFUSED'],
     ['/token', { status: 400, body: { error: 'temporarily_unavailable' } }, 'TOKEN_REFUSED'],

@@ -224,10 +224,12 @@ export function createAuthProvider(options: AuthProviderOptions): OAuthClientPro
   }
 }
 
+/** The last change of each store, which several providers may use. */
+const lastChanges = new WeakMap<TokenStore, Promise<void>>()
+
 /** Stored credentials, and the methods of a provider that need nothing else. */
 class Credentials {
   readonly #store: TokenStore
-  #lastChange: Promise<void> = Promise.resolve()
 
   constructor(store: TokenStore = memoryTokenStore()) {
     this.#store = store
@@ -239,10 +241,10 @@ class Credentials {
 
   /** Explicit `undefined` removes a part. Makes one change after the other, so that none is lost. */
   update(change: Partial<Omit<StoredCredentials, 'v'>>): Promise<void> {
-    const done = this.#lastChange.then(async () =>
-      this.#store.write({ ...(await this.read()), ...change }),
-    )
-    this.#lastChange = done.catch(() => {}) // the caller of this update gets the error
+    const last = lastChanges.get(this.#store) ?? Promise.resolve()
+    const done = last.then(async () => this.#store.write({ ...(await this.read()), ...change }))
+    const changed = done.catch(() => {}) // the caller of this update gets the error
+    lastChanges.set(this.#store, changed)
     return done
   }
 

@@ -57,10 +57,17 @@ export const tokenStoreCheck: Check = {
  */
 export function memoryTokenStore(): TokenStore {
   let stored: StoredCredentials | undefined
+  let last: Promise<void> = Promise.resolve()
   return {
     read: () => stored,
     write(credentials) {
       stored = credentials
+    },
+    // Several providers of this process may use the store.
+    exclusively(work) {
+      const done = last.then(work)
+      last = done.catch(() => {}) // the caller gets the error
+      return done
     },
   }
 }
