@@ -13,6 +13,15 @@ export async function readAtMost(
   return Buffer.concat(chunks)
 }
 
+/**
+ * Returns the text of bytes, such as those of a file that a person has written, without a byte order mark. `>` of Windows
+ * PowerShell 5 writes UTF-16, and some editors on Windows write the mark.
+ */
+export function decodeText(bytes: Uint8Array): string {
+  const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe
+  return new TextDecoder(isUtf16 ? 'utf-16le' : 'utf-8').decode(bytes)
+}
+
 /** Units that are elsewhere in the order of UTF-16 than in that of UTF-8: surrogates, and those after them. */
 const MOVED = /[\ud800-\uffff]/g
 

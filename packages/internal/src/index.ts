@@ -1,7 +1,7 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
 export { abortReason, fulfilledWithin, LONGEST_MS, untilAborted, within } from './abort.ts'
 export { BoundedMap } from './bounded-map.ts'
-export { compareBytes, fromByteOrder, readAtMost, toByteOrder } from './bytes.ts'
+export { compareBytes, decodeText, fromByteOrder, readAtMost, toByteOrder } from './bytes.ts'
 export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
 export { assertOptions, shown } from './check.ts'

@@ -1,4 +1,4 @@
-/** Makes lines of text of the chunks of a stream. */
+/** Makes lines of text of the chunks of a stream. PowerShell and .NET programs may write a byte order mark first. */
 export class LineBuffer {
   readonly #maxBytes: number
   #chunks: Buffer[] = []
@@ -15,7 +15,8 @@ export class LineBuffer {
     let rest = chunk
     for (let end = rest.indexOf('\n'); end !== -1; end = rest.indexOf('\n')) {
       this.#chunks.push(rest.subarray(0, end))
-      this.#lines.push(Buffer.concat(this.#chunks).toString().replace(/\r$/, ''))
+      const line = Buffer.concat(this.#chunks).toString().replace(/\r$/, '')
+      this.#lines.push(line.startsWith('\uFEFF') ? line.slice(1) : line)
       this.#chunks = []
       this.#bytes = 0
       rest = rest.subarray(end + 1)

@@ -4,10 +4,12 @@ import { expect, test } from 'vitest'
 import {
   BoundedMap,
   canonicalJson,
+  decodeText,
   compareBytes,
   fulfilledWithin,
   isLoopback,
   isRecord,
+  LineBuffer,
   Listeners,
   readAtMost,
   removeFrom,
@@ -199,4 +201,18 @@ test('Listeners calls only listeners that were there when emit() began', () => {
   listeners.add(() => received.push('second'))
   listeners.emit('event')
   expect(received).toEqual(['first', 'second'])
+})
+
+test.each([
+  ['UTF-8', Buffer.from('{"é":1}')],
+  ['UTF-8 with a byte order mark', Buffer.from('\uFEFF{"é":1}')],
+  ['UTF-16, as PowerShell writes it', Buffer.from('\uFEFF{"é":1}', 'utf16le')],
+])('decodeText reads %s', (_, bytes) => {
+  expect(decodeText(bytes)).toBe('{"é":1}')
+})
+
+test('LineBuffer returns lines without line breaks of Windows and byte order marks', () => {
+  const lines = new LineBuffer(100)
+  for (const byte of Buffer.from('\uFEFF{}\r\nb\n')) lines.append(Buffer.from([byte]))
+  expect([lines.next(), lines.next(), lines.next()]).toEqual(['{}', 'b', undefined])
 })

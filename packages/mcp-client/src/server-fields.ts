@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { decodeText, isRecord } from '@x/internal'
 import { readFile } from 'node:fs/promises'
 import { isAbsolute } from 'node:path'
 
@@ -172,7 +172,7 @@ export function withoutNulls(
 export function parseJsonObject(field: string, text: string): Readonly<Record<string, unknown>> {
   let content: unknown
   try {
-    content = JSON.parse(text.replace(/^\uFEFF/, '')) // some editors on Windows write a byte order mark
+    content = JSON.parse(text)
   } catch (error) {
     const [where = ''] = / \(line \d+ column \d+\)/.exec(String(error)) ?? []
     // No cause: the message of the parser repeats a part of the text, which may be a secret.
@@ -190,7 +190,7 @@ export async function readJsonObject(
 ): Promise<Readonly<Record<string, unknown>>> {
   let text
   try {
-    text = await readFile(path, { encoding: 'utf8', ...(signal === undefined ? {} : { signal }) })
+    text = decodeText(await readFile(path, signal === undefined ? {} : { signal }))
   } catch (cause) {
     if (signal?.aborted === true) throw signal.reason
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason'

@@ -1,4 +1,4 @@
-import { check, readAtMost, untilAborted } from '@x/internal'
+import { check, decodeText, readAtMost, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
@@ -202,7 +202,7 @@ class Lookup {
       })
       if (statusCode === 200) {
         const bytes = await readAtMost(body, MAX_RESPONSE_BYTES)
-        if (bytes !== undefined) return parse(parseJsonObject('the body', bytes.toString()))
+        if (bytes !== undefined) return parse(parseJsonObject('the body', decodeText(bytes)))
         const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the URL`
         throw this.#error('LIMIT', url, what)
       }

@@ -112,6 +112,14 @@ test('reads the file at each lookup', async () => {
   expect(await directory.retrieve({ slug: 'shop' })).toMatchObject({ mcpUrl: 'http://two' })
 })
 
+test('reads a file that PowerShell has written as UTF-16', async () => {
+  const text = JSON.stringify({ mcpServers: { shop: { url: 'https://h' } } })
+  await writeFile(path, `\uFEFF${text}`, 'utf16le')
+  expect(await mcpJsonDirectory(path).retrieve({ slug: 'shop' })).toMatchObject({
+    mcpUrl: 'https://h',
+  })
+})
+
 test('ignores an invalid entry of another server', async () => {
   const mcpServers = { bad: { url: 'nowhere' }, shop: { url: 'https://h' } }
   expect(await retrieved({ mcpServers })).toMatchObject({ mcpUrl: 'https://h' })

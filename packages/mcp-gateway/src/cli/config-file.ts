@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 
-import { isRecord, withoutErrorLink } from '@x/internal'
+import { decodeText, isRecord, withoutErrorLink } from '@x/internal'
 import { CommandError, toLine, UsageError } from '@x/internal/command-line'
 import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } from 'yaml'
 import type { Document } from 'yaml'
@@ -386,7 +386,7 @@ function withValue(within: unknown, [key, ...rest]: SettingPath, value: unknown)
 /** Reads the text of a file. @throws CommandError that names it */
 async function readText(file: string): Promise<string> {
   try {
-    return await readFile(file, 'utf8')
+    return decodeText(await readFile(file))
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     const advice = 'name another, or write a first one with mcp-gateway init'

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -85,6 +86,18 @@ describe('check', () => {
     expect([code, err]).toEqual([0, ''])
     expect(out).toContain('port: 8000')
     expect(out).not.toMatch(/stateKey|kkkk/)
+    expect(out).toMatch(/1 tool\n {2}support {2}\S/)
+  })
+
+  test('reads files in the encodings that Windows writes', async () => {
+    const config = JSON.stringify({ graphs: { support: './graph.ts:graph' } })
+    await writeFile(await file('langgraph.json', ''), `\uFEFF${config}`, 'utf16le')
+    await file('package.json', '\uFEFF{ "type": "module" }\r\n')
+    await file('graph.ts', "\uFEFFexport { graph } from './graph.mjs'\r\n")
+    const path = await file('g.yaml', '')
+    await writeFile(path, `\uFEFF${YAML.replaceAll('\n', '\r\n')}`, 'utf16le')
+    const { code, out, err } = await run(['check', path])
+    expect([code, err]).toEqual([0, ''])
     expect(out).toMatch(/1 tool\n {2}support {2}\S/)
   })
 

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 
-import { isRecord } from '@x/internal'
+import { decodeText, isRecord } from '@x/internal'
 import { PACKAGE_MANAGERS, runningPackageManager } from '@x/internal/command-line'
 import type { PackageManager } from '@x/internal/command-line'
 
@@ -106,7 +106,7 @@ async function declaredPackages(folder: string): Promise<ReadonlySet<string>> {
 
 async function readManifest(file: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   try {
-    const content: unknown = JSON.parse(await readFile(file, 'utf8'))
+    const content: unknown = JSON.parse(decodeText(await readFile(file)))
     return isRecord(content) ? content : undefined
   } catch {
     return undefined // its package manager will say so

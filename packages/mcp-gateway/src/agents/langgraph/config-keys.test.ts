@@ -26,6 +26,14 @@ test('reads the variables of a file beside the configuration, and leaves those t
   expect({ LG_EMPTY, LG_NEW, LG_SET }).toEqual({ LG_EMPTY: '', LG_NEW: 'a b', LG_SET: 'operator' })
 })
 
+test('reads the first variable of a file that Windows has written', async () => {
+  await using folder = await configFolder()
+  await folder.file('.env', '\uFEFFLG_FIRST=a\r\nLG_LAST=b\r\n')
+  unset('LG_FIRST', 'LG_LAST')
+  await applyEnv(`${folder.path}/langgraph.json`, '.env', listener().warn)
+  expect(process.env).toMatchObject({ LG_FIRST: 'a', LG_LAST: 'b' })
+})
+
 test('sets the variables of an object', async () => {
   unset('LG_TEXT', 'LG_NUMBER')
   const { warn, warnings } = listener()

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { isObject, isRecord } from '@x/internal'
+import { decodeText, isObject, isRecord } from '@x/internal'
 
 type Warn = (message: string) => void
 
@@ -102,7 +102,7 @@ export async function applyEnv(file: string, env: unknown, warn: Warn): Promise<
 
 async function readEnv(path: string, warn: Warn): Promise<unknown> {
   try {
-    return parseEnv(await readFile(path, 'utf8'))
+    return parseEnv(decodeText(await readFile(path)))
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
     warn(

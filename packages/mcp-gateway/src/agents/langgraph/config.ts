@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isRecord } from '@x/internal'
+import { decodeText, isRecord } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
 import { messageFieldOf, type AgentInput, type JsonSchema } from '../agent.ts'
 import { applyEnv, runDefaults, warnOfUnused } from './config-keys.ts'
@@ -172,8 +172,7 @@ function notLoaded(
 
 async function readJson(path: string): Promise<unknown> {
   try {
-    const text = await readFile(path, 'utf8')
-    return JSON.parse(text.replace(/^\uFEFF/, '')) // editors on Windows write this mark
+    return JSON.parse(decodeText(await readFile(path)))
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
     if (isMissing) throw new GatewayError('CONFIG', `${path} does not exist`, { cause: error })

@@ -7,7 +7,7 @@ import nodeModule, { createRequire, isBuiltin } from 'node:module'
 import type { LoadHookSync, ResolveHookSync } from 'node:module'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { isRecord } from '@x/internal'
+import { decodeText, isRecord } from '@x/internal'
 import type * as Reader from 'get-tsconfig'
 import type * as Compiler from 'oxc-transform'
 
@@ -169,7 +169,7 @@ function formatOf(path: string, code: string): Format {
 function isInModulePackage(path: string): boolean {
   const file = nodeModule.findPackageJSON(pathToFileURL(path))
   if (file === undefined) return false
-  const content: unknown = JSON.parse(readFileSync(file, 'utf8'))
+  const content: unknown = JSON.parse(decodeText(readFileSync(file)))
   return isRecord(content) && content['type'] === 'module'
 }
 
