@@ -89,6 +89,18 @@ test('writes a task when it begins and when it ends, if its own process executes
   ])
 })
 
+test('stops the run of a task whose record the store has lost', async () => {
+  await using world = twoReplicas()
+  await taskOf(world, 'endless')
+  const [{ runId, signal } = expect.fail('it was not called')] = world.agents.calls
+  const { logs, records } = world.store
+  await records.delete(`call:${runId}`)
+  const limits = { maxEvents: 10, ttlMs: 60_000 }
+  await logs.append('calls', { runId, by: 'another process' }, { limits, isLast: false })
+  await settled()
+  expect(signal.aborted).toBe(true)
+})
+
 test('keeps the credentials of a task whose first write has lost its answer', async () => {
   const token = 'a-token-for-these-tests'
   const credentials = { token: async () => ({ accessToken: 'another' }), rejected: () => {} }

@@ -331,7 +331,6 @@ export class Calls {
     const { engine, runs } = this.#options
     const { call } = found
     const { agentId, asked, isDurable, runId, state } = call
-    this.takeOwn(runId)?.releaseLease?.()
     await this.store.apply(found, { type: 'cancelled' })
     const live = this.parts.live.get(runId)
     live?.stop()
