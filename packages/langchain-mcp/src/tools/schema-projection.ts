@@ -13,6 +13,7 @@ import type { JsonSchema } from '../tool-source.ts'
 import { googleProjection } from './google-projection.ts'
 import { without } from './json-schema.ts'
 import { portableSchema } from './portable-schema.ts'
+import { withShownNames } from './shown-names.ts'
 
 /**
  * The part of a tool's schema that the model sees. Arguments are always checked against the whole schema.
@@ -20,7 +21,7 @@ import { portableSchema } from './portable-schema.ts'
  * - `common`: the schema as most providers accept it. Keywords that OpenAI and Anthropic refuse at the root (`$ref`,
  *   `allOf`, `anyOf`, `oneOf`, `not`, `enum`) are merged into one object, older drafts become 2020-12, and values
  *   get types where Moonshot wants them. Other schemas stay as they are.
- * - `openai`: as `common`. `anthropic`: as `common`, without arguments whose names it refuses.
+ * - `openai`, `anthropic`: as `common`. Arguments whose names Anthropic refuses have other names in all three.
  * - `google`: the part of OpenAPI 3.0 that Gemini reads: references are inlined, recursion is cut,
  *   conditions are left out.
  * - `none`: the server's schema as it is.
@@ -41,20 +42,21 @@ export interface ProjectedSchema {
   readonly schema: JsonSchema
   /** Parts of the schema that the model does not see, one line each. They are checked at the call. */
   readonly notes: readonly string[]
+  /** Names of arguments on the server, by the names that the model sees. Only those that differ. @default none */
+  readonly names?: ReadonlyMap<string, string> | undefined
 }
 
 /** Limit of notes in one list. */
 const MAX_NOTES = 20
-
-/** Argument names that Anthropic accepts. */
-const ANTHROPIC_NAME = /^[a-zA-Z0-9_.-]{1,64}$/
 
 export function projectedSchema(schema: JsonSchema, projection: SchemaProjection): ProjectedSchema {
   const all = new Set<string>()
   const shown = projectorOf(projection)(schema, (text) => void all.add(text))
   const notes = [...all].slice(0, MAX_NOTES)
   const more = all.size - notes.length
-  return { schema: shown, notes: more > 0 ? [...notes, `and ${more} more`] : notes }
+  const projected = { schema: shown, notes: more > 0 ? [...notes, `and ${more} more`] : notes }
+  const isNamed = projection === 'common' || projection === 'openai' || projection === 'anthropic'
+  return isNamed ? { ...projected, ...withShownNames(shown) } : projected
 }
 
 function projectorOf(projection: SchemaProjection): SchemaProjector {
@@ -64,24 +66,10 @@ function projectorOf(projection: SchemaProjection): SchemaProjector {
       return (schema) => schema
     case 'common':
     case 'openai':
-      return commonProjection
     case 'anthropic':
-      return (schema, note) => withoutRefusedNames(commonProjection(schema, note), note)
+      return commonProjection
     case 'google':
       return googleProjection
-  }
-}
-
-function withoutRefusedNames(schema: JsonSchema, note: (text: string) => void): JsonSchema {
-  const { properties, required } = schema
-  if (!isRecord(properties)) return schema
-  const refused = new Set(Object.keys(properties).filter((name) => !ANTHROPIC_NAME.test(name)))
-  if (refused.size === 0) return schema
-  for (const name of refused) note(`${pointerOf(['properties', name])}: not shown, for its name`)
-  return {
-    ...schema,
-    properties: without(properties, refused),
-    ...(Array.isArray(required) && { required: required.filter((name) => !refused.has(name)) }),
   }
 }
 

@@ -18,6 +18,7 @@ import { isInterrupt } from '../graph/langgraph.ts'
 import { linesOf, SchemaCheck, type ValidationError } from '@x/internal/schema-check'
 import { breaksCalls, parameterText, schemaDefectOf } from './json-schema.ts'
 import { projectedSchema, type ProjectedSchema } from './schema-projection.ts'
+import { withServerNames } from './shown-names.ts'
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
 import type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
 
@@ -113,12 +114,13 @@ export class ToolBinding {
     }
     const schema = this.#fixed?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#modelSchema?.of !== schema) {
-      const projected = wellFormed(
-        projectedSchema(legibleSchema(schema), this.options.schemaFor ?? 'common'),
+      const { names, ...projected } = projectedSchema(
+        legibleSchema(schema),
+        this.options.schemaFor ?? 'common',
       )
-      const notes = projected.notes.join('; ')
+      const notes = projected.notes.join('; ').toWellFormed()
       const isNew = notes !== (this.#modelSchema?.notes.join('; ') ?? '')
-      this.#modelSchema = { ...projected, of: schema }
+      this.#modelSchema = { ...wellFormed(projected), names, of: schema }
       if (isNew && notes !== '') {
         this.#report('SCHEMA_SIMPLIFIED', {
           message: `The model sees only a part of the schema of ${this.#title}, which is checked at the call: ${notes}`,
@@ -140,7 +142,7 @@ export class ToolBinding {
    */
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
     // Models call tools without parameters with no arguments at all. An `undefined` argument is left out.
-    const value = input ?? {}
+    const value = withServerNames(input ?? {}, this.modelSchema.names)
     const isShared = this.interceptors.length === 0 && isJson(value) // an interceptor may write into its arguments
     const given: unknown = isShared ? value : JSON.parse(JSON.stringify(value) ?? '{}')
     const calls = this.options.elicitation || answeredByClient
