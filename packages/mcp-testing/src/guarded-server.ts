@@ -12,6 +12,8 @@ export interface GuardedServer extends AsyncDisposable {
   readonly codes: number
   /** Grants or denies the last code, as a user does. Until then, token requests are answered with `authorization_pending`. */
   enterCode(how: 'grant' | 'deny'): void
+  /** Ends this server and the guarded one, as `await using` does. */
+  close(): Promise<void>
 }
 
 /**
@@ -88,6 +90,10 @@ export async function startGuardedServer(
         .end()
     }
   })
+  const close = async (): Promise<void> => {
+    await http.close()
+    await inner[Symbol.asyncDispose]()
+  }
   return {
     url: http.url,
     tokenRequests,
@@ -96,10 +102,8 @@ export async function startGuardedServer(
       return codes
     },
     enterCode: (how) => void (refusal = how === 'deny' ? 'access_denied' : undefined),
-    async [Symbol.asyncDispose]() {
-      await http[Symbol.asyncDispose]()
-      await inner[Symbol.asyncDispose]()
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

@@ -2,7 +2,11 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { deferred } from '@x/internal/testing'
+import { startGuardedServer } from './guarded-server.ts'
+import { startLegacyServer } from './legacy-server.ts'
 import { startTestServer } from './loopback-server.ts'
+import { startModernServer } from './modern-server.ts'
+import { startReplaceableServer } from './replaceable-server.ts'
 
 test('breaks open requests and keeps the port in a restart', async () => {
   const arrived = deferred()
@@ -51,4 +55,18 @@ test('does not wait for open requests when it is disposed of', async () => {
   await server[Symbol.asyncDispose]()
   await expect(answer).rejects.toThrow('fetch failed')
   await server[Symbol.asyncDispose]()
+})
+
+test.each([
+  ['a server of one handler', () => startTestServer((_, response) => response.end())],
+  ['a legacy server', () => startLegacyServer()],
+  ['a modern server', () => startModernServer()],
+  ['a guarded server', async () => startGuardedServer(await startLegacyServer())],
+  ['a replaceable server', () => startReplaceableServer('legacy')],
+])('%s ends with close(), also twice', async (_, start) => {
+  const server = await start()
+  await fetch(server.url)
+  await server.close()
+  await server.close()
+  await expect(fetch(server.url)).rejects.toThrow('fetch failed')
 })

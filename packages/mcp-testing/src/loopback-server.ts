@@ -18,6 +18,8 @@ export interface TestServer extends AsyncDisposable {
   connectionOf(request: IncomingMessage): number
   /** A crash: every socket is reset, the port stays. Resolves when it listens again. */
   restart(): Promise<void>
+  /** Ends the server and its connections, as `await using` does. */
+  close(): Promise<void>
 }
 
 /**
@@ -64,6 +66,10 @@ export async function startTestServer(
   }
 
   const port = await listen(0)
+  const close = async (): Promise<void> => {
+    closing.abort()
+    await stop((socket) => socket.destroy())
+  }
 
   return {
     url: `http://127.0.0.1:${port}${path}`,
@@ -83,10 +89,8 @@ export async function startTestServer(
         }
       }
     },
-    async [Symbol.asyncDispose]() {
-      closing.abort()
-      await stop((socket) => socket.destroy())
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

@@ -71,6 +71,11 @@ export abstract class RecordingServer<
     return this.log.waitFor(matches, options)
   }
 
+  /** Ends the server and its connections, as `await using` does. */
+  close(): Promise<void> {
+    return this[Symbol.asyncDispose]()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.server[Symbol.asyncDispose]()
     this.log.close()

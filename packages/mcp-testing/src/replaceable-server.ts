@@ -14,6 +14,8 @@ export interface ReplaceableServer extends AsyncDisposable {
   readonly ledger: CallLedger
   /** Era of the server that answers now. Set it to replace the server. */
   kind: 'legacy' | 'modern'
+  /** Ends all servers, as `await using` does. */
+  close(): Promise<void>
 }
 
 /**
@@ -35,11 +37,9 @@ export async function startReplaceableServer(
   const modern = await startModernServer({ ledger })
   const servers = { legacy, modern, ledger, kind }
   const proxy = await startRecordingProxy(() => servers[servers.kind].url, { keepExchanges: 0 })
-  return Object.assign(servers, {
-    url: proxy.url,
-    async [Symbol.asyncDispose]() {
-      for (const one of [proxy, modern, legacy]) await one[Symbol.asyncDispose]()
-      ledger.close()
-    },
-  })
+  const close = async (): Promise<void> => {
+    for (const one of [proxy, modern, legacy]) await one.close()
+    ledger.close()
+  }
+  return Object.assign(servers, { url: proxy.url, close, [Symbol.asyncDispose]: close })
 }
