@@ -86,7 +86,7 @@ test.each([
   [{ timeoutMs: NaN }, 'option "timeoutMs" must be a number from 1, not NaN'],
   [{ timeoutMs: '5' }, 'option "timeoutMs" must be a number from 1, not a string'],
   [{ timeouts: 5 }, 'option "timeouts" must be { connectMs }, not 5'],
-  [{ token: '' }, 'option "token" must be a string that is not empty, not a string'],
+  [{ token: '' }, 'option "token" must be a string that is not empty, not an empty string'],
   [
     { store: { read() {} } },
     'option "store" must be an object with read() and write(), not an object',

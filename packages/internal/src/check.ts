@@ -223,6 +223,7 @@ function cut(value: string): string {
 
 /** Describes a value in an error. A string may be a secret: it is shown only if the option takes one of `words`. */
 export function shown(value: unknown, words?: readonly string[]): string {
+  if (value === '') return 'an empty string'
   if (typeof value === 'string') return words === undefined ? 'a string' : `'${cut(value)}'`
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'an object'

@@ -73,6 +73,20 @@ test.each(CLIENT_KINDS)('reports each round of questions with its run: %s', asyn
   ])
 })
 
+test('reports a question to a client without forms as asked, and not as done', async () => {
+  const questions = [{ id: 'size', message: 'Which size?' }]
+  const agents = new AgentsAtHand({ ask: () => [{ type: 'asked', questions, state: {} }] })
+  const ended: string[] = []
+  const observer = { callEnded: (_: ObservedCall, end: CallEnd) => void ended.push(end.outcome) }
+  await using gateway = createGateway({ sources: [agents], observer })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  await expect(client.callTool('ask', 'hello')).resolves.toMatchObject({
+    structuredContent: { status: 'needs_input' },
+  })
+  expect(ended).toEqual(['asked'])
+})
+
 test('reports a call that its caller may not make', async () => {
   const told: unknown[] = []
   const observer = {

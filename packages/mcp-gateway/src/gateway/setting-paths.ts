@@ -90,6 +90,8 @@ export interface SettingProblem {
   /** Known key or word that is most like the given one. */
   readonly nearest: string | undefined
   readonly found: unknown
+  /** The value has the right type, such as a text that is no URL. */
+  readonly isTyped: boolean
 }
 
 /** What a schema found wrong with `value`. */
@@ -108,6 +110,7 @@ export function problemsOf(
       words: undefined,
       nearest: nearestWord(key, known),
       found: valueAt(value, [...path, key]),
+      isTyped: false,
     }))
   }
   const found = valueAt(value, path)
@@ -125,7 +128,8 @@ export function problemsOf(
   const words = issue.code === 'invalid_value' ? issue.values.map(String) : undefined
   const nearest = words && typeof found === 'string' ? nearestWord(found, words) : undefined
   const type = found === undefined ? 'missing' : 'wrong'
-  return [{ path, type, expected: issue.message, words, nearest, found }]
+  const isTyped = issue.code !== 'invalid_type'
+  return [{ path, type, expected: issue.message, words, nearest, found, isTyped }]
 }
 
 /**
@@ -133,7 +137,7 @@ export function problemsOf(
  * word that should be another one: any other text may be a secret in a wrong place.
  */
 export function problemText(problem: SettingProblem, noun: 'option' | 'setting'): string {
-  const { path, type, nearest, words, found } = problem
+  const { path, type, nearest, words, found, isTyped } = problem
   const place = path.length === 0 ? `the ${noun}s` : `${noun} "${pathText(path)}"`
   if (type === 'unknown') {
     const around = path.slice(0, -1)
@@ -155,7 +159,10 @@ export function problemText(problem: SettingProblem, noun: 'option' | 'setting')
         : ''
   // A number in the place of a text may be a secret.
   const isHidden = typeof found === 'number' && !problem.expected.includes('number')
-  return `${place} must be ${expected}, not ${isHidden ? 'a number' : shown(found, words)}${advice}`
+  const got = isHidden ? 'a number' : shown(found, words)
+  // "must be the origin of a page, not a string" would say that an origin is no string.
+  const isPlain = isTyped && (got === 'a string' || got === 'an object' || got === 'a list')
+  return `${place} must be ${expected}${isPlain ? '' : `, not ${got}`}${advice}`
 }
 
 const [KIB, MIB, GIB] = [1024, 1_048_576, 1_073_741_824]

@@ -473,8 +473,8 @@ function runIdOf(outcome: ToolOutcome | undefined): string | undefined {
 
 function outcomeOf(outcome: ToolOutcome): string {
   if (outcome.type === 'input') return 'asked'
-  if (outcome.result.isError !== true) return 'ok'
   const { reason } = metaOf(outcome)
+  if (outcome.result.isError !== true) return reason === 'needs_input' ? 'asked' : 'ok'
   return typeof reason === 'string' ? reason : 'failed'
 }
 
