@@ -28,13 +28,25 @@ export async function runInOwnProcess(): Promise<number> {
   })
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // A terminal sends Ctrl+C to both processes. A second signal would end the child at once.
-      if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)
+      if (isPassedOn(signal, process.platform, process.stdin.isTTY)) child.kill(signal)
     })
   }
   await once(child, 'exit')
   const { exitCode, signalCode } = child
   return exitCode ?? 128 + (signalCode === null ? 0 : constants.signals[signalCode])
+}
+
+/**
+ * Returns whether the child needs a signal of this process. A terminal sends Ctrl+C to both processes, and the console of
+ * Windows all of its events: a second signal would end the child at once, and on Windows `kill()` does so with any signal.
+ */
+export function isPassedOn(
+  signal: NodeJS.Signals,
+  platform: NodeJS.Platform,
+  isTerminal: boolean | undefined,
+): boolean {
+  if (platform === 'win32') return false
+  return signal !== 'SIGINT' || isTerminal !== true
 }
 
 /** Opens the output for the protocol. `undefined`: it is standard output. */
