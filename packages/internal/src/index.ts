@@ -39,6 +39,7 @@ export {
   takesText,
   typesOf,
 } from './schema-fitting.ts'
+export { scopeKey } from './scope-key.ts'
 export { isNewerRecord, isSessionId, isVisibleAscii, shortSessionId } from './session-id.ts'
 export { fileSystem, whileBusy } from './shared-files.ts'
 export { sharedStorage } from './shared-storage.ts'

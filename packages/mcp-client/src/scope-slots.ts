@@ -1,4 +1,4 @@
-import { fulfilledWithin, LONGEST_MS } from '@x/internal'
+import { fulfilledWithin, LONGEST_MS, scopeKey } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
 import { notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
@@ -6,7 +6,6 @@ import { contextRun, currentRun, outsideRun } from './run-scope.ts'
 import type { Run, RunEnd } from './run-scope.ts'
 import { ScopeSlot } from './scope-slot.ts'
 import type { ClientSetup } from './scope-slot.ts'
-import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { ScopeStatus } from './session-state.ts'
 

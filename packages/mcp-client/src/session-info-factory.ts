@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { assertOptions, check } from '@x/internal'
+import { assertOptions, check, scopeKey } from '@x/internal'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import type { McpServer } from './directory/server-directory.ts'
-import { scopeKey, type SessionScope } from './session-scope.ts'
+import type { SessionScope } from './session-scope.ts'
 
 /**
  * What a `SessionInfo` is created for: absent for a session, or the list of tools of a principal, which belongs to all

@@ -10,12 +10,3 @@ export interface SessionScope {
   /** One root agent invocation. In the option `scope` of a client, `current` stands for the run of each call. */
   readonly run?: string | undefined
 }
-
-/** Key of a scope without an owner, which most calls have. */
-const NO_OWNER = JSON.stringify([null, null, null])
-
-/** Returns equal keys for equal scopes only. The format may change. */
-export function scopeKey({ principal, thread, run }: SessionScope = {}): string {
-  if (principal === undefined && thread === undefined && run === undefined) return NO_OWNER
-  return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
-}

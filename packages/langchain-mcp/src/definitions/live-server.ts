@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { BoundedMap, type Listeners, untilAborted, withErrorLink } from '@x/internal'
+import { BoundedMap, type Listeners, scopeKey, untilAborted, withErrorLink } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
 import type {
   CallOptions,
@@ -497,12 +497,6 @@ function lastErrorFrom(error: unknown): LastError {
 /** Returns true for an error response of the server: `McpError` of the SDK. */
 function isErrorResponse(error: unknown): error is Error & { readonly code: unknown } {
   return error instanceof Error && error.name === 'McpError' && 'code' in error
-}
-
-/** Equal for equal scopes. A field that is undefined counts as absent, as in the events of a client. */
-function scopeKey({ principal, thread, run }: SessionScope = {}): string {
-  if (principal === undefined && thread === undefined && run === undefined) return ''
-  return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
 }
 
 /** Stands for no replacement, for threads that used the first session. */

@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
-import { scopeKey } from './session-scope.ts'
-import type { SessionScope } from './session-scope.ts'
+import { scopeKey } from './scope-key.ts'
 
 test('returns different keys for different scopes, with any characters in them', () => {
-  const scopes: SessionScope[] = [
+  const scopes: Parameters<typeof scopeKey>[0][] = [
     {},
     { principal: 'a' },
     { thread: 'a' },
