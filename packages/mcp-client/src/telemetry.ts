@@ -251,7 +251,9 @@ const knownInstruments = new WeakMap<OtelMeterProvider, Instruments>()
 
 function getInstruments({ metrics }: OpenTelemetry): Instruments {
   const provider = metrics.getMeterProvider()
-  const instruments = knownInstruments.get(provider) ?? createInstruments(provider.getMeter(SCOPE))
+  const known = knownInstruments.get(provider)
+  if (known !== undefined) return known
+  const instruments = createInstruments(provider.getMeter(SCOPE))
   knownInstruments.set(provider, instruments)
   return instruments
 }
