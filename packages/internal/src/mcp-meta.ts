@@ -12,11 +12,12 @@ export interface TraceContext {
   readonly tracestate?: string | undefined
 }
 
-/** Adds a trace to `_meta` of a request or notification. An existing trace is kept. */
+/** Adds the current trace to `_meta` of a request or notification. An existing trace is kept. */
 export function withTraceContext<Message extends object>(
   message: Message,
-  trace: TraceContext | undefined,
+  getTrace: (() => TraceContext | undefined) | undefined,
 ): Message {
+  const trace = getTrace?.()
   if (trace === undefined || !('method' in message)) return message
   const params = 'params' in message && isRecord(message.params) ? message.params : {}
   const meta = isRecord(params['_meta']) ? params['_meta'] : {}

@@ -62,7 +62,7 @@ describe('trace context', () => {
 
   test('adds the trace to an existing _meta', () => {
     const message = { ...call, params: { ...call.params, _meta: { progressToken: 1 } } }
-    expect(withTraceContext(message, { traceparent, tracestate: 'a=b' })).toEqual({
+    expect(withTraceContext(message, () => ({ traceparent, tracestate: 'a=b' }))).toEqual({
       ...call,
       params: { name: 'pay', _meta: { progressToken: 1, traceparent, tracestate: 'a=b' } },
     })
@@ -70,13 +70,14 @@ describe('trace context', () => {
 
   test('keeps a trace context of the caller', () => {
     const message = { ...call, params: { ...call.params, _meta: { traceparent: 'mine' } } }
-    expect(withTraceContext(message, { traceparent })).toBe(message)
+    expect(withTraceContext(message, () => ({ traceparent }))).toBe(message)
   })
 
   test('changes nothing without a trace, and for a response', () => {
     expect(withTraceContext(call, undefined)).toBe(call)
+    expect(withTraceContext(call, () => undefined)).toBe(call)
     const answer = { jsonrpc: '2.0', id: 1, result: {} } as const
-    expect(withTraceContext(answer, { traceparent })).toBe(answer)
+    expect(withTraceContext(answer, () => ({ traceparent }))).toBe(answer)
   })
 })
 

@@ -204,12 +204,8 @@ export class McpConnection implements AsyncDisposable {
     params: InputRequest['params'],
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<Answer | undefined> {
-    const request: JsonRpcRequest = this.#traced({
-      jsonrpc: '2.0',
-      id: 0,
-      method: 'initialize',
-      params,
-    })
+    const initialize: JsonRpcRequest = { jsonrpc: '2.0', id: 0, method: 'initialize', params }
+    const request = withTraceContext(initialize, this.#options.traceContext)
     this.#request = request
     this.#settings = new SessionSettings()
     this.#opening?.abort()
@@ -263,7 +259,8 @@ export class McpConnection implements AsyncDisposable {
   /** Creates a call, which is not sent yet. */
   createCall(request: InputRequest, options: CallOptions, onSettled: Call['onSettled']): Call {
     const watched = this.#settings.watch(request, onSettled)
-    return this.#parts.calls.open({ request: this.#traced(request), options, onSettled: watched })
+    const traced = withTraceContext(request, this.#options.traceContext)
+    return this.#parts.calls.open({ request: traced, options, onSettled: watched })
   }
 
   /** Sends a call to the server as it is now. Resolves when it is on its way; the call gets its outcome later. */
@@ -326,7 +323,9 @@ export class McpConnection implements AsyncDisposable {
    * @throws TransportError if it was not accepted
    */
   async notify(notification: JsonRpcNotification): Promise<void> {
-    if (this.#modernVersion === undefined) return this.#legacy.notify(this.#traced(notification))
+    if (this.#modernVersion === undefined) {
+      return this.#legacy.notify(withTraceContext(notification, this.#options.traceContext))
+    }
     if (notification.method === 'notifications/initialized') this.#modern?.initialized()
   }
 
@@ -352,10 +351,6 @@ export class McpConnection implements AsyncDisposable {
   ): Readonly<Record<string, unknown>> {
     const request = { method: 'tools/call', params: { name: tool } }
     return this.#modern?.tools.bridge(request, result) ?? result
-  }
-
-  #traced<Message extends InputRequest>(message: Message): Message {
-    return withTraceContext(message, this.#options.traceContext?.())
   }
 
   // Replacing a session, or the era.
@@ -505,7 +500,7 @@ export class McpConnection implements AsyncDisposable {
     const { http } = this.#parts
     const { promise, resolve } = Promise.withResolvers<Answer | TransportError>()
     const call = this.#parts.calls.open({
-      request: this.#traced(request),
+      request: withTraceContext(request, this.#options.traceContext),
       options: { endsWithSession: true },
       onSettled: resolve,
     })

@@ -22,10 +22,14 @@ export class SessionSettings {
 
   /** Records a request of the client if it changes a setting. Returns the callback for its outcome. */
   watch(request: InputRequest, onSettled: (outcome: Outcome) => void): typeof onSettled {
-    const key = keyOf(request)
-    if (key === undefined) return onSettled
+    const { method, params } = request
+    const isEnd = method === 'resources/unsubscribe'
+    const isSubscription = isEnd || method === 'resources/subscribe'
+    if (!isSubscription && method !== 'logging/setLevel') return onSettled
+    const key = isSubscription ? params?.['uri'] : method
+    if (typeof key !== 'string') return onSettled
     const ends = this.#ends.get(key) ?? 0
-    if (request.method === 'resources/unsubscribe') {
+    if (isEnd) {
       this.#ends.set(key, ends + 1)
       this.#requests.delete(key)
       return onSettled
@@ -56,11 +60,4 @@ export class SessionSettings {
       ? failure.with({ message })
       : new TransportError('REJECTED', message, { serverError: failure })
   }
-}
-
-function keyOf({ method, params }: InputRequest): string | undefined {
-  if (method === 'logging/setLevel') return method
-  if (method !== 'resources/subscribe' && method !== 'resources/unsubscribe') return undefined
-  const uri = params?.['uri']
-  return typeof uri === 'string' ? uri : undefined
 }

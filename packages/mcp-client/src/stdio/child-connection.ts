@@ -147,7 +147,7 @@ export class ChildConnection implements ServerConnection {
   }
 
   #newCall(...[request, options, onSettled]: Parameters<ServerConnection['createCall']>): Call {
-    const traced = withTraceContext(request, this.#settings.traceContext())
+    const traced = withTraceContext(request, this.#settings.traceContext)
     const call = new Call({ id: this.#nextId++, request: traced, options, onSettled })
     this.#calls.set(call.id, call)
     return call
@@ -187,7 +187,7 @@ export class ChildConnection implements ServerConnection {
   /** @throws TransportError `CLOSED` if no child runs */
   async notify(notification: JsonRpcNotification): Promise<void> {
     if (this.#state.phase !== 'open') throw closedError()
-    this.#write(withTraceContext(notification, this.#settings.traceContext()))
+    this.#write(withTraceContext(notification, this.#settings.traceContext))
     if (notification.method === 'notifications/initialized') void this.#restoreSettings()
   }
 
