@@ -120,6 +120,15 @@ export interface InputInstructions {
   readonly answers?: InputAnswers | undefined
 }
 
+/** Asks for the progress of a request. */
+export function withProgressToken(
+  params: InputRequest['params'],
+  progressToken: number,
+): Readonly<Record<string, unknown>> {
+  const meta = params?.['_meta']
+  return { ...params, _meta: { ...(isRecord(meta) && meta), progressToken } }
+}
+
 const VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion'
 
 /**

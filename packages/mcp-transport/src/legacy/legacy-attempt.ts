@@ -5,7 +5,14 @@ import type { Exchange } from '../http/exchange.ts'
 import { followStream, parseCursor } from '../http/follow-stream.ts'
 import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { INVALID_PARAMS, isAnswerTo, isResponse, localError, repairedAnswer } from '../json-rpc.ts'
+import {
+  INVALID_PARAMS,
+  isAnswerTo,
+  isResponse,
+  localError,
+  repairedAnswer,
+  withProgressToken,
+} from '../json-rpc.ts'
 import type { Answer, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import type { TransportError } from '../transport-error.ts'
 import { openEventStream } from './event-stream.ts'
@@ -181,11 +188,9 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
   #message(): JsonRpcRequest {
     const { request, options } = this.#call
     const id = this.#wireId
-    const { method, params } = request
-    if (options.onProgress !== undefined) {
-      const meta = { ...toObject(params?.['_meta']), progressToken: id }
-      return { jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } }
-    }
+    const { method } = request
+    const params =
+      options.onProgress === undefined ? request.params : withProgressToken(request.params, id)
     return params === undefined
       ? { jsonrpc: '2.0', id, method }
       : { jsonrpc: '2.0', id, method, params }
@@ -281,10 +286,6 @@ export class LegacyAttempt implements AnswerHandlers, Attempt {
     const isStarted = this.#isStarted
     return toRefusalError(refusal, this.#http, { session, requestId, isStarted })
   }
-}
-
-function toObject(value: unknown): object | undefined {
-  return typeof value === 'object' && value !== null ? value : undefined
 }
 
 /** The refusal is about load or credentials, not about the session. */

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attempt, Call } from '../calls/call.ts'
 import type { ConnectionParts } from '../calls/connection-parts.ts'
 import type { RpcExchange, RpcListener } from '../http/rpc-exchange.ts'
+import { withProgressToken } from '../json-rpc.ts'
 import type {
   Answer,
   InputAnswers,
@@ -138,10 +139,11 @@ export class ModernAttempt implements Attempt, RpcListener {
   #post(server: ModernServer, answers: InputAnswers | undefined): Promise<PostOutcome> {
     if (this.#end !== undefined) throw this.#end
     const { request, options, id } = this.#call
-    const sent = answers === undefined ? request.params : { ...request.params, ...answers }
-    const progressToken = options.onProgress === undefined ? undefined : id
-    const round = server.newRequest(request.method, sent, progressToken)
-    return server.post(round, { callHeaders: options.headers, listener: this })
+    const { onProgress, headers: callHeaders } = options
+    let { params } = request
+    if (answers !== undefined) params = { ...params, ...answers }
+    if (onProgress !== undefined) params = withProgressToken(params, id)
+    return server.ask(request.method, params, { callHeaders, listener: this })
   }
 
   message(message: JsonRpcRequest | JsonRpcNotification): void {

@@ -192,15 +192,13 @@ export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string):
   return { protocolVersion, capabilities, meta }
 }
 
+/** Adds the identity to the parameters of a request. */
 export function withIdentity(
   params: Readonly<Record<string, unknown>> | undefined,
   { meta }: Pick<ClientIdentity, 'meta'>,
-  progressToken?: number,
 ): Record<string, unknown> {
   const given = params?.['_meta']
-  if (!isRecord(given) && progressToken === undefined) return { ...params, _meta: meta }
-  const token = progressToken === undefined ? {} : { progressToken }
-  return { ...params, _meta: { ...(isRecord(given) ? given : {}), ...token, ...meta } }
+  return { ...params, _meta: isRecord(given) ? { ...given, ...meta } : meta }
 }
 
 /** Parameter that `Mcp-Name` repeats, by method. */
@@ -222,7 +220,7 @@ export function modernHeaders(request: JsonRpcRequest, added: readonly string[] 
   const { method, params } = request
   const version = versionOf(request) ?? ''
   const name = params?.[NAMED_BY[method] ?? '']
-  const named = typeof name === 'string' ? ['mcp-name', encodeHeaderValue(name)] : []
-  const own = ['mcp-protocol-version', version, 'mcp-method', method]
-  return POST_HEADERS.concat(own, named, added)
+  const headers = [...POST_HEADERS, 'mcp-protocol-version', version, 'mcp-method', method]
+  if (typeof name === 'string') headers.push('mcp-name', encodeHeaderValue(name))
+  return added.length === 0 ? headers : headers.concat(added)
 }

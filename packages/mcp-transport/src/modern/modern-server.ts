@@ -80,26 +80,16 @@ export class ModernServer {
     params: JsonRpcRequest['params'],
     options: ModernPostOptions,
   ): Promise<PostOutcome> {
-    return this.post(this.newRequest(method, params), options)
-  }
-
-  /** Creates a request with a new id and the identity of the client. */
-  newRequest(
-    method: string,
-    params: JsonRpcRequest['params'],
-    progressToken?: number,
-  ): JsonRpcRequest {
-    const id = `${this.#idPrefix}-${++this.#lastId}`
-    const identified = withIdentity(params, this.#identity, progressToken)
-    return { jsonrpc: '2.0', id, method, params: identified }
-  }
-
-  /** Sends a request of `newRequest()`. */
-  post(request: JsonRpcRequest, options: ModernPostOptions): Promise<PostOutcome> {
+    const { http, timeouts } = this.parts
+    const { isOfCaller = true, headersMs = timeouts.headersMs } = options
+    const request = this.#newRequest(method, params)
     const headers = this.tools.headersFor(request)
-    const { headersMs } = this.parts.timeouts
-    const sent = { isOfCaller: true, headers, headersMs, ...options }
-    return modernPost(this.parts.http, request, sent)
+    return modernPost(http, request, { ...options, isOfCaller, headersMs, headers })
+  }
+
+  #newRequest(method: string, params: JsonRpcRequest['params']): JsonRpcRequest {
+    const id = `${this.#idPrefix}-${++this.#lastId}`
+    return { jsonrpc: '2.0', id, method, params: withIdentity(params, this.#identity) }
   }
 
   /**
@@ -132,7 +122,7 @@ export class ModernServer {
 
   /** Cheap request that shows whether the server responds. */
   discovery(): ReturnType<NonNullable<Attempt['check']>> {
-    const body = this.newRequest('server/discover', {})
+    const body = this.#newRequest('server/discover', {})
     return { era: 'modern', sessionId: undefined, headers: modernHeaders(body), body }
   }
 
