@@ -50,8 +50,21 @@ describe('a keyword of another type than JSON Schema says', () => {
     [{ enum: [] }, {}],
     [{ anyOf: [], allOf: [] }, {}],
     [{ oneOf: { type: 'string' } }, { oneOf: [{ type: 'string' }] }],
+    [{ oneOf: [] }, {}],
     [{ anyOf: { 0: {}, 1: { minLength: '1' } } }, { anyOf: [{}, { minLength: 1 }] }],
     [{ items: [], prefixItems: [] }, { items: {} }],
+    [
+      { contains: 'int', propertyNames: { minLength: '1' }, unevaluatedProperties: 'false' },
+      {
+        contains: { type: 'integer' },
+        propertyNames: { minLength: 1 },
+        unevaluatedProperties: false,
+      },
+    ],
+    [
+      { if: { required: 'b' }, else: { minProperties: '1' } },
+      { if: { required: ['b'] }, else: { minProperties: 1 } },
+    ],
   ])('is read, or left out: %j', (sent, wanted) => {
     expect(argument(sent)).toEqual(wanted)
   })
@@ -76,6 +89,20 @@ describe('a keyword of another type than JSON Schema says', () => {
     ['toString', undefined],
   ])('is read as a type: %j', (type, wanted) => {
     expect(argument({ type })).toEqual(wanted === undefined ? {} : { type: wanted })
+  })
+
+  test.each<[sent: object, wanted: object]>([
+    [{ not: { type: 'anything' } }, {}],
+    [{ not: { enum: ['x'] } }, { not: { enum: ['x'] } }],
+    [{ if: { minLength: 'many' }, else: { const: 'x' } }, { else: { const: 'x' } }],
+    [{ not: { type: ['string', 'null'], title: null } }, { not: { type: ['string', 'null'] } }],
+    [
+      { oneOf: [{ type: 'datetime' }, { type: 'string', maxLength: 3 }] },
+      { anyOf: [{ type: 'string' }, { type: 'string', maxLength: 3 }] },
+    ],
+    [{ oneOf: [{ type: 'string' }, {}] }, { oneOf: [{ type: 'string' }, {}] }],
+  ])('refuses no value because a restriction is left out: %j', (sent, wanted) => {
+    expect(argument(sent)).toEqual(wanted)
   })
 
   test('may be a type in place of a schema', () => {

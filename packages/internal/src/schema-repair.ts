@@ -7,6 +7,9 @@ import type { Fields, Repair } from './repairs.ts'
 /** Schemas of servers are nested deeper only by mistake, or to hurt. */
 const MAX_DEPTH = 64
 
+/** Number of restrictions that were left out so far. */
+let losses = 0
+
 /** Repairs a JSON Schema at every level, but not the values in it. */
 function schemaAt(depth: number): Repair {
   return (given) => {
@@ -18,12 +21,22 @@ function schemaAt(depth: number): Repair {
     listRequired(value) // before the properties are repaired, which may have such properties themselves
     for (const [name, child] of Object.entries(value)) {
       const repair = schemaFields.get(name) ?? nullable
+      const before = losses
       const repaired = repair(child, inner)
       if (repaired === undefined) delete value[name]
       else value[name] = repaired
+      if (name === 'oneOf' && losses > before) allowSeveral(value)
+      const isLess = name === 'type' ? String(repaired) !== String(child) : repaired === undefined
+      if (isLess && child !== null) losses++
     }
     return value
   }
+}
+
+/** Without one of their restrictions, several choices may hold for a value, which `oneOf` would refuse. */
+function allowSeveral(value: Fields): void {
+  value['anyOf'] ??= value['oneOf']
+  delete value['oneOf']
 }
 
 /** Replaces a boolean `required` of a property (draft-03; MarkusPfundstein/mcp-gsuite#48) by the name in the list of its owner. */
@@ -115,6 +128,15 @@ const namesByName: SchemaRepair = (value) => {
   return Object.fromEntries(lists.filter(([, names]) => names !== undefined))
 }
 
+/** Without one of its restrictions, a condition would hold for more values, and refuse them: then there is none. */
+const condition: SchemaRepair = (value, inner) => {
+  const before = losses
+  const repaired = inner(value)
+  return losses === before ? repaired : undefined
+}
+const single: SchemaRepair = (value, inner) => inner(value)
+const singleOrFlag: SchemaRepair = (value, inner) => flagFrom(value) ?? inner(value)
+
 /** Repairs of keywords. Those of `default`, `const` and `example` are values, and stay as they are. */
 const schemaFields = named<SchemaRepair>({
   ...sameFor('title description format pattern contentEncoding contentMediaType $comment', text),
@@ -135,8 +157,10 @@ const schemaFields = named<SchemaRepair>({
   dependentRequired: namesByName,
   items: (value, inner) =>
     Array.isArray(value) && value.length > 0 ? each(value, inner) : inner(value),
-  additionalProperties: (value, inner) => flagFrom(value) ?? inner(value),
-  not: (value, inner) => inner(value),
+  ...sameFor('additionalProperties unevaluatedProperties', singleOrFlag),
+  ...sameFor('additionalItems unevaluatedItems', singleOrFlag),
+  ...sameFor('then else contains propertyNames', single),
+  ...sameFor('if not', condition),
 })
 
 function sameFor(keywords: string, repair: SchemaRepair): Record<string, SchemaRepair> {
