@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { startLegacyServer } from '@x/mcp-testing'
+import { freePort, startLegacyServer } from '@x/mcp-testing'
 import { afterEach, expect, test, vi } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 
@@ -61,6 +61,42 @@ test('sends requests directly to hosts in NO_PROXY', async () => {
   await attempt(server.url)
   expect(proxy.targets).toEqual([])
   expect(server.count('initialize')).toBe(1)
+})
+
+test.each(['http', 'https'])(
+  'names the variables of a proxy that cannot be reached (%s)',
+  async (scheme) => {
+    const proxy = `http://127.0.0.1:${await freePort()}`
+    vi.stubEnv('HTTP_PROXY', proxy)
+    vi.stubEnv('HTTPS_PROXY', proxy)
+    vi.stubEnv('NO_PROXY', '')
+    await expect(attempt(`${scheme}://server.test/mcp`)).rejects.toMatchObject({
+      data: {
+        code: 'UNREACHABLE',
+        message: expect.stringContaining('This is the address of a proxy: check HTTP_PROXY'),
+      },
+    })
+  },
+)
+
+test('says in one line that a server has no TLS', async () => {
+  await using server = await startLegacyServer()
+  const url = server.url.replace('http:', 'https:')
+  await expect(attempt(url)).rejects.toMatchObject({
+    data: {
+      code: 'UNREACHABLE',
+      message: expect.stringMatching(
+        /^No connection to https:\S+: TLS: wrong version number\. Is it a server without TLS \(http:\)\? See \S+$/,
+      ),
+    },
+  })
+})
+
+test('adds no advice about a proxy to a server that cannot be reached', async () => {
+  vi.stubEnv('NO_PROXY', '*')
+  await expect(attempt(`http://127.0.0.1:${await freePort()}/mcp`)).rejects.toMatchObject({
+    data: { message: expect.not.stringContaining('proxy') },
+  })
 })
 
 test('fails the first request with a clear error if the certificate file is missing', async () => {

@@ -1,4 +1,4 @@
-import { removeFrom } from '@x/internal'
+import { isRecord, removeFrom } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { AuthAttempts } from '../auth/authorizer.ts'
 import type { Authorizer, Credential } from '../auth/authorizer.ts'
@@ -499,7 +499,7 @@ function networkFailure(
     case 'UND_ERR_INVALID_ARG':
       return ['CONFIG', `The request to ${url} cannot be sent: ${why}`]
     default:
-      if (!isSent) return ['UNREACHABLE', `No connection to ${url}: ${why}`]
+      if (!isSent) return ['UNREACHABLE', `No connection to ${url}: ${reasonOf(cause, why, url)}`]
       return wasUnsent(cause)
         ? [
             'UNREACHABLE',
@@ -510,6 +510,22 @@ function networkFailure(
             `The connection to ${url} broke before the answer was complete: ${why}`,
           ]
   }
+}
+
+const NOT_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
+
+/** Says why there is no connection, in one line. The errors of Node name neither a proxy nor a server without TLS. */
+function reasonOf(cause: unknown, why: string, url: string): string {
+  const { reason, code, port, hostname } = isRecord(cause) ? cause : {}
+  if (typeof reason === 'string') {
+    const advice = NOT_TLS.has(String(code)) ? '. Is it a server without TLS (http:)?' : ''
+    return `TLS: ${reason}${advice}`
+  }
+  const server = new URL(url)
+  const ownPort = Number(server.port || (server.protocol === 'https:' ? 443 : 80))
+  const isOther = (port ?? ownPort) !== ownPort || (hostname ?? server.hostname) !== server.hostname
+  const advice = '. This is the address of a proxy: check HTTP_PROXY, HTTPS_PROXY and NO_PROXY'
+  return isOther ? `${why}${advice}` : why
 }
 
 /** Returns whether an error shows that there was no connection. */

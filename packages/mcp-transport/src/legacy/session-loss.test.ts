@@ -329,6 +329,13 @@ describe('the error for a refused request', () => {
     })
   })
 
+  test('contains the description of an error of OAuth', () => {
+    const text = JSON.stringify({ error: 'invalid_token', error_description: 'It expired' })
+    expect(errorOn({ status: 401, text }).message).toContain(
+      '(HTTP 401: invalid_token: It expired)',
+    )
+  })
+
   test('contains the unchanged error of the server', () => {
     const text = JSON.stringify({
       jsonrpc: '2.0',

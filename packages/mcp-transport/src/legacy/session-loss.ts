@@ -322,7 +322,9 @@ export function toRefusalError(
   const bodyText = excerpt(text, http.limits.errorTextBytes)
   const options = { status, url, bodyText, serverError, cause: refusal.cause }
   const said =
-    refusal.cause instanceof Error ? `: ${refusal.cause.message}` : sayFrom(evidence.text)
+    refusal.cause instanceof Error
+      ? `: ${refusal.cause.message}`
+      : sayFrom(oauthErrorFrom(text) ?? evidence.text)
   if (session !== undefined) {
     const { id, epoch, protocolVersion } = session
     const challenged = headerValue(headers, 'www-authenticate') !== undefined
@@ -398,6 +400,15 @@ function meaningOf(status: number): [TransportErrorCode, string] {
   if (status === 403) return ['UNAUTHORIZED', 'does not allow this']
   if (status < 300) return ['UNEXPECTED_RESPONSE', 'answered with something that is not MCP']
   return ['REJECTED', 'rejected the request']
+}
+
+/** Returns the code and the description of an error of OAuth (RFC 6749 section 5.2), which name what to do. */
+function oauthErrorFrom(text: string): string | undefined {
+  const body = parseJson(text)
+  if (!isRecord(body)) return undefined
+  const { error, error_description: description } = body
+  const isBoth = typeof error === 'string' && typeof description === 'string'
+  return isBoth ? `${error}: ${description}` : undefined
 }
 
 /** Returns the start of the server's text for a message, unless it is markup. */
