@@ -56,8 +56,16 @@ export interface Caller {
   readonly hasRoom?: ((account: string) => boolean) | undefined
 }
 
-/** Owners with a name. Requests with one credential often share the object of their principal. */
-const owners = new WeakMap<Principal, string>()
+/** Hashes of callers with a name. Requests with one credential often share the object of their principal. */
+type Hashes = WeakMap<Principal, string>
+const owners: Hashes = new WeakMap()
+const accounts: Hashes = new WeakMap()
+
+function hashOnce(hashes: Hashes, principal: Principal, value: unknown): string {
+  const hash = hashes.get(principal) ?? hashOf(value)
+  hashes.set(principal, hash)
+  return hash
+}
 
 /**
  * Returns the owner of what a caller makes, such as tasks and files: a hash of the principal, or of the session of a caller
@@ -65,9 +73,7 @@ const owners = new WeakMap<Principal, string>()
  */
 export function ownerOf({ principal, scope }: Caller): string | undefined {
   if (principal.isAnonymous) return scope === undefined ? undefined : hashOf([principal.id, scope])
-  const owner = owners.get(principal) ?? hashOf([principal.id, null])
-  owners.set(principal, owner)
-  return owner
+  return hashOnce(owners, principal, [principal.id, null])
 }
 
 /** Returns the account in which the usage of a caller is counted: of its name, or of its network if it has no name. */
@@ -78,7 +84,9 @@ export function accountOf({ principal, address }: Caller): string {
 
 /** Returns the hash of the account of a caller, for stored data. Callers without a name may share an owner. */
 export function accountHashOf(caller: Caller): string {
-  return hashOf(accountOf(caller))
+  const { principal } = caller
+  const account = accountOf(caller)
+  return principal.isAnonymous ? hashOf(account) : hashOnce(accounts, principal, account)
 }
 
 /** Returns the network of an address. For IPv6 that is the /64, because one customer can use all its addresses. */

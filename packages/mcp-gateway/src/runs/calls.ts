@@ -167,16 +167,16 @@ export class Calls {
     if (key === undefined && queuedFor === undefined) {
       return { type: 'new', live: this.#newLive(runId) }
     }
-    const own = { args: hashOf(order.arguments ?? {}), runId }
     const entry = key === undefined ? undefined : await this.store.keyEntry(key)
-    if (entry && entry.runId !== runId) return this.#earlier(entry, own)
+    if (entry && entry.runId !== runId) return this.#earlier(entry, order)
     return this.#whileAlive(request, async () => {
       const call = this.#newCall(request, key)
+      const own = { args: call.args, runId }
       const stored = await this.store.create(call)
       const first = key === undefined ? own : await this.store.claimKey(key, own, call.expiresAt)
       if (first.runId === runId) return this.#begun(request, { runId, stored })
       if (stored) await this.store.delete(stored)
-      return this.#earlier(first, own)
+      return this.#earlier(first, order)
     })
   }
 
@@ -361,8 +361,8 @@ export class Calls {
     runs.forgetRun(call, remote)
   }
 
-  async #earlier(entry: KeyEntry, own: KeyEntry): Promise<OpenedCall> {
-    if (entry.args !== own.args) throw conflict()
+  async #earlier(entry: KeyEntry, order: RunOrder): Promise<OpenedCall> {
+    if (entry.args !== hashOf(order.arguments ?? {})) throw conflict()
     const stored = await this.store.read(entry.runId)
     if (!stored) throw new RunFailure('expired', EXPIRED)
     return { type: 'earlier', stored }

@@ -152,6 +152,12 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await untilEnded(async () => (await other.records.count('a:')) === 4)
     await store.records.delete('a:1')
     expect(await other.records.count('a:')).toBe(3)
+    for (const key of ['a:b:1', 'a:b:2', 'a:b:2']) await store.records.put(key, 2)
+    expect(await other.records.count('a:')).toBe(5)
+    expect(await other.records.count('a:b:')).toBe(2)
+    for (const key of ['a:b:1', 'a:b:2']) await store.records.delete(key)
+    expect(await other.records.count('a:b:')).toBe(0)
+    expect(await other.records.count('a:')).toBe(3)
   })
 
   test('writes and deletes a record only in the expected version', async () => {

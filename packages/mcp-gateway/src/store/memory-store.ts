@@ -98,6 +98,8 @@ class MemoryRecordRows implements RecordRows {
   readonly #rows = new Map<string, RecordRow>()
   /** Keys of `#rows`. */
   readonly #keys = new SortedKeys()
+  /** Number of keys for each prefix that was counted before, and has any. Each of these prefixes ends with a colon. */
+  readonly #counts = new Map<string, number>()
   /** No record ends before this time. */
   #firstEnd = Infinity
 
@@ -106,13 +108,18 @@ class MemoryRecordRows implements RecordRows {
   }
 
   set(key: string, row: RecordRow): void {
-    if (!this.#rows.has(key)) this.#keys.add(key)
+    if (!this.#rows.has(key)) {
+      this.#keys.add(key)
+      this.#addToCounts(key, 1)
+    }
     this.#rows.set(key, row)
     this.#firstEnd = Math.min(this.#firstEnd, row.endsAt)
   }
 
   delete(key: string): void {
-    if (this.#rows.delete(key)) this.#keys.delete(key)
+    if (!this.#rows.delete(key)) return
+    this.#keys.delete(key)
+    this.#addToCounts(key, -1)
   }
 
   *list(prefix: string, after: string): Iterable<readonly [string, RecordRow]> {
@@ -128,7 +135,21 @@ class MemoryRecordRows implements RecordRows {
 
   count(prefix: string, now: number): number {
     this.sweep(now)
-    return this.#keys.countBefore(`${prefix}\u{10ffff}`) - this.#keys.countBefore(prefix)
+    const known = this.#counts.get(prefix)
+    if (known !== undefined) return known
+    const count = [...this.list(prefix, '')].length
+    if (count > 0 && prefix.endsWith(':')) this.#counts.set(prefix, count)
+    return count
+  }
+
+  #addToCounts(key: string, change: 1 | -1): void {
+    for (let at = key.indexOf(':'); at !== -1; at = key.indexOf(':', at + 1)) {
+      const prefix = key.slice(0, at + 1)
+      const count = this.#counts.get(prefix)
+      if (count === undefined) continue
+      if (count + change > 0) this.#counts.set(prefix, count + change)
+      else this.#counts.delete(prefix)
+    }
   }
 
   /** Drops expired records. */
@@ -139,7 +160,10 @@ class MemoryRecordRows implements RecordRows {
       const { endsAt = 0 } = this.#rows.get(key) ?? {}
       const isKept = endsAt > now
       if (isKept) this.#firstEnd = Math.min(this.#firstEnd, endsAt)
-      else this.#rows.delete(key)
+      else {
+        this.#rows.delete(key)
+        this.#addToCounts(key, -1)
+      }
       return isKept
     })
   }

@@ -36,12 +36,13 @@ test('finds the first key from a text, and the first after it', () => {
   expect(new SortedKeys().firstFrom('')).toBeUndefined()
 })
 
-test('counts the keys before each text', () => {
-  const keys = keysWith(ADDED)
-  const counts = ADDED.toSorted(compareBytes).map((key) => keys.countBefore(key))
-  expect(counts).toEqual(ADDED.map((_, index) => index))
-  expect(keys.countBefore('l')).toBe(ADDED.length)
-  expect(new SortedKeys().countBefore('l')).toBe(0)
+test('drops a key before and after it has a place', () => {
+  const keys = keysWith(['b', 'a', 'c'])
+  keys.delete('a')
+  expect(keysOf(keys)).toEqual(['b', 'c'])
+  keys.delete('b')
+  keys.add('a')
+  expect(keysOf(keys)).toEqual(['a', 'c'])
 })
 
 test('drops one key, and those that are not kept', () => {

@@ -3,13 +3,25 @@ import { fromByteOrder, toByteOrder } from '@x/internal'
 /** Keys of a block. A larger block is divided: an array of many thousand keys takes long to make room in its middle. */
 const BLOCK_KEYS = 512
 
-/** Keys in the order of their bytes. */
+/** Keys in the order of their bytes. A new key gets its place when the order is needed, or with many others. */
 export class SortedKeys {
+  /** Keys without a place. */
+  readonly #added = new Set<string>()
   /** Blocks that are not empty, each with keys that come after those of the block before. In the form of `toByteOrder()`. */
   #blocks: string[][] = []
 
   /** @param key a new one */
   add(key: string): void {
+    this.#added.add(key)
+    if (this.#added.size >= BLOCK_KEYS) this.#placeAll()
+  }
+
+  #placeAll(): void {
+    for (const key of this.#added) this.#place(key)
+    this.#added.clear()
+  }
+
+  #place(key: string): void {
     const ordered = toByteOrder(key)
     const at = this.#blockOf(ordered)
     const block = this.#blocks[at] ?? this.#blocks.at(-1)
@@ -22,6 +34,7 @@ export class SortedKeys {
 
   /** @param key a known one */
   delete(key: string): void {
+    if (this.#added.delete(key)) return
     const ordered = toByteOrder(key)
     const at = this.#blockOf(ordered)
     const block = this.#blocks[at]
@@ -31,6 +44,7 @@ export class SortedKeys {
 
   /** Returns the key that comes first among those that are not before a text. */
   firstFrom(text: string): string | undefined {
+    this.#placeAll()
     const ordered = toByteOrder(text)
     const block = this.#blocks[this.#blockOf(ordered)]
     const key = block?.[firstFrom(block, ordered)]
@@ -42,16 +56,9 @@ export class SortedKeys {
     return this.firstFrom(`${text}\0`)
   }
 
-  /** Returns the number of keys before a text. */
-  countBefore(text: string): number {
-    const ordered = toByteOrder(text)
-    const at = this.#blockOf(ordered)
-    const before = this.#blocks.slice(0, at).reduce((sum, { length }) => sum + length, 0)
-    return before + firstFrom(this.#blocks[at] ?? [], ordered)
-  }
-
   /** Drops the keys that are not to be kept. */
   keep(isKept: (key: string) => boolean): void {
+    this.#placeAll()
     this.#blocks = this.#blocks
       .map((block) => block.filter((key) => isKept(fromByteOrder(key))))
       .filter(({ length }) => length > 0)
