@@ -8,6 +8,7 @@ import { mayDestroy } from './tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
 import { ToolSearch } from './search/tool-search.ts'
 import { McpTool } from './tools/mcp-tool.ts'
+import { readCalls } from './tools/readable-calls.ts'
 
 /**
  * Time after a failed list request in which the server is not asked again. A server that does not answer would
@@ -25,7 +26,8 @@ const MCP_TOOLS = check.required({
 
 /**
  * Gives an agent the current tools of its servers before each model call. A running agent gets new tools, sees
- * new schemas, and loses removed tools. Cached lists are not requested again.
+ * new schemas, and loses removed tools. Cached lists are not requested again. Calls of these tools whose arguments
+ * LangChain cannot read, such as empty ones, are made, where the meaning is clear.
  *
  * For tools of `createMcpToolsFromAgent()` or `loadMcpTools()`, pass `new ToolSearch(tools)`.
  *
@@ -71,7 +73,9 @@ export function mcpToolsMiddleware(
         .shownFor(request.state.messages, taken)
         // LangChain refuses another object for a tool that the agent was created with.
         .map((tool) => request.tools.find(({ name }) => name === tool.name) ?? tool)
-      return handler({ ...request, tools: [...others, ...shown] })
+      const message = await handler({ ...request, tools: [...others, ...shown] })
+      readCalls(message, new Set(shown.map(({ name }) => String(name))))
+      return message
     },
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)

@@ -1,3 +1,5 @@
+import { AIMessage, type BaseMessage } from '@langchain/core/messages'
+import type { ChatResult } from '@langchain/core/outputs'
 import { MemorySaver } from '@langchain/langgraph'
 import { createAgent, tool as langChainTool } from 'langchain'
 import { describe, expect, test } from 'vitest'
@@ -33,6 +35,28 @@ class SpyingModel extends ScriptedModel {
     return this
   }
 }
+
+/** Calls a tool with arguments that LangChain cannot read. */
+class FencingModel extends ScriptedModel {
+  override _generate(messages: BaseMessage[]): Promise<ChatResult> {
+    const args = '```json\n{"item":"x"}\n```'
+    const call = { type: 'invalid_tool_call', id: 'c1', name: 'add_item', args } as const
+    const isAnswered = messages.at(-1)?.getType() === 'tool'
+    const message = isAnswered
+      ? new AIMessage('The end')
+      : new AIMessage({ content: '', invalid_tool_calls: [call] })
+    return Promise.resolve({ generations: [{ text: message.text, message }] })
+  }
+}
+
+test('an agent makes a call whose arguments are in a fence, and does not end without a word', async () => {
+  const source = new AnsweringSource()
+  const middleware = [mcpToolsMiddleware(new ToolSearch([toolOver(source)]))]
+  const agent = createAgent({ model: new FencingModel(), middleware })
+  const { messages } = await agent.invoke({ messages: [{ role: 'user', content: 'Go' }] })
+  expect(source.calls.map(({ args }) => args)).toEqual([{ item: 'x' }])
+  expect(messages.at(-1)?.text).toBe('The end')
+})
 
 describe('the middleware', () => {
   const local = langChainTool(() => 'noon', { name: 'clock', description: 'Tells the time.' })

@@ -57,6 +57,14 @@ export function fittedArguments(
   return { value, errors }
 }
 
+/** Returns the arguments in a text that a model wrote, or undefined if it cannot be read. */
+export function argumentsIn(text: string): Record<string, unknown> | undefined {
+  if (isBlank(text)) return {}
+  const value = literalIn(text)
+  const inner = typeof value === 'string' ? literalIn(value) : value
+  return isRecord(inner) ? inner : undefined
+}
+
 const ENVELOPE: ReadonlySet<string> = new Set(['name', 'arguments', 'parameters', 'input'])
 
 /** Returns the arguments in a description of the call, if no parameter has the name of one of its fields. */
@@ -99,13 +107,15 @@ const READING: Reading = {
 /** Returns the value that a text stands for, or undefined if texts fit, or if the value does not. */
 function valueOf(text: string, allowed: readonly JsonType[]): unknown {
   if (allowed.includes('string')) return undefined
-  const value = literalFrom(text.trim()) ?? literalFrom(jsonIn(text.trim()))
+  const value = literalIn(text)
   // `null` is left out then, if the parameter is optional.
   return value === null || allowed.includes(jsonTypeOf(value)) ? value : undefined
 }
 
-/** Returns the JSON in a fence of Markdown, without a comma after the last item of an object or a list. */
-function jsonIn(text: string): string {
-  const [, fenced = text] = /^```(?:json)?\n(.*)\n```$/s.exec(text) ?? []
-  return fenced.replaceAll(/("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])/g, '$1')
+/** Returns the value of JSON, also in a fence of Markdown, and with a comma after the last item of an object or a list. */
+function literalIn(text: string): unknown {
+  const trimmed = text.trim()
+  const [, fenced = trimmed] = /^```(?:json)?\n(.*)\n```$/s.exec(trimmed) ?? []
+  const exact = fenced.replaceAll(/("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])/g, '$1')
+  return literalFrom(trimmed) ?? literalFrom(exact)
 }
