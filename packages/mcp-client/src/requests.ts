@@ -62,9 +62,9 @@ export async function sendRequest<T>(
     readonly method: string
     readonly params?: Readonly<Record<string, unknown>> | undefined
   },
-  { schema, ...options }: SendOptions & { readonly schema: ResultSchema<T> },
+  options: SendOptions & { readonly schema: ResultSchema<T> },
 ): Promise<T> {
-  const { signal, timeout = LONGEST_MS, onprogress, inputs, headers, handlers } = options
+  const { schema, signal, timeout = LONGEST_MS, onprogress, inputs, headers, handlers } = options
   const { onCancelFailed = () => {} } = options
   signal?.throwIfAborted()
   const { promise: outcome, resolve } = Promise.withResolvers<Answer | TransportError>()

@@ -71,8 +71,8 @@ export class OpenCalls {
   }
 
   /** Opens a call, which is not sent yet. */
-  open(given: Pick<Call, 'request' | 'options' | 'onSettled'>): Call {
-    const call = new Call({ id: this.#nextId++, ...given })
+  open({ request, options, onSettled }: Pick<Call, 'request' | 'options' | 'onSettled'>): Call {
+    const call = new Call({ id: this.#nextId++, request, options, onSettled })
     call.failuresBefore = this.#options.recovery?.streak.count ?? 0
     this.#calls.push(call)
     if (this.#timer === undefined) this.#startTimer()

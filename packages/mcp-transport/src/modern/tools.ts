@@ -22,9 +22,9 @@ export class ToolCatalog {
 
   /** Returns the headers of a tool call, as a flat list. Other requests have none. */
   headersFor({ method, params }: JsonRpcRequest): readonly string[] {
-    const headers =
-      method === 'tools/call' ? this.#headers.get(String(params?.['name'])) : undefined
-    return headers === undefined ? NO_HEADERS : toolHeaderList(headers, params?.['arguments'])
+    if (method !== 'tools/call') return NO_HEADERS
+    const headers = this.#headers.get(String(params?.['name'])) ?? []
+    return headers.length === 0 ? NO_HEADERS : toolHeaderList(headers, params?.['arguments'])
   }
 
   /** Converts the result of a request for a client of SDK v1. */
