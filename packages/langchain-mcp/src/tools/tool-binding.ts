@@ -142,7 +142,9 @@ export class ToolBinding {
    */
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
     // Models call tools without parameters with no arguments at all. An `undefined` argument is left out.
-    const value = withServerNames(input ?? {}, this.modelSchema.names)
+    // The model uses the names of the schema that it saw last.
+    const { names } = this.#modelSchema ?? this.modelSchema
+    const value = withServerNames(input ?? {}, names)
     const isShared = this.interceptors.length === 0 && isJson(value) // an interceptor may write into its arguments
     const given: unknown = isShared ? value : JSON.parse(JSON.stringify(value) ?? '{}')
     const calls = this.options.elicitation || answeredByClient
