@@ -60,7 +60,11 @@ describe('createMcpTools(), before anything is opened,', () => {
       /^servers\.shop: expected a URL, or an object like { url }, got null\. See/,
     ],
     [{ servers: { shop: { url: 'nope' } } }, /^servers\.shop: .*url must be an absolute URL/],
-    [{ servers: { shop: { ulr: 'x' } } }, /^servers\.shop: .*none of them is given\. See/],
+    [
+      { servers: { shop: { ulr: 'x' } } },
+      /^servers\.shop: .*none of them is given\. Did you mean "url"/,
+    ],
+    [{ servers: [{ url: 'http://a' }] }, /^servers: expected .*, got a list\. See/],
     [{ allow: 'admin_*' }, /"allow" must be a list of names, or a function, not a string\. See/],
     [
       { allow: [{ server: 'shop' }] },

@@ -23,7 +23,7 @@ export function wordOrFunction(...words: readonly string[]): Check {
 
 export function wrongValue(place: string, takes: string, value: unknown): McpClientError {
   const quoted = typeof value === 'string' ? `"${value}"` : undefined
-  const type = value === null ? 'null' : typeof value
+  const type = value === null ? 'null' : Array.isArray(value) ? 'a list' : typeof value
   return configError(`${place}: expected ${takes}, got ${quoted ?? type}`)
 }
 

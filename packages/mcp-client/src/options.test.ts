@@ -77,7 +77,7 @@ describe('McpClient rejects the config', () => {
     [{ url, stream: true }, 'there is no option "stream". The options are url, headers'],
     [
       { url, timeoutMs: 5 },
-      'option of the client, not of its config: new McpClient({ url }, { timeoutMs })',
+      'Use the option "timeoutMs" of the client: new McpClient({ url }, { timeoutMs })',
     ],
     [
       { url, headers: 'authorization: x' },

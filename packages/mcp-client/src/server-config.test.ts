@@ -10,6 +10,8 @@ describe('a config', () => {
     { url: 'https://shop.example/mcp' },
     { url: new URL('https://shop.example/mcp'), headers: {} },
     { command: 'npx', args: ['-y', 'server'], env: { TOKEN: 'x' }, cwd: '/srv' },
+    { url: 'https://shop.example/mcp', type: 'http' as const }, // as in the files of desktop clients
+    { command: 'npx', type: 'stdio' as const },
     { slug: undefined, url: 'https://shop.example/mcp' } as unknown as McpServerConfig,
   ])('is accepted: %o', (config) => {
     expect(parseServerConfig(config)).toEqual(config)
@@ -20,10 +22,17 @@ describe('a config', () => {
     [{ folderPath: 'Shared' }, 'none of them is given'],
     [{ slug: 'shop', url: 'https://shop.example/mcp' }, 'slug and url are given'],
     [{ slug: 'shop', name: 'Shop', url: 'u' }, 'slug and name and url are given'],
+    [{ uri: 'u' }, 'none of them is given. Did you mean "url" by "uri"?'],
     [{ slug: '' }, 'slug is empty'],
     [{ url: '' }, 'url is empty'],
     [{ command: '' }, 'command is empty'],
     [{ command: 'npx', url: 'https://shop.example/mcp' }, 'url and command are given'],
+    [{ url: 'http://h', type: 'sse' }, 'type is "sse", the transport of 2024-11-05'],
+    [
+      { url: 'http://h', timeout: 60 },
+      '"timeout" is not part of the config of a server. Use the option "timeoutMs"',
+    ],
+    [{ url: 'http://h', maxRetries: 2 }, 'or createMcpTools({ servers, maxRetries })'],
   ])('is rejected: %o, because %s', (config, what) => {
     const attempt = (): void => void parseServerConfig(config as McpServerConfig)
     expect(attempt).toThrow(what)

@@ -1,5 +1,5 @@
 import { win32 } from 'node:path'
-import { assertOptions, check, isRecord } from '@x/internal'
+import { assertOptions, check, isRecord, nearestWord } from '@x/internal'
 import type { RequestContext } from '@x/mcp-transport'
 import { notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
@@ -45,6 +45,8 @@ export interface UrlConfig {
   readonly headers?: ScopedHeaders | undefined
   /** Not needed: entries of `@langchain/mcp-adapters` have it. */
   readonly transport?: 'http' | 'streamable_http' | undefined
+  /** Not needed: entries of desktop clients have it. */
+  readonly type?: 'http' | 'streamable-http' | undefined
 }
 
 /** Server that is a program. It is started at the first call, and uses stdio. */
@@ -59,6 +61,8 @@ export interface CommandConfig {
   readonly cwd?: string | undefined
   /** Not needed: entries of `@langchain/mcp-adapters` have it. */
   readonly transport?: 'stdio' | undefined
+  /** Not needed: entries of desktop clients have it. */
+  readonly type?: 'stdio' | undefined
 }
 
 /** Request that a header function is called for. */
@@ -78,8 +82,13 @@ export type ScopedHeaders =
 const FIELDS = {
   slug: { slug: parseName, folderPath: parseText },
   name: { name: parseName, folderPath: parseText },
-  url: { ...urlFields, headers: parseScopedHeaders, transport: parseHttpTransport },
-  command: { ...commandFields, transport: parseStdioTransport },
+  url: {
+    ...urlFields,
+    headers: parseScopedHeaders,
+    transport: parseHttpTransport,
+    type: parseHttpTransport,
+  },
+  command: { ...commandFields, transport: parseStdioTransport, type: parseStdioTransport },
 } as const
 
 type Kind = keyof typeof FIELDS
@@ -104,12 +113,13 @@ export function parseServerConfig(config: McpServerConfig | string | URL): McpSe
     )
     const [kind = 'url'] = KINDS.filter((each) => given[each] !== undefined)
     const known = Object.keys(FIELDS[kind]).map((name) => [name, check.anything] as const)
-    // An entry of createMcpTools() has them.
     const misplaced = Object.keys(given).find((name) => Object.hasOwn(clientOptionChecks, name))
     if (misplaced !== undefined) {
-      const example = `new McpClient({ ${kind} }, { ${misplaced} })`
+      // A number is the `timeout` of other clients.
+      const option =
+        typeof given[misplaced] === 'number' && misplaced === 'timeout' ? 'timeoutMs' : misplaced
       throw new FieldError(
-        `"${misplaced}" is an option of the client, not of its config: ${example}`,
+        `"${misplaced}" is not part of the config of a server. Use the option "${option}" of the client: new McpClient({ ${kind} }, { ${option} }), or createMcpTools({ servers, ${option} })`,
       )
     }
     assertOptions(({ message }) => new FieldError(message), given, Object.fromEntries(known))
@@ -125,11 +135,20 @@ function findKindProblem(config: unknown): string | undefined {
   if (only !== undefined && others.length === 0 && config[only] !== '') return undefined
   const what =
     only === undefined
-      ? 'none of them is given'
+      ? `none of them is given${nearestKind(config)}`
       : others.length === 0
         ? `${only} is empty`
         : `${[only, ...others].join(' and ')} are given`
   return `one of slug, name, url and command must be given: ${what}`
+}
+
+/** `{ uri }` means `{ url }`. */
+function nearestKind(config: object): string {
+  for (const key of Object.keys(config)) {
+    const nearest = nearestWord(key, KINDS)
+    if (nearest !== undefined) return `. Did you mean "${nearest}" by "${key}"?`
+  }
+  return ''
 }
 
 /** Name of the server in messages: its slug, its name, its URL without query, or the file name of its command. */
