@@ -62,6 +62,10 @@ describe('readConfig', () => {
       'g.yaml:1: there is no setting "streaming.enabled". The settings of "streaming" are channel',
     ],
     [
+      'sources:\n  - { type: langgraph, config: ./a.json, url: x }',
+      'g.yaml:2: there is no setting "sources[0].url". The settings of "sources[0]" are config, context, callerContext, type, headers, resource, assistants',
+    ],
+    [
       'tools:\n  overrides:\n    support/ask:\n      timeout: 4',
       'g.yaml:4: there is no setting "tools.overrides["support/ask"].timeout". Did you mean "tools.overrides["support/ask"].timeoutMs"?',
     ],

@@ -102,7 +102,8 @@ export function problemsOf(
 ): readonly SettingProblem[] {
   const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)))
   if (issue.code === 'unrecognized_keys') {
-    const known = knownKeys(schema, path)
+    // A key that another alternative of the schema has, such as a source of another type, is no advice.
+    const known = knownKeys(schema, path).filter((key) => !issue.keys.includes(key))
     return issue.keys.map((key) => ({
       path: [...path, key],
       type: 'unknown',
