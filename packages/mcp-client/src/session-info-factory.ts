@@ -45,8 +45,9 @@ export class SessionInfoFactory {
 
 /**
  * Keeps sessions in a folder, so that the next process continues them: one file for each server and scope, and one for
- * each server and principal with the list of tools. The folder is created if it is missing. The name of a file is a digest, and only the owner can read it (mode 0600), because a session
- * id is a credential.
+ * each server and principal with the list of tools. The folder is created if it is missing. The name of a file is a
+ * digest, and only the owner can read it (mode 0600), because a session id is a credential. Windows has no modes: there,
+ * use a folder that only the owner can read, such as one below `%LOCALAPPDATA%`.
  *
  * Processes that share the folder do not lock it: the last write wins. A session of a run ends with the run, and the
  * session of a child process with the process, so both stay in memory. The files of old threads stay in the folder.

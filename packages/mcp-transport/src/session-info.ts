@@ -90,8 +90,9 @@ const EMPTY: Content = { sessionId: undefined, record: undefined }
 /**
  * Stores the session in a file. Use one file per server and principal. Missing folders are created.
  *
- * Writes are atomic, and only the owner can read the file (mode 0600), because a session id is a credential. A
- * damaged or foreign file counts as empty; it is renamed to `<path>.unreadable-…` before the first write.
+ * Writes are atomic, and only the owner can read the file (mode 0600), because a session id is a credential. Windows has
+ * no modes: there, use a folder that only the owner can read, such as one below `%LOCALAPPDATA%`. A damaged or foreign
+ * file counts as empty; it is renamed to `<path>.unreadable-…` before the first write.
  * Processes that share a file do not lock it: the last write wins.
  *
  * @throws the error of the file system, from every method, if the file cannot be read or written.

@@ -73,9 +73,10 @@ export function memoryTokenStore(): TokenStore {
 }
 
 /**
- * Keeps credentials in a file that only its user may read (mode 0600, not encrypted). Processes may share the
- * file: writes are atomic, each request sees the changes of other processes, and one process at a time
- * refreshes (`<path>.lock`). A file with other content counts as empty and is renamed to `<path>.unreadable-…`.
+ * Keeps credentials in a file that only its user may read (mode 0600, not encrypted). Windows has no modes: there, use a
+ * folder that only the user can read, such as one below `%LOCALAPPDATA%`. Processes may share the file: writes are
+ * atomic, each request sees the changes of other processes, and one process at a time refreshes (`<path>.lock`). A file
+ * with other content counts as empty and is renamed to `<path>.unreadable-…`.
  *
  * @throws AuthError `STORE_UNUSABLE` on reading and writing, if the file system fails.
  * @throws TypeError for a path that is empty or not a string.
