@@ -79,8 +79,8 @@ const MAX_CONFLICTS = 5
 const BEGIN_MS = 5000
 /** A process that has died looks alive for a shorter time. */
 const DEAD_MS = 5000
-/** Most answers of which it is not known whether they are stored. */
-const MAX_UNSURE = 1000
+/** Most calls of which it is not known whether they are stored. */
+const MAX_UNBEGUN = 1000
 /** Time in which an agent may come to this process. */
 export const AGENT_MS = 60_000
 /** Time between two attempts: to reach a store that is away, and to find an agent or room for a call. */
@@ -100,8 +100,11 @@ export class Calls {
   readonly #options: CallsOptions
   /** Queued calls that this process begins without a claim. */
   readonly #own = new Map<string, OwnCall>()
-  /** Answers whose write failed, by `answered.id`. They may be stored, and then only this process may begin the run. */
-  readonly #unsureAnswers = new BoundedMap<string, true>(MAX_UNSURE)
+  /**
+   * Plain calls that have not begun because a write failed, by `answered.id` or `secret`. The write may have happened, and
+   * then only this process may begin the call.
+   */
+  readonly #unbegun = new BoundedMap<string, true>(MAX_UNBEGUN)
 
   constructor(options: CallsOptions) {
     this.#options = options
@@ -168,12 +171,17 @@ export class Calls {
       return { type: 'new', live: this.#newLive(runId) }
     }
     const entry = key === undefined ? undefined : await this.store.keyEntry(key)
-    if (entry && entry.runId !== runId) return this.#earlier(entry, order)
+    if (entry && entry.runId !== runId) {
+      const found = await this.#earlier(entry, order)
+      if (!this.#takeUnbegun(found.stored.call)) return found
+      const live = this.#newLive(entry.runId, found.stored)
+      return this.#whileAlive(request, async () => ({ type: 'new', live }))
+    }
     return this.#whileAlive(request, async () => {
       const call = this.#newCall(request, key)
       const own = { args: call.args, runId }
       const stored = await this.store.create(call)
-      const first = key === undefined ? own : await this.store.claimKey(key, own, call.expiresAt)
+      const first = key === undefined ? own : await this.#claimKey(key, own, call)
       if (first.runId === runId) return this.#begun(request, { runId, stored })
       if (stored) await this.store.delete(stored)
       return this.#earlier(first, order)
@@ -319,7 +327,7 @@ export class Calls {
     )
     if (isTask) this.credentials.keep(order, next.expiresAt)
     const stored = await this.store.replace(found, next).catch((error: unknown) => {
-      if (!isTask) this.#unsureAnswers.set(answered.id, true)
+      if (!isTask) this.#unbegun.set(answered.id, true)
       throw error
     })
     if (stored && next.state.status === 'ended') runs.forgetState(agentId, asked.state)
@@ -361,7 +369,24 @@ export class Calls {
     runs.forgetRun(call, remote)
   }
 
-  async #earlier(entry: KeyEntry, order: RunOrder): Promise<OpenedCall> {
+  /** @throws GatewayError `UNAVAILABLE` */
+  async #claimKey(
+    key: string,
+    own: KeyEntry,
+    { expiresAt, secret, task }: CallRecord,
+  ): Promise<KeyEntry> {
+    try {
+      return await this.store.claimKey(key, own, expiresAt)
+    } catch (error) {
+      if (task === undefined) this.#unbegun.set(secret, true)
+      throw error
+    }
+  }
+
+  async #earlier(
+    entry: KeyEntry,
+    order: RunOrder,
+  ): Promise<Extract<OpenedCall, { type: 'earlier' }>> {
     if (entry.args !== hashOf(order.arguments ?? {})) throw conflict()
     const stored = await this.store.read(entry.runId)
     if (!stored) throw new RunFailure('expired', EXPIRED)
@@ -458,7 +483,11 @@ export class Calls {
       throw new RunFailure('invalid_arguments', text)
     }
     if (call.state.status !== 'asking' || claim.round !== call.round) {
-      if (call.answered?.hash === hashOf(responses)) return this.#answeredEarlier(found)
+      if (call.answered?.hash === hashOf(responses)) {
+        return this.#takeUnbegun(call)
+          ? { type: 'new', live: this.#newLive(runId, found) }
+          : { type: 'earlier', stored: found }
+      }
       const text = 'This question was answered before, with another answer.'
       throw new RunFailure('already_answered', text)
     }
@@ -484,13 +513,9 @@ export class Calls {
       : outcomeOf(stored.call, { order, tool })
   }
 
-  /** Begins a call with answers that are stored although this process did not learn of it, so that it has not begun. */
-  #answeredEarlier(stored: StoredCall): OpenedCall {
-    const { answered, runId, state } = stored.call
-    const isUnbegun = state.status === 'running' && this.#unsureAnswers.delete(answered?.id ?? '')
-    return isUnbegun
-      ? { type: 'new', live: this.#newLive(runId, stored) }
-      : { type: 'earlier', stored }
+  /** Returns whether a call is stored although this process did not learn of it, and begins here now. True once. */
+  #takeUnbegun({ answered, secret, state }: CallRecord): boolean {
+    return state.status === 'running' && this.#unbegun.delete(answered?.id ?? secret)
   }
 
   /**

@@ -13,6 +13,7 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate } from '../agents/agent.ts'
+import { GatewayError } from '../errors.ts'
 import { newScopeId } from '../files/scopes.ts'
 import { systemClock } from '../internal/clock.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
@@ -236,6 +237,22 @@ test('claims a key that another call has released in the meantime', async () => 
   })
   await callRuns(world.a, tool, order)
   await callRuns(world.b, tool, order)
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test('makes a call once whose key was stored, although the store said that it was away', async () => {
+  await using world = replicas(done)
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    await put(key, ...entry)
+    if (key.startsWith('call-key:')) throw new GatewayError('UNAVAILABLE', 'The answer is lost')
+    return 'written'
+  })
+  expect(reasonOf(await callRuns(world.a, tool, order))).toBe('unavailable')
+  away.mockRestore()
+  const again = await Promise.all([1, 2].map(() => callRuns(world.a, tool, order)))
+  expect(again.map(reasonOf)).toEqual([undefined, undefined])
   expect(world.source.calls).toHaveLength(1)
 })
 
