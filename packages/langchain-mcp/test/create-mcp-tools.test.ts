@@ -209,6 +209,7 @@ describe('several servers', () => {
     const program = fileURLToPath(new URL('counting-program.mjs', import.meta.url))
     const command = { command: process.execPath, args: [program] }
     await using mcp = createMcpTools({
+      handshakeMs: 240_000, // a busy machine starts programs slowly
       servers: { shared: command, own: { ...command, session: 'thread' } },
       session: 'thread',
       prefixToolNames: true,

@@ -198,9 +198,14 @@ describe('headers of an interceptor', () => {
   test('are ignored for an entry with a command, and refused by a client of the caller', async () => {
     const args = [fileURLToPath(new URL('counting-program.mjs', import.meta.url))]
     const command = process.execPath
-    await using mcp = createMcpTools({ servers: { shop: { command, args } }, interceptors })
+    const handshakeMs = 240_000 // a busy machine starts programs slowly
+    await using mcp = createMcpTools({
+      servers: { shop: { command, args } },
+      handshakeMs,
+      interceptors,
+    })
     expect(await (await toolOf(mcp, 'pid')).invoke({})).toMatch(/^\d+$/)
-    await using client = new McpClient({ command, args })
+    await using client = new McpClient({ command, args }, { handshakeMs })
     const [pid] = await loadMcpTools(client, { interceptors })
     await expect(pid?.invoke({})).rejects.toMatchObject({ code: 'CONFIG' })
   })

@@ -5,6 +5,7 @@ import { startTestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf } from './setting.ts'
+import { patientClient } from './stdio/misbehaving.ts'
 
 type Answer = Readonly<Record<string, unknown>>
 type Answers = Readonly<Record<string, Answer>>
@@ -39,7 +40,7 @@ async function odd(kind: (typeof kinds)[number], given: Answers) {
   if (kind === 'stdio') {
     const script = fileURLToPath(new URL('stdio/odd-server.mjs', import.meta.url))
     const env = { ANSWERS: JSON.stringify(answers) }
-    return new McpClient({ command: process.execPath, args: [script], env })
+    return patientClient({ command: process.execPath, args: [script], env })
   }
   const of: Answers = kind === 'modern' ? { ...answers, 'server/discover': discover } : answers
   const server = await startTestServer(async (request, response) => {

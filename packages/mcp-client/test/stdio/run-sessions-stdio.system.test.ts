@@ -3,10 +3,11 @@ import { setImmediate } from 'node:timers/promises'
 import { everythingStdioCommand } from '@x/internal/testing'
 import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { McpClient, McpClientError, runInSessionScope } from '../../src/index.ts'
+import { McpClientError, runInSessionScope } from '../../src/index.ts'
+import type { McpClient } from '../../src/index.ts'
 import type { CommandConfig } from '../../src/server-config.ts'
 import { rejectionOf, textOf } from '../setting.ts'
-import { isRunning, misbehaving } from './misbehaving.ts'
+import { isRunning, misbehaving, patientClient } from './misbehaving.ts'
 
 /** The same server, which writes its process id to standard error. */
 function telling({ command, args = [] }: CommandConfig): CommandConfig {
@@ -34,7 +35,7 @@ const outside = AsyncLocalStorage.snapshot()
 
 describe('a server on stdio in runs', () => {
   test('starts one process for each run and server, and ends it with the run', async () => {
-    await using client = new McpClient(everything, { scope: 'run' })
+    await using client = patientClient(everything, { scope: 'run' })
     const pids = processesOf(client)
     await runInSessionScope(() => client.isClientInitialized)
     expect(pids).toEqual([]) // before the first call
@@ -52,7 +53,7 @@ describe('a server on stdio in runs', () => {
   })
 
   test('rejects calls in flight with the reason of an abort, and ends the process', async () => {
-    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
+    await using client = patientClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const controller = new AbortController()
     const hangs = new Promise<void>((resolve) => {
@@ -69,7 +70,7 @@ describe('a server on stdio in runs', () => {
   })
 
   test('replaces a process that exits during the run, and emits sessionReplaced', async () => {
-    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
+    await using client = patientClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const replaced: unknown[] = []
     client.on('sessionReplaced', (event, scope) => replaced.push([event.reason, scope?.run]))
@@ -89,7 +90,7 @@ describe('a server on stdio in runs', () => {
   })
 
   test('ends the process at an interrupt with a log message, because no process can continue it', async () => {
-    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
+    await using client = patientClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const warnings: string[] = []
     client.on('log', ({ level, message }) => {
@@ -104,7 +105,7 @@ describe('a server on stdio in runs', () => {
   })
 
   test('leaves no process of a run that ends while the process starts, 20 times', async () => {
-    await using client = new McpClient(telling(misbehaving()), { scope: 'run' })
+    await using client = patientClient(telling(misbehaving()), { scope: 'run' })
     const pids = processesOf(client)
     const outcomes = new Set<unknown>()
     for (let seed = 1; seed <= 20; seed++) {

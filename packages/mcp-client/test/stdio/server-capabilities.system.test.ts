@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { McpClient } from '../../src/index.ts'
 import { McpSkills } from '../../src/skills.ts'
+import { patientClient } from './misbehaving.ts'
 
 const server = {
   command: process.execPath,
@@ -9,7 +9,7 @@ const server = {
 }
 
 test('returns what a program declares, also for skills', async () => {
-  await using client = new McpClient(server)
+  await using client = patientClient(server)
   expect(await client.serverCapabilities()).toMatchObject({
     extensions: { 'io.modelcontextprotocol/skills': {} },
   })
@@ -17,7 +17,7 @@ test('returns what a program declares, also for skills', async () => {
 })
 
 test('does not send a call with a key again to the next process, which does not know the key', async () => {
-  await using client = new McpClient(server)
+  await using client = patientClient(server)
   const calls: string[] = []
   client.on('log', ({ message }) => {
     if (message.includes('called')) calls.push(message)

@@ -7,9 +7,10 @@ import { inspect, promisify } from 'node:util'
 import { everythingStdioCommand, sourceNode, temporaryFolder } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
-import { McpClient, McpClientError, StaticServerDirectory } from '../../src/index.ts'
+import { McpClientError, StaticServerDirectory } from '../../src/index.ts'
+import type { McpClient } from '../../src/index.ts'
 import { rejectionOf, statesOf, stopClock, recordEvents, textOf } from '../setting.ts'
-import { isRunning, misbehaving } from './misbehaving.ts'
+import { isRunning, misbehaving, patientClient } from './misbehaving.ts'
 
 const pidOf = async (client: McpClient): Promise<number> =>
   Number(textOf(await client.callTool('pid')))
@@ -32,7 +33,7 @@ const wrapped = {
 
 describe('a server on stdio', () => {
   test('starts at the first call, serves all calls, and ends at dispose()', async () => {
-    const client = new McpClient(everythingStdioCommand())
+    const client = patientClient(everythingStdioCommand())
     const observed = recordEvents(client)
     expect(client.isClientInitialized).toBe(false)
     const [tools, result] = await Promise.all([
@@ -61,7 +62,7 @@ describe('a server on stdio', () => {
       throw new Error('There is no session to keep')
     }
     const sessionInfoFactory = { createSession }
-    await using client = new McpClient(misbehaving(), { sessionInfoFactory })
+    await using client = patientClient(misbehaving(), { sessionInfoFactory })
     await client.ping()
     expect(client.status()).toMatchObject({ state: 'active', era: 'legacy', epoch: 1 })
   })
@@ -71,7 +72,7 @@ describe('a server on stdio', () => {
     try {
       const { command, args } = misbehaving()
       const env = { MODE: 'test', WHO: 'config' }
-      await using client = new McpClient({ command, args, env })
+      await using client = patientClient({ command, args, env })
       const environment = JSON.parse(textOf(await client.callTool('env')))
       expect(environment).toMatchObject(env)
       expect(environment.PATH).toBe(process.env['PATH'])
@@ -85,22 +86,22 @@ describe('a server on stdio', () => {
     const { command, args } = misbehaving()
     const server = { command, arguments: args, environmentVariables: { MODE: 'found' } }
     const directory = new StaticServerDirectory({ shop: server })
-    await using client = new McpClient({ slug: 'shop' }, { directory })
+    await using client = patientClient({ slug: 'shop' }, { directory })
     expect(JSON.parse(textOf(await client.callTool('env')))).toMatchObject({ MODE: 'found' })
   })
 
   test('runs in its cwd, else in the folder of this process', async () => {
     await using folder = await temporaryFolder()
     const { command, args } = misbehaving()
-    await using placed = new McpClient({ command, args, cwd: folder.path })
+    await using placed = patientClient({ command, args, cwd: folder.path })
     expect(textOf(await placed.callTool('cwd'))).toBe(folder.path)
-    await using unplaced = new McpClient({ command, args })
+    await using unplaced = patientClient({ command, args })
     expect(textOf(await unplaced.callTool('cwd'))).toBe(process.cwd())
   })
 
   test('gets the trace context of the caller, and no instructions for the transport', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-    await using client = new McpClient(misbehaving(), { traceContext: () => ({ traceparent }) })
+    await using client = patientClient(misbehaving(), { traceContext: () => ({ traceparent }) })
     const result = await client.callTool('meta', {}, { meta: { a: 1 }, inputRequired: 'surface' })
     expect(JSON.stringify(result)).toContain(traceparent)
     const resume = { requestState: 'x', inputResponses: {} }
@@ -121,7 +122,7 @@ describe('a server on stdio that does not start', () => {
   test('says that a command was not found when the shell of Windows has exited', async () => {
     subscribe('child_process', reportMissingAtExit)
     try {
-      await using client = new McpClient({
+      await using client = patientClient({
         command: process.execPath,
         args: ['-e', 'process.exit(1)'],
       })
@@ -144,7 +145,7 @@ describe('a server on stdio that does not start', () => {
     [{ command: process.execPath, cwd: '/nonexistent' }, /cwd \/nonexistent is not a folder/],
     [{ command: process.execPath, cwd: import.meta.filename }, /is not a folder/],
   ])('rejects the call with the reason of the operating system: %o', async (config, reason) => {
-    await using client = new McpClient(config)
+    await using client = patientClient(config)
     const error = await rejectionOf(client.callTool('pid'))
     expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'not-executed' })
     expect(String(error)).toMatch(reason)
@@ -154,7 +155,7 @@ describe('a server on stdio that does not start', () => {
 
   test('reports exit code and standard error of a crash, without secrets', async () => {
     const { command, args } = misbehaving('crash-at-start', 'bad token: sk-12345678')
-    await using client = new McpClient({ command, args, env: { API_KEY: 'sk-12345678' } })
+    await using client = patientClient({ command, args, env: { API_KEY: 'sk-12345678' } })
     const observed = recordEvents(client)
     const error = await rejectionOf(client.callTool('pid'))
     expect(error).toMatchObject({
@@ -170,7 +171,7 @@ describe('a server on stdio that does not start', () => {
   })
 
   test('has an invalid line as the cause of the error', async () => {
-    await using client = new McpClient(misbehaving('garbage'))
+    await using client = patientClient(misbehaving('garbage'))
     const error = await rejectionOf(client.ping())
     if (!McpClientError.is(error) || !(error.cause instanceof Error)) throw error
     expect(error.code).toBe('UNREACHABLE')
@@ -181,7 +182,7 @@ describe('a server on stdio that does not start', () => {
 
   test('rejects the call at the time limit of the handshake, with its standard error, and leaves no process', async () => {
     stopClock()
-    await using client = new McpClient(misbehaving('silent'), { handshakeMs: 5000 })
+    await using client = patientClient(misbehaving('silent'), { handshakeMs: 5000 })
     const said = logged(client, 'licence')
     const call = rejectionOf(client.ping())
     await said
@@ -195,7 +196,7 @@ describe('a server on stdio that does not start', () => {
   })
 
   test('rejects a stateless revision without starting the process', async () => {
-    await using client = new McpClient(misbehaving(), { era: 'modern' })
+    await using client = patientClient(misbehaving(), { era: 'modern' })
     expect(await rejectionOf(client.ping())).toMatchObject({ code: 'CONFIG' })
   })
 })
@@ -207,7 +208,7 @@ describe('a server on stdio that exits', () => {
   ])(
     'rejects calls in flight with OUTCOME_UNKNOWN after %s, and sends nothing again to the next process',
     async (tool, how, stderr) => {
-      await using client = new McpClient(misbehaving())
+      await using client = patientClient(misbehaving())
       const observed = recordEvents(client)
       const before = await pidOf(client)
       const [error, other] = await Promise.all([
@@ -228,7 +229,7 @@ describe('a server on stdio that exits', () => {
   )
 
   test('is started again by the next call if it exited between calls', async () => {
-    await using client = new McpClient(misbehaving())
+    await using client = patientClient(misbehaving())
     const before = await pidOf(client)
     const idle = deferred()
     client.on('state', ({ to }) => {
@@ -240,7 +241,7 @@ describe('a server on stdio that exits', () => {
   })
 
   test('gets the log level of the client again before any call', async () => {
-    await using client = new McpClient(misbehaving())
+    await using client = patientClient(misbehaving())
     await client.setLoggingLevel('warning')
     const replaced = deferred()
     client.on('sessionReplaced', () => replaced.resolve())
@@ -250,7 +251,7 @@ describe('a server on stdio that exits', () => {
   })
 
   test('gets an idempotent call again if replay allows it', async () => {
-    await using client = new McpClient(misbehaving(), { maxRetries: 3 })
+    await using client = patientClient(misbehaving(), { maxRetries: 3 })
     await client.ping()
     const error = await rejectionOf(client.callTool('crash', {}, { idempotent: true }))
     expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
@@ -258,12 +259,12 @@ describe('a server on stdio that exits', () => {
   })
 
   test('has its last response delivered', async () => {
-    await using client = new McpClient(misbehaving())
+    await using client = patientClient(misbehaving())
     expect(textOf(await client.callTool('answer-and-exit'))).toBe('last words')
   })
 
   test('ends the session by closing its output', async () => {
-    await using client = new McpClient(misbehaving())
+    await using client = patientClient(misbehaving())
     const before = await pidOf(client)
     const error = await rejectionOf(client.callTool('close-output'))
     expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
@@ -272,7 +273,7 @@ describe('a server on stdio that exits', () => {
   })
 
   test('is ended after a line above the limit, and all calls in flight reject with LIMIT', async () => {
-    await using client = new McpClient(misbehaving(), { limits: { eventBytes: 50_000 } })
+    await using client = patientClient(misbehaving(), { limits: { eventBytes: 50_000 } })
     const before = await pidOf(client)
     expect(await rejectionOf(client.callTool('huge'))).toMatchObject({
       code: 'LIMIT',
@@ -284,7 +285,7 @@ describe('a server on stdio that exits', () => {
 
 describe('output of a server on stdio', () => {
   test('delivers progress that arrives in one chunk with the response', async () => {
-    await using client = new McpClient(misbehaving())
+    await using client = patientClient(misbehaving())
     const observed: number[] = []
     const onProgress = ({ progress }: { progress: number }): void => void observed.push(progress)
     const result = await client.callTool('progress-and-answer', {}, { onProgress })
@@ -293,7 +294,7 @@ describe('output of a server on stdio', () => {
   })
 
   test('logs and skips lines that are not messages', async () => {
-    await using client = new McpClient(misbehaving('chatty'))
+    await using client = patientClient(misbehaving('chatty'))
     const said = logged(client, 'Server starting')
     await client.ping()
     expect(await said).toContain(
@@ -302,7 +303,7 @@ describe('output of a server on stdio', () => {
   })
 
   test('does not block on a long standard error, and keeps its end', async () => {
-    await using client = new McpClient(misbehaving())
+    await using client = patientClient(misbehaving())
     const end = logged(client, 'the end')
     expect(textOf(await client.callTool('flood'))).toBe('ok')
     expect(await end).toBe('node: the end')
@@ -311,7 +312,7 @@ describe('output of a server on stdio', () => {
 
 describe('dispose()', () => {
   test.concurrent('rejects calls at once, and kills a server that ignores SIGTERM', async () => {
-    const client = new McpClient(misbehaving('ignore-end'))
+    const client = patientClient(misbehaving('ignore-end'))
     const pid = await pidOf(client)
     const isSent = logged(client, 'hanging')
     const error = rejectionOf(client.callTool('hang'))
@@ -324,7 +325,7 @@ describe('dispose()', () => {
   })
 
   test.concurrent('ends processes that a server has started, also if the server has exited', async () => {
-    const client = new McpClient(misbehaving('grandchild'))
+    const client = patientClient(misbehaving('grandchild'))
     const said = logged(client, 'grandchild ')
     await client.ping()
     const grandchild = Number((await said).split(' ').at(-1))
@@ -334,7 +335,7 @@ describe('dispose()', () => {
   })
 
   test.concurrent('ends the server behind a wrapper such as npx, which passes no signals on', async () => {
-    const client = new McpClient(wrapped)
+    const client = patientClient(wrapped)
     const server = await pidOf(client)
     expect(await parentOf(server)).not.toBe(process.pid)
     await client.dispose()
@@ -342,7 +343,7 @@ describe('dispose()', () => {
   })
 
   test.concurrent('ends the server behind a wrapper that was killed during a call', async () => {
-    const client = new McpClient(wrapped)
+    const client = patientClient(wrapped)
     const server = await pidOf(client)
     const isSent = logged(client, 'hanging')
     const call = rejectionOf(client.callTool('hang'))
@@ -354,7 +355,7 @@ describe('dispose()', () => {
   })
 
   test.concurrent('ends processes that a crashed server left behind', async () => {
-    const client = new McpClient(misbehaving('grandchild'))
+    const client = patientClient(misbehaving('grandchild'))
     const said = logged(client, 'grandchild ')
     await client.ping()
     const grandchild = Number((await said).split(' ').at(-1))
@@ -364,7 +365,7 @@ describe('dispose()', () => {
   })
 
   test('ends the process during the handshake', async () => {
-    const client = new McpClient(misbehaving('silent'))
+    const client = patientClient(misbehaving('silent'))
     const said = logged(client, 'licence')
     const error = rejectionOf(client.ping())
     await said
@@ -376,7 +377,7 @@ describe('dispose()', () => {
     const count = (kind: string): number =>
       process.getActiveResourcesInfo().filter((one) => one === kind).length
     const cycle = async (): Promise<number> => {
-      await using client = new McpClient(misbehaving())
+      await using client = patientClient(misbehaving())
       return await pidOf(client)
     }
     await cycle() // creates objects that are created only once
