@@ -189,6 +189,21 @@ const table: readonly (readonly [method: string, sent: unknown, read: unknown])[
     { content: [], structuredContent: { result: [1] } },
   ],
   ['tools/call', { content: 'hi' }, { content: [{ type: 'text', text: 'hi' }] }],
+  [
+    'tools/call',
+    { success: true, isError: false, _meta: {} },
+    {
+      success: true,
+      isError: false,
+      _meta: {},
+      content: [{ type: 'text', text: '{"success":true}' }],
+    },
+  ],
+  [
+    'tools/call',
+    { toolResult: 'hi' },
+    { toolResult: 'hi', content: [{ type: 'text', text: 'hi' }] },
+  ],
   ['tools/call', { content: image }, { content: [image] }],
   ['tools/call', { content: { 0: image } }, { content: [image] }],
   ['tools/call', { content: [], isError: 'false' }, { content: [], isError: false }],

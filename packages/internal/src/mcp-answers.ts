@@ -244,7 +244,7 @@ const cursor: Repair = (value) => {
 }
 const PAGE: Shape = { _meta: extra, nextCursor: cursor }
 
-const callResult = fields({
+const called = fields({
   _meta: extra,
   content: blocks,
   isError: failure,
@@ -252,6 +252,24 @@ const callResult = fields({
   requestState: nullable,
   inputRequests,
 })
+
+/** Fields without which the result of a tool says nothing to a client. */
+const SAYS = ['content', 'structuredContent', 'task', 'inputRequests', 'requestState']
+
+/**
+ * The result of a server that forgets `content` becomes its text, so that it is not lost (mcp-server-smtp#8); so does
+ * `toolResult` of 2024-10-07.
+ */
+const callResult: Repair = (given) => {
+  const value = called(given)
+  if (!isObject(value) || SAYS.some((name) => name in value)) return value
+  const { _meta, isError, resultType = 'complete', ...own } = value
+  if (resultType !== 'complete' || Object.keys(own).length === 0) return value
+  const { toolResult = own } = own
+  const said = typeof toolResult === 'string' ? toolResult : JSON.stringify(toolResult)
+  value['content'] = [{ type: 'text', text: said }]
+  return value
+}
 
 const connected = fields({ _meta: extra, capabilities, serverInfo: server, instructions: text })
 
