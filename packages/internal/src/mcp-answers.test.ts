@@ -1,6 +1,6 @@
 import * as schemas from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, test } from 'vitest'
-import { repairMessage, repairResult } from './mcp-answers.ts'
+import { parseMessage, repairMessage, repairResult } from './mcp-answers.ts'
 
 const RESULT_SCHEMAS: Readonly<Record<string, { parse(value: unknown): unknown }>> = {
   initialize: schemas.InitializeResultSchema,
@@ -493,4 +493,15 @@ test.each([
   const message = structuredClone({ jsonrpc: '2.0', ...sent })
   repairMessage(message)
   expect(message).toEqual({ jsonrpc: '2.0', ...wanted })
+})
+
+test('reads numbers that JSON does not have as null, outside of texts', () => {
+  const given = String.raw`{"a":NaN,"b":[-Infinity,Infinity,1],"c":"NaN \"NaN\" \\","d":NaN}`
+  const wanted = { a: null, b: [null, null, 1], c: String.raw`NaN "NaN" ${'\\'}`, d: null }
+  expect(parseMessage(given)).toEqual(wanted)
+  for (const text of ['{"a":NaN', 'NaNa', String.raw`[NaN,\x]`, '{"a":"NaN}', 'Infinity:']) {
+    expect(() => parseMessage(text)).toThrow(SyntaxError)
+  }
+  const long = `"${String.raw`\"`.repeat(1_000_000)}NaN`
+  expect(() => parseMessage(long)).toThrow(SyntaxError) // in a time that grows with its length
 })

@@ -263,7 +263,7 @@ const SAYS = ['content', 'structuredContent', 'task', 'inputRequests', 'requestS
 const callResult: Repair = (given) => {
   const value = called(given)
   if (!isObject(value) || SAYS.some((name) => name in value)) return value
-  const { _meta, isError, resultType = 'complete', ...own } = value
+  const { _meta, isError: _isError, resultType = 'complete', ...own } = value
   if (resultType !== 'complete' || Object.keys(own).length === 0) return value
   const { toolResult = own } = own
   const said = typeof toolResult === 'string' ? toolResult : JSON.stringify(toolResult)
@@ -380,6 +380,27 @@ const LEVELS = named({
   alert: 'alert',
   emergency: 'emergency',
 })
+
+/**
+ * Parses a message. `NaN` and `Infinity`, which Python writes (kumo-rfm-mcp#65), are read as `null`: JavaScript writes
+ * them so.
+ *
+ * @throws SyntaxError
+ */
+export function parseMessage(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch (error) {
+    if (!/NaN|Infinity/.test(json)) throw error
+    let isInText = false
+    const finite = json.replaceAll(/\\.|"|-?\b(?:NaN|Infinity)\b/gs, (found) => {
+      if (found === '"') isInText = !isInText
+      const isNumber = !isInText && found !== '"' && !found.startsWith('\\')
+      return isNumber ? 'null' : found
+    })
+    return JSON.parse(finite)
+  }
+}
 
 /**
  * Repairs the result of a request in place: `null` is absent, `[]` is `{}` where an object is due, and a block of content

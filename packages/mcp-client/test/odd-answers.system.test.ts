@@ -49,7 +49,7 @@ async function odd(kind: (typeof kinds)[number], given: Answers) {
     if (id === undefined) return response.writeHead(200).end('ok') // any 2xx accepts a notification
     const answer = of[String(method)] ?? { error: { code: -32601, message: 'Method not found' } }
     response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }).replaceAll('"NaN"', 'NaN'))
   })
   const client = new McpClient({ url: server.url })
   const dispose = client.dispose.bind(client)
@@ -88,6 +88,8 @@ describe.each(kinds)('%s', (kind) => {
     [{ result: { content: [{ type: 'text', text: 'paid' }], structuredContent: null } }, 'paid'],
     [{ result: { content: [{ type: 'error', text: 'no' }] } }, '{"type":"error","text":"no"}'],
     [{ result: { content: ['paid'] } }, 'paid'],
+    [{ result: { content: ['paid'], structuredContent: { total: 'NaN' } } }, 'paid'],
+    [{ result: { paid: true } }, '{"paid":true}'],
   ])('reads the result %j', async (answer, text) => {
     await using client = await odd(kind, { 'tools/list': tool({}), 'tools/call': answer })
     await client.listTools()

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { repairMessage, repairResult } from '@x/internal/mcp-answers'
+import { parseMessage, repairMessage, repairResult } from '@x/internal/mcp-answers'
 
 /** JSON-RPC ids as MCP allows them. */
 export type RequestId = string | number
@@ -40,7 +40,7 @@ export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcRespo
 /** Returns undefined for a text that is not JSON. Skips a byte order mark (RFC 8259, section 8.1). */
 export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text.startsWith('\uFEFF') ? text.slice(1) : text)
+    return parseMessage(text.startsWith('\uFEFF') ? text.slice(1) : text)
   } catch {
     return undefined
   }

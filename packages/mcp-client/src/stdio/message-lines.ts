@@ -2,7 +2,7 @@ import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdi
 import { JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord, LineBuffer } from '@x/internal'
-import { repairMessage } from '@x/internal/mcp-answers'
+import { parseMessage, repairMessage } from '@x/internal/mcp-answers'
 
 /**
  * Lets the SDK's transport read what servers are known to send: its own buffer refuses a message with a `null` where its
@@ -31,7 +31,7 @@ class MessageLines extends LineBuffer {
   readMessage(): JSONRPCMessage | null {
     const line = this.next()
     if (line === undefined) return null
-    const value: unknown = JSON.parse(line)
+    const value = parseMessage(line)
     repairMessage(value)
     const parsed = JSONRPCMessageSchema.safeParse(value)
     if (parsed.success) return parsed.data

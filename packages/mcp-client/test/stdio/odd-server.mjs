@@ -1,4 +1,4 @@
-// A server that answers each method with the JSON in ANSWERS, whatever it is.
+// A server that answers each method with the JSON in ANSWERS, whatever it is. The text `"NaN"` becomes a number.
 import { createInterface } from 'node:readline'
 
 const answers = JSON.parse(process.env.ANSWERS ?? '{}')
@@ -7,5 +7,6 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method } = JSON.parse(line)
   if (id === undefined) return
   const answer = answers[method] ?? { error: { code: -32601, message: 'Method not found' } }
-  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, ...answer })}\n`)
+  const text = JSON.stringify({ jsonrpc: '2.0', id, ...answer })
+  process.stdout.write(`${text.replaceAll('"NaN"', 'NaN')}\n`)
 })
