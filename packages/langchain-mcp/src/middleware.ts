@@ -51,8 +51,11 @@ export function mcpToolsMiddleware(
   assertOptions('mcpToolsMiddleware()', { mcp }, { mcp: MCP_TOOLS })
   /** Names of tools that a model may have seen: they separate removed tools from unknown ones. */
   const offered = new BoundedMap<string, true>(MAX_OFFERED)
-  /** Names of the other tools in the last model call. A search that it makes does not find tools that these hide. */
-  let taken: readonly string[] = []
+  /**
+   * Names of the other tools in a model call, by the ids of the tool calls that it made. A search does not find tools that
+   * these hide. Other runs, and other agents with this middleware, may have other tools.
+   */
+  const takenAt = new BoundedMap<string, readonly string[]>(MAX_OFFERED)
   const currentSearch = async (): Promise<ToolSearch> =>
     mcp instanceof ToolSearch ? mcp : mcp.toolSearch(RETRY)
   return createMiddleware({
@@ -68,19 +71,20 @@ export function mcpToolsMiddleware(
           !(tool instanceof McpTool) ||
           !(registered.includes(tool) || servers.includes(tool.origin.server.name ?? '')),
       )
-      taken = others.map((tool) => String(tool['name']))
+      const taken = others.map((tool) => String(tool['name']))
       const shown = search
         .shownFor(request.state.messages, taken)
         // LangChain refuses another object for a tool that the agent was created with.
         .map((tool) => request.tools.find(({ name }) => name === tool.name) ?? tool)
       const message = await handler({ ...request, tools: [...others, ...shown] })
       readCalls(message, new Set(shown.map(({ name }) => String(name))))
+      for (const { id } of message.tool_calls ?? []) if (id !== undefined) takenAt.set(id, taken)
       return message
     },
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)
       const { id = '', name } = request.toolCall
-      const tool = (await currentSearch()).find(name, taken)
+      const tool = (await currentSearch()).find(name, takenAt.get(id))
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
       const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`

@@ -131,6 +131,27 @@ describe('the middleware', () => {
     await expect(callFirst()).resolves.toBe('unknown')
   })
 
+  test('searches beside the other tools of the agent that calls, if several agents use it', async () => {
+    const found = new ToolSearch([toolOver(new AnsweringSource())], { search: true })
+    const { wrapModelCall, wrapToolCall } = mcpToolsMiddleware(found)
+    const askModel = async (id: string, tools: readonly object[]): Promise<void> => {
+      const answer = { tool_calls: [{ name: 'search_tools', id }] }
+      const request = { tools, state: { messages: [] } }
+      await wrapModelCall?.(request as never, (() => answer) as never)
+    }
+    await askModel('of one', [{ name: 'add_item' }])
+    await askModel('of the other', [])
+    const searchOf = async (id: string): Promise<unknown> => {
+      const request = { toolCall: { name: 'search_tools', id } }
+      return wrapToolCall?.(
+        request as never,
+        (({ tool }: { tool: { description: string } }) => tool.description) as never,
+      )
+    }
+    expect(await searchOf('of one')).not.toContain('add_item')
+    expect(await searchOf('of the other')).toContain('add_item')
+  })
+
   test('does not ask a server that is down before each model call', async () => {
     await using server = await startChangingServer()
     const entries: ToolLogEntry[] = []
