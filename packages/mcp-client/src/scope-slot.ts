@@ -9,8 +9,13 @@ import { createEndpoint, isChildServer, locateServer, storedSessionId } from './
 import type { Endpoint } from './endpoint.ts'
 import { Deadline } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
-import { getTransportError, isConnectionFailure, notExecuted, toOpeningError } from './errors.ts'
-import type { McpClientError } from './errors.ts'
+import {
+  McpClientError,
+  getTransportError,
+  isConnectionFailure,
+  notExecuted,
+  toOpeningError,
+} from './errors.ts'
 import { messageHandlers, toCapabilities } from './handlers.ts'
 import type { ClientHandlers } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
@@ -365,11 +370,27 @@ export class ScopeSlot {
     }
     // The listening stream keeps the async context of the call that opens it. That context may be a run only if the
     // session belongs to the run.
-    const open = (shared: AbortSignal): Promise<void> =>
-      this.scope?.run === undefined
+    let isOwn = false
+    const open = (shared: AbortSignal): Promise<void> => {
+      isOwn = true
+      return this.scope?.run === undefined
         ? outsideRun(() => this.#openSession(shared))
         : this.#openSession(shared)
-    await this.#opening.join(open, signal)
+    }
+    try {
+      await this.#opening.join(open, signal)
+    } catch (error) {
+      // Refused credentials are those of the caller that began. This one may have others.
+      const mayDiffer = !isOwn && this.#hasHeadersOfCallers && !signal.aborted
+      if (!mayDiffer || !McpClientError.is(error) || error.code !== 'UNAUTHORIZED') throw error
+      await this.#opening.join(open, signal)
+    }
+  }
+
+  /** A function gives the headers of each request, perhaps with a token of its caller. */
+  get #hasHeadersOfCallers(): boolean {
+    const { config } = this.#setup
+    return 'headers' in config && typeof config.headers === 'function'
   }
 
   async #openSession(signal: AbortSignal): Promise<void> {

@@ -44,6 +44,21 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
+test.each([
+  ['a call opens the session with its own headers', () => ({ 'x-user': 'ada' }), 2],
+  ['calls with the same headers fail together', { 'x-user': 'ada' }, 1],
+])('after a handshake of another call was refused, %s', async (_what, headers, handshakes) => {
+  await using server = await startLegacyServer()
+  await using proxy = await startRecordingProxy(server.url)
+  proxy.inject({ match: is.initialize, times: 1, action: { status: 401 } })
+  await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy' })
+  const [first, second] = await Promise.allSettled([client.ping(), client.ping()])
+  const failed = { status: 'rejected', reason: { code: 'UNAUTHORIZED' } }
+  expect(first).toMatchObject(failed)
+  expect(second).toMatchObject(handshakes === 2 ? { status: 'fulfilled' } : failed)
+  expect(proxy.exchanges.filter(is.initialize)).toHaveLength(handshakes)
+})
+
 describe('races, a hundred times each', () => {
   test.each(Object.entries(eras))(
     'first calls, %s: share one initialization whenever they arrive',
