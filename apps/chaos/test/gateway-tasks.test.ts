@@ -72,7 +72,7 @@ async function startWorld(policy: 'always' | 'never' = 'always'): Promise<World>
     async [Symbol.asyncDispose]() {
       go.resolve()
       for (const client of clients) await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await gateway.close()
     },
   }

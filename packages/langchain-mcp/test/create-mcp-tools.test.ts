@@ -51,7 +51,7 @@ async function startRecordedServer(): Promise<RecordedServer> {
     server,
     proxy,
     async [Symbol.asyncDispose]() {
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

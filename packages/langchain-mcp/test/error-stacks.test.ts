@@ -54,7 +54,7 @@ async function startSetting(interceptors: readonly ToolInterceptor[] = []) {
       }),
     async [Symbol.asyncDispose]() {
       await mcp.close()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

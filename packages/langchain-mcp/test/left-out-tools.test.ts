@@ -53,7 +53,7 @@ async function startListing(
   return {
     url: proxy.url,
     async [Symbol.asyncDispose]() {
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -51,7 +51,7 @@ async function given(
     },
     async [Symbol.asyncDispose]() {
       await mcp.close()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
       expect(server.violations).toEqual([])
     },

@@ -54,7 +54,7 @@ async function startShop(era: (typeof eras)[number]) {
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(clients.map((client) => client.dispose()))
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -42,7 +42,7 @@ async function startCutOff(options: McpClientOptions = {}) {
     caller,
     async [Symbol.asyncDispose]() {
       await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

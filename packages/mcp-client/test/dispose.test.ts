@@ -227,7 +227,7 @@ describe('dispose()', () => {
       expect(error).toMatchObject({ code: 'CLOSED', tool: 'slow', outcome: 'unknown' })
     }
     await proxy.waitFor(is.delete)
-    await proxy.stop() // otherwise dispose() would wait for its limit
+    await proxy.close() // otherwise dispose() would wait for its limit
     await disposing
   })
 

@@ -46,7 +46,7 @@ async function startWorld(era: Era): Promise<World> {
     sessionInfoFactory,
     connect: (options) => new McpClient({ url: proxy.url }, { ...always, ...options }),
     async [Symbol.asyncDispose]() {
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -20,7 +20,7 @@ async function startShop() {
     proxy,
     file: join(folder.path, 'session.json'),
     async [Symbol.asyncDispose]() {
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
       await folder[Symbol.asyncDispose]()
     },

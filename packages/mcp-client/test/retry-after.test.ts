@@ -27,7 +27,7 @@ async function startShop(start: (typeof eras)[number]['start'], options: McpClie
     waits,
     async [Symbol.asyncDispose]() {
       await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -46,7 +46,7 @@ async function given(options: McpClientOptions = {}) {
     },
     async [Symbol.asyncDispose]() {
       await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -47,7 +47,7 @@ async function startOutage(options: McpClientOptions = {}, count = LONG) {
     },
     async [Symbol.asyncDispose]() {
       await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -43,7 +43,7 @@ export async function startSetting(options: SettingOptions = {}): Promise<Settin
     observed: recordEvents(client),
     async [Symbol.asyncDispose]() {
       await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -20,7 +20,7 @@ async function behindProxy(options: McpClientOptions = {}, serverOptions: TaskSe
     client,
     async [Symbol.asyncDispose]() {
       await client.dispose()
-      await proxy.stop()
+      await proxy.close()
       await direct[Symbol.asyncDispose]()
     },
   }

@@ -6,6 +6,7 @@ import { startGuardedServer } from './guarded-server.ts'
 import { startLegacyServer } from './legacy-server.ts'
 import { startTestServer } from './loopback-server.ts'
 import { startModernServer } from './modern-server.ts'
+import { startRecordingProxy } from './proxy/recording-proxy.ts'
 import { startReplaceableServer } from './replaceable-server.ts'
 
 test('breaks open requests and keeps the port in a restart', async () => {
@@ -63,6 +64,7 @@ test.each([
   ['a modern server', () => startModernServer()],
   ['a guarded server', async () => startGuardedServer(await startLegacyServer())],
   ['a replaceable server', () => startReplaceableServer('legacy')],
+  ['a proxy', () => startRecordingProxy('http://127.0.0.1:9/mcp')],
 ])('%s ends with close(), also twice', async (_, start) => {
   const server = await start()
   await fetch(server.url)

@@ -36,7 +36,7 @@ async function startGiven(kind: 'legacy' | 'modern'): Promise<Given> {
     refuse: (form, match) => void proxy.inject({ match, action: form }),
     async [Symbol.asyncDispose]() {
       await client.close()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -52,7 +52,7 @@ async function healing(
     client,
     async [Symbol.asyncDispose]() {
       await client[Symbol.asyncDispose]()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }

@@ -85,7 +85,7 @@ export class HostedServer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#proxies.map((proxy) => proxy.stop()))
+    await Promise.all(this.#proxies.map((proxy) => proxy.close()))
     await this.#running?.[Symbol.asyncDispose]()
   }
 

@@ -108,7 +108,7 @@ async function scene(action: InjectedAction, events?: readonly string[]): Promis
     brokenRequest: brokenRequest.promise,
     async [Symbol.asyncDispose]() {
       client[Symbol.dispose]()
-      await proxy.stop()
+      await proxy.close()
       await server[Symbol.asyncDispose]()
     },
   }
@@ -282,7 +282,7 @@ test.each(stalls)('stop() ends all sockets and timers during %j', async (action)
   const before = process.getActiveResourcesInfo()
   all.client.post()
   await all.proxy.waitFor(({ fault }: Exchange) => fault !== undefined)
-  await all.proxy.stop()
+  await all.proxy.close()
   await expect(all.client.ended()).resolves.toBeDefined()
   all.client.socket.destroy()
   await all.server[Symbol.asyncDispose]()
@@ -327,7 +327,7 @@ test('stop() ends a partition', async () => {
   all.proxy.partition()
   all.client.post()
   await all.proxy.waitFor(() => true)
-  await all.proxy.stop()
+  await all.proxy.close()
   await all.client.ended()
   expect(all.executed).toEqual([])
 })
@@ -418,7 +418,7 @@ test('gives each call the same fault in each run, and records every delivered an
     await Promise.all(Array.from({ length: 100 }, (_, n) => call(`k${n + 1_000}`)))
     const kinds = new Set(proxy.exchanges.map(({ fault }) => fault))
     expect(kinds.size).toBeGreaterThan(15)
-    await proxy.stop()
+    await proxy.close()
     await dispatcher.destroy()
     return new Map(proxy.exchanges.map(({ key = '', fault = '' }) => [key, fault]))
   }

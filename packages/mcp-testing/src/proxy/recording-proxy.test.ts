@@ -144,7 +144,7 @@ test('hang: sends nothing until the client or the proxy closes the connection', 
   proxy.inject({ match: isCall, action: 'hang' })
   const call = client.call('whoami')
   await proxy.waitFor(isCall)
-  await proxy.stop()
+  await proxy.close()
   await expect(call).rejects.toMatchObject({ code: 'UND_ERR_SOCKET' })
   expect(server.executions('whoami')).toBe(0)
 })

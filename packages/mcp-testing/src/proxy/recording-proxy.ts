@@ -137,16 +137,12 @@ export class RecordingProxy extends RecordingServer<Exchange, ExchangeLog> {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** Ends all connections and timers. Idempotent. */
-  async stop(): Promise<void> {
+  /** Ends all connections and timers. */
+  override async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort()
     this.heal()
     for (const upstream of this.#upstreams) upstream.destroy()
     await super[Symbol.asyncDispose]()
-  }
-
-  override async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop()
   }
 
   /** The oldest rule that matches. Counts its use. */
