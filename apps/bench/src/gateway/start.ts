@@ -1,6 +1,14 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
+import {
+  cp,
+  mkdir,
+  mkdtempDisposable,
+  readdir,
+  readFile,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -46,16 +54,19 @@ export async function startFigures(options: BenchOptions): Promise<BenchResult> 
     return { figures: [], invalid: ['the memory of a process is measured on Linux only'] }
   }
   options.progress('start: build')
-  const command = await builtCommand()
+  await build()
+  await using installed = await mkdtempDisposable(join(tmpdir(), 'bench-installed-'))
+  const modules = join(installed.path, 'node_modules')
+  await install(modules)
   await using remote = new Worker<A2aApi>(['src/gateway/a2a-process.ts', '50'], { core: 1 })
   const cards = await remote.call('urls')
   const names = Object.keys(CASES) as CaseName[]
-  for (const name of names) await start(name, command, cards) // reads the files from the disk
+  for (const name of names) await start(name, modules, cards) // reads the files from the disk
   return await compareInTurns(
     {
       label: 'starts',
       names,
-      measure: (name) => start(name, command, cards),
+      measure: (name) => start(name, modules, cards),
       control: ({ node }) => node.healthMs,
       figures: (rounds: readonly Round<CaseName, Start>[]) => {
         const health = (name: CaseName): Measured => ({
@@ -82,22 +93,51 @@ export async function startFigures(options: BenchOptions): Promise<BenchResult> 
   )
 }
 
-/** Builds the gateway, unless that was done from the same files. Returns the path of its command. */
-async function builtCommand(): Promise<string> {
-  const root = fileURLToPath(new URL('../..', `file://${HOME}`))
-  const packages = ['--filter=@x/mcp-gateway', '--filter=@x/mcp-gateway-a2a']
+const ROOT = fileURLToPath(new URL('../..', `file://${HOME}`))
+const PACKAGES = ['mcp-gateway', 'mcp-gateway-a2a']
+
+/** Builds the gateway, unless that was done from the same files. */
+async function build(): Promise<void> {
+  const packages = PACKAGES.map((name) => `--filter=@x/${name}`)
   const args = ['--yes', 'pnpm@12', 'exec', 'turbo', 'run', 'build', ...packages]
-  const child = spawn('npx', args, { cwd: root, stdio: ['ignore', 2, 2] })
+  const child = spawn('npx', args, { cwd: ROOT, stdio: ['ignore', 2, 2] })
   const [code] = await once(child, 'close')
   if (code !== 0) throw new UserError('The gateway could not be built: see the output of turbo')
-  return `${root}packages/mcp-gateway/dist/cli.js`
+}
+
+/**
+ * Copies the built packages to a `node_modules`, beside the dependencies of this package. In the folders of the workspace,
+ * Node would read their source maps, which it does for no installed package.
+ */
+async function install(modules: string): Promise<void> {
+  await mkdir(modules)
+  await linkAll(join(HOME, 'node_modules'), modules)
+  for (const name of PACKAGES) {
+    const from = join(ROOT, 'packages', name)
+    const to = join(modules, '@x', name)
+    await mkdir(join(to, 'node_modules'), { recursive: true })
+    await linkAll(join(from, 'node_modules'), join(to, 'node_modules'))
+    for (const part of ['dist', 'package.json']) {
+      await cp(join(from, part), join(to, part), { recursive: true })
+    }
+  }
+}
+
+/** Links all packages of a `node_modules`, except those of the workspace. */
+async function linkAll(from: string, to: string): Promise<void> {
+  const names = (await readdir(from)).filter((name) => name !== '@x' && !name.startsWith('.'))
+  await Promise.all(names.map((name) => symlink(join(from, name), join(to, name))))
 }
 
 /** Starts a server as its users do, waits until it answers, and stops it. */
-async function start(name: CaseName, command: string, cards: readonly string[]): Promise<Start> {
+async function start(name: CaseName, modules: string, cards: readonly string[]): Promise<Start> {
+  const command = join(modules, '@x/mcp-gateway/dist/cli.js')
   await using folder = await mkdtempDisposable(join(tmpdir(), 'bench-start-'))
   const config = join(folder.path, 'gateway.yaml')
-  if (name !== 'node') await writeConfig(name, folder.path, cards)
+  if (name !== 'node') {
+    await symlink(modules, join(folder.path, 'node_modules'))
+    await writeConfig(name, folder.path, cards)
+  }
   const args =
     name === 'node'
       ? ['-e', BARE_SERVER]
@@ -146,7 +186,6 @@ async function writeConfig(
     agents === 'a2a'
       ? { type: 'a2a', cards, trustedOrigins: cards.map((card) => new URL(card).origin) }
       : { type: 'langgraph', config: './langgraph.json' }
-  await symlink(join(HOME, 'node_modules'), join(folder, 'node_modules'))
   await writeFile(join(folder, 'graph.mjs'), agents === 'langgraph' ? LANGGRAPH : PLAIN_GRAPH)
   const langgraph = JSON.stringify({ graphs: Object.fromEntries(graphs) })
   await writeFile(join(folder, 'langgraph.json'), langgraph)
