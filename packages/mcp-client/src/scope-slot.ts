@@ -377,13 +377,14 @@ export class ScopeSlot {
         ? outsideRun(() => this.#openSession(shared))
         : this.#openSession(shared)
     }
-    try {
-      await this.#opening.join(open, signal)
-    } catch (error) {
-      // Refused credentials are those of the caller that began. This one may have others.
-      const mayDiffer = !isOwn && this.#hasHeadersOfCallers && !signal.aborted
-      if (!mayDiffer || !McpClientError.is(error) || error.code !== 'UNAUTHORIZED') throw error
-      await this.#opening.join(open, signal)
+    for (;;) {
+      try {
+        return await this.#opening.join(open, signal)
+      } catch (error) {
+        // Refused credentials are those of the caller that began. This one may have others.
+        const mayDiffer = !isOwn && !this.isDisposed && this.#hasHeadersOfCallers
+        if (!mayDiffer || !McpClientError.is(error) || error.code !== 'UNAUTHORIZED') throw error
+      }
     }
   }
 

@@ -45,18 +45,41 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
 })
 
 test.each([
-  ['a call opens the session with its own headers', () => ({ 'x-user': 'ada' }), 2],
+  ['each call opens the session with its own headers', () => ({ 'x-user': 'ada' }), 3],
   ['calls with the same headers fail together', { 'x-user': 'ada' }, 1],
-])('after a handshake of another call was refused, %s', async (_what, headers, handshakes) => {
+])('after handshakes of other calls were refused, %s', async (_what, headers, handshakes) => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
-  proxy.inject({ match: is.initialize, times: 1, action: { status: 401 } })
-  await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy' })
-  const [first, second] = await Promise.allSettled([client.ping(), client.ping()])
+  proxy.inject({ match: is.initialize, times: 2, action: { status: 401 } })
+  const retryTiming = { wait: async () => {}, random: () => 0 }
+  await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy', retryTiming })
+  const calls = await Promise.allSettled([client.ping(), client.ping(), client.ping()])
   const failed = { status: 'rejected', reason: { code: 'UNAUTHORIZED' } }
-  expect(first).toMatchObject(failed)
-  expect(second).toMatchObject(handshakes === 2 ? { status: 'fulfilled' } : failed)
+  const last = handshakes === 3 ? { status: 'fulfilled' } : failed
+  expect(calls).toMatchObject([failed, failed, last])
   expect(proxy.exchanges.filter(is.initialize)).toHaveLength(handshakes)
+})
+
+test('a call opens no session after that of another was refused, and the client was closed', async () => {
+  await using server = await startLegacyServer()
+  await using proxy = await startRecordingProxy(server.url)
+  const headers = (): Record<string, string> => ({ 'x-user': 'ada' })
+  for (let steps = 0; steps < 30; steps++) {
+    const mark = proxy.mark()
+    proxy.inject({ match: is.initialize, times: 1, action: { status: 401 } })
+    await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy' })
+    let closed: Promise<void> | undefined
+    client.on('state', async ({ from }) => {
+      if (from !== 'handshaking') return
+      for (let step = 0; step < steps; step++) await Promise.resolve()
+      closed = client.dispose()
+    })
+    const calls = await Promise.allSettled([client.ping(), client.ping()])
+    await closed
+    expect(calls.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(mark.count({ rpcMethod: 'initialize' })).toBe(1)
+  }
+  expect(server.sessions).toEqual([])
 })
 
 describe('races, a hundred times each', () => {
