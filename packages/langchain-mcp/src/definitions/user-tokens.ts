@@ -75,17 +75,22 @@ export function isErrorOfUser(error: unknown): boolean {
 }
 
 /**
- * Sends something for a call, and once more if only another call of the same user had no token: calls share handshakes
- * and lists.
+ * Sends something for a call, and again while only other calls of the same user had no token: calls share handshakes and
+ * lists.
  */
 export async function withOwnToken<T>(config: ConfigOfCall, send: () => Promise<T>): Promise<T> {
-  try {
-    return await send()
-  } catch (error) {
-    const isUnsent = McpClientError.is(error) && error.outcome === 'not-executed'
-    const asked = causesOf(error).map((cause) => errorsOfUsers.get(cause))
-    if (isUnsent && asked.some((one) => one !== undefined && one !== config)) return send()
-    throw error
+  for (let before: Error | undefined; ;) {
+    try {
+      return await send()
+    } catch (error) {
+      const isUnsent = McpClientError.is(error) && error.outcome === 'not-executed'
+      const ofAnother = causesOf(error).find((cause) => {
+        const asked = errorsOfUsers.get(cause)
+        return asked !== undefined && asked !== config
+      })
+      if (!isUnsent || ofAnother === undefined || ofAnother === before) throw error
+      before = ofAnother
+    }
   }
 }
 
