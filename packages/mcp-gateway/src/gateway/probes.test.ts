@@ -84,6 +84,36 @@ test('is not ready while the store cannot be written, and names the reason in th
   expect((await gateway.fetch(get('/healthz'))).status).toBe(200)
 })
 
+test('warns when it begins to listen that the store cannot be used', async () => {
+  const warned = deferred<unknown>()
+  const refused = new Error('connect ECONNREFUSED')
+  const store = new MemoryGatewayStore()
+  store.isReady = () => Promise.reject(refused)
+  const observer: GatewayObserver = { warned: (_message, cause) => warned.resolve(cause) }
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand()],
+    store,
+    log: false,
+    observer,
+  })
+  await gateway.listen({ port: 0 })
+  expect(await warned.promise).toBe(refused)
+})
+
+test('warns of no store that it closes', async () => {
+  const checked = deferred<boolean>()
+  const warnings: string[] = []
+  const store = new MemoryGatewayStore()
+  store.isReady = () => checked.promise
+  const observer: GatewayObserver = { warned: (message) => warnings.push(message) }
+  const gateway = createGateway({ sources: [new AgentsAtHand()], store, log: false, observer })
+  await gateway.listen({ port: 0 })
+  await gateway.close()
+  checked.reject(new Error('The connection was closed'))
+  await settled()
+  expect(warnings).toEqual([])
+})
+
 test('checks the store once for many probes, and again after five seconds', async () => {
   const clock = new ManualClock()
   const store = new MemoryGatewayStore()

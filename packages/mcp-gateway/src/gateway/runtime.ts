@@ -177,7 +177,14 @@ export class Runtime implements AsyncDisposable {
     this.#observer = allObservers([this.#metrics?.observer ?? {}, observer, logObserver])
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
-    this.#readiness = new StoreReadiness({ store: this.#store, clock, onWarning })
+    this.#readiness = new StoreReadiness({
+      store: this.#store,
+      clock,
+      // A check that close() ends with the store is no failure.
+      onWarning: (message, cause) => {
+        if (!this.#closing) onWarning(message, cause)
+      },
+    })
     this.#key = stateKeyFrom({
       stateKey: options.stateKey,
       isShared: this.#store.isShared,
@@ -299,6 +306,8 @@ export class Runtime implements AsyncDisposable {
   async listen(options: ListenOptions = {}): Promise<GatewayListener> {
     assertGatewayOptions('gateway.listen()', options, listenChecks)
     const listener = await this.#listeners.listen(options)
+    // A store that cannot be used is in the log from the start, not only when somebody asks for readiness.
+    void this.#readiness.isReady()
     // No load balancer sends calls to an address that answers probes only.
     if (!options.probesOnly) this.#isReachable = true
     void this.#start()
