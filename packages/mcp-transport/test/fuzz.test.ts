@@ -64,7 +64,7 @@ function readAll(chunks: readonly Buffer[]): unknown[] {
     cursor: (id: string) => events.push(['id', id]),
     retry: (ms: number) => events.push(['retry', ms]),
   }
-  const feed = eventReader((text) => events.push(['data', text]), handlers, limits.eventBytes)
+  const feed = eventReader((text) => events.push(['data', text]) > 0, handlers, limits.eventBytes)
   for (const chunk of chunks) feed(chunk)
   return events
 }

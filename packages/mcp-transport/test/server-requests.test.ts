@@ -1,5 +1,6 @@
 // Requests of the server on the stream of a call, and the responses of the client to them.
 import { deferred } from '@x/mcp-testing'
+import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { isRequest } from '../src/json-rpc.ts'
 import type { JsonRpcMessage, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -63,23 +64,34 @@ test('a request that the server cancels is cancelled for the client, once', asyn
   expect(answersOf(server)).toEqual([])
 })
 
-test('gets a request once that the server sent without an end, and again on the resumed stream', async () => {
-  const event = `id: e2\ndata: ${JSON.stringify(asks)}\n`
+const logged = (data: string) =>
+  ({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data } }) as const
+
+test.each([
+  ['request', 'POST tools/call', asks],
+  ['notification', 'POST tools/call', logged('cut')],
+  ['request', 'GET', asks],
+  ['notification', 'GET', logged('cut')],
+])('gets a %s once that %s sent without an end, and continues after it', async (_, what, sent) => {
   const resumed = openSse()
+  const cut = `id: e2\ndata: ${JSON.stringify(sent)}\n`
   const server = scriptedServer((seen) => {
-    if (seen.what === 'POST tools/call') return sse(`id: e1\nretry: 1\ndata:\n\n${event}`)
-    return seen.headers.get('last-event-id') === 'e1' ? resumed.response : undefined
+    const cursor = seen.headers.get('last-event-id')
+    if (seen.what === what && cursor === null) return sse(`id: e1\nretry: 1\ndata:\n\n${cut}`)
+    if (cursor === 'e1') resumed.push(`${cut}\n`)
+    return cursor === null ? undefined : resumed.response
   })
-  await using client = await connectRaw(server, { listen: false })
-  const answer = client.request('tools/call')
+  await using client = await connectRaw(server, { listen: what === 'GET' })
+  const answer = what === 'GET' ? undefined : client.request('tools/call')
+  const { headers } = await server.waitFor('GET', what === 'GET' ? 2 : 1)
+  resumed.push(logged('last'))
+  await client.until(() => client.messages.some((one) => isDeepStrictEqual(one, logged('last'))))
+  expect(client.messages.filter((one) => isDeepStrictEqual(one, sent))).toHaveLength(1)
+  expect(headers.get('last-event-id')).toBe('e2')
+  if (answer === undefined) return
   const { id } = await server.waitFor('POST tools/call')
-  resumed.push(`${event}\n`)
-  await client.until(() => client.messages.some(isRequest))
-  await client.transport.send({ jsonrpc: '2.0', id: 1, result: { roots: [] } })
   resumed.push(resultOf({ id }, {}))
   await answer
-  expect(client.messages.filter(isRequest)).toHaveLength(1)
-  expect(answersOf(server)).toHaveLength(1)
 })
 
 test('sends a response to a request of the server with its session and id', async () => {

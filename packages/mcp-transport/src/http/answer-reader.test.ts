@@ -17,7 +17,7 @@ describe('sse reader', () => {
       cursor: (id: string) => events.push(['id', id]),
       retry: (ms: number) => events.push(['retry', ms]),
     }
-    const feed = eventReader((text) => events.push(['data', text]), handlers, eventBytes)
+    const feed = eventReader((text) => events.push(['data', text]) > 0, handlers, eventBytes)
     for (const chunk of chunks) if (!feed(chunk)) return { events, ok: false }
     return { events, ok: true }
   }
@@ -85,22 +85,32 @@ describe('sse reader', () => {
     ])
   })
 
-  test.each([
+  test.each<[text: string, wanted: readonly ReadEvent[]]>([
     ['data: {"a":1}', [['data', '{"a":1}']]],
     [
-      'id: e1\ndata: a\n\nid: e2\ndata: b\n',
+      'id: e1\ndata: {}\n\nid: e2\ndata: {"a":1}\n',
       [
         ['id', 'e1'],
-        ['data', 'a'],
-        ['data', 'b'],
+        ['data', '{}'],
+        ['data', '{"a":1}'],
+        ['id', 'e2'],
       ],
     ],
-    ['data: a\n\n', [['data', 'a']]],
-    ['event: ping\ndata: a', []],
-  ])('reads the data, but not the id, of an event that has no end: %j', (text, wanted) => {
+    [
+      'id: e1\ndata: {}\n\nid: e2\ndata: {"a":',
+      [
+        ['id', 'e1'],
+        ['data', '{}'],
+        ['data', '{"a":'],
+      ],
+    ],
+    ['id: e1\ndata:\n', []],
+    ['data: {}\n\n', [['data', '{}']]],
+    ['event: ping\nid: e1\ndata: {}', []],
+  ])('reads an event that has no end, and its id if the data is complete: %j', (text, wanted) => {
     const events: ReadEvent[] = []
     const feed = eventReader(
-      (data) => events.push(['data', data]),
+      (data) => events.push(['data', data]) > 0 && data.endsWith('}'),
       { cursor: (id) => events.push(['id', id]) },
       1000,
     )

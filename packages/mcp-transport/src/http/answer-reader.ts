@@ -5,7 +5,7 @@ import { createParser } from 'eventsource-parser'
 import type { RefusedResponse } from '../auth/authorizer.ts'
 import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import { isRequest, messageFrom, parseJson } from '../json-rpc.ts'
+import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { TransportError } from '../transport-error.ts'
@@ -211,7 +211,7 @@ export class AnswerReader {
   #startStream(): void {
     const { eventBytes } = this.#source.limits
     this.#mode = 'stream'
-    this.#feed = eventReader((...event) => this.#event(...event), this.#handlers, eventBytes)
+    this.#feed = eventReader((text) => this.#event(text), this.#handlers, eventBytes)
   }
 
   #startJson(): void {
@@ -294,18 +294,17 @@ export class AnswerReader {
     return { kind: 'refused', refusal }
   }
 
-  /**
-   * Also reads a batch: servers of 2025-03-26 may send one in an event. A request in an event without an
-   * end is left out: it comes again on the resumed stream, and would ask the user twice.
-   */
-  #event(text: string, hasEnd: boolean): void {
+  /** Also reads a batch: servers of 2025-03-26 may send one in an event. Returns whether the text has a message. */
+  #event(text: string): boolean {
     const value = parseJson(text)
+    let hasMessage = false
     for (const item of Array.isArray(value) ? value : [value]) {
       const message = messageFrom(item)
-      if (message !== undefined && !hasEnd && isRequest(message)) continue
+      hasMessage ||= message !== undefined
       if (message !== undefined) this.#handlers.message(message)
       else if (isRecord(item)) this.#handlers.stray?.(text)
     }
+    return hasMessage
   }
 
   #tooLarge(what: string, option: 'eventBytes' | 'responseBytes'): TransportError {
@@ -328,11 +327,14 @@ const EVENT_END = Buffer.from('\n\n')
 
 /**
  * Returns a function that parses server-sent events of one response (WHATWG HTML, section 9.2). Discards empty
- * events, and events with another name than `message`. The data of an event without an end is read with `isEnd`, but
- * its id is not: the event may be incomplete, and must then come again.
+ * events, and events with another name than `message`. The data of an event without an end is read with `isEnd`. Its id
+ * counts only if the data is a message, which is complete then: a resumed stream does not send the event again. Any
+ * other event may be incomplete, and must come again.
+ *
+ * @param onData returns whether the data is a message
  */
 export function eventReader(
-  onData: (text: string, hasEnd: boolean) => void,
+  onData: (text: string) => boolean,
   handlers: Pick<AnswerHandlers, 'cursor' | 'retry'>,
   eventBytes: number,
 ): EventReader {
@@ -342,10 +344,13 @@ export function eventReader(
   let isOver = false
   const parser = createParser({
     maxBufferSize: eventBytes,
-    onEvent: ({ data, event = 'message' }) => {
+    onEvent: ({ id, data, event = 'message' }) => {
       // The parser limits only the data that it buffers, not an event that arrives in one piece.
       if (isLonger(data, eventBytes)) isTooLarge = true
-      else if (data !== '' && event === 'message') onData(data, !isOver)
+      else if (data !== '' && event === 'message') {
+        const isMessage = onData(data)
+        if (isOver && isMessage && id !== undefined) handlers.cursor?.(id)
+      }
     },
     onId: (id) => void (isOver || handlers.cursor?.(id)),
     onRetry: (ms) => handlers.retry?.(ms),
