@@ -199,23 +199,31 @@ export function jsonTypeOf(value: unknown): JsonType {
 
 /**
  * Returns the value that a text writes as JSON, or as Python writes `True` and `False`. `undefined` for any other text,
- * and for numbers with more digits than a number keeps.
+ * and for one with a number that has more digits than a number keeps: an identifier would become another one.
  */
 export function literalFrom(text: string): unknown {
   if (text === 'True' || text === 'False') return text === 'True'
   try {
     const value: unknown = JSON.parse(text)
-    const isExact = typeof value !== 'number' || isKept(text, value)
-    return isExact ? value : undefined
+    return (text.match(TEXTS_AND_NUMBERS) ?? []).every(isKept) ? value : undefined
   } catch {
     return undefined
   }
 }
 
-function isKept(text: string, value: number): boolean {
-  const digits = text.replace(/e.*$/i, '').replaceAll(/[-.]/g, '').replace(/^0+/, '').length
-  return Number.isFinite(value) && digits <= 15
+const TEXTS_AND_NUMBERS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.Ee+-]*/g
+
+/** Returns true for a text, and for a number that reads as it is written. */
+function isKept(part: string): boolean {
+  if (part.startsWith('"')) return true
+  const value = Number(part)
+  const digits = part.replace(/e.*$/i, '').replaceAll(/[-.]/g, '').replace(/^0+/, '').length
+  if (digits <= 15) return Number.isFinite(value)
+  return digits <= MAX_DIGITS && value.toPrecision(digits) === part
 }
+
+/** Limit of `toPrecision()`. */
+const MAX_DIGITS = 100
 
 /** Returns whether a value is one that clients and models write for no value. */
 export function isBlank(value: unknown): boolean {

@@ -89,6 +89,12 @@ describe('text', () => {
     ["Python's False", { type: 'boolean' }, 'False', false],
     ['a constant', { const: 3 }, '3', 3],
     ['a number in an object as text', object({ n: count }), '{"n":"1"}', { n: 1 }],
+    [
+      'an object with a number of all digits, and with digits in a text',
+      object({ n: { type: 'number' }, id: text }),
+      '{"n":0.30000000000000004,"id":"\\"12345678901234567890"}',
+      { n: 0.30000000000000004, id: '"12345678901234567890' },
+    ],
     ['a list as text in a list as text', { type: 'array', items: list }, '["[1]"]', [[1]]],
   ])('becomes the value of %s', (...[, schema, given, expected]) => {
     expect(fitted({ a: given }, object({ a: schema }, ['a']))).toEqual({ a: expected })
@@ -102,6 +108,7 @@ describe('text', () => {
     ['it is no JSON', list, '1, 2'],
     ['it is the JSON of another type', list, '{"a":1}'],
     ['a number has more digits than a number keeps', count, '12345678901234567890'],
+    ['a number in it has more', object({ id: count }), '{"id":12345678901234567890}'],
     ['it is a number of another spelling', count, '0x10'],
     ['it is a word for a truth', { type: 'boolean' }, 'yes'],
   ])('stays if %s', (_why, schema, given) => {
@@ -186,7 +193,7 @@ describe('JSON that is not exact', () => {
   })
 })
 
-describe('a number, or a truth', () => {
+describe('an integer, or a truth', () => {
   test('becomes a text where only texts fit (exa-mcp-server#202)', () => {
     const schema = object({ a: text, b: { enum: ['1', '2'] }, c: { type: ['string', 'null'] } })
     expect(fitted({ a: 42, b: 2, c: true }, schema)).toEqual({ a: '42', b: '2', c: 'true' })
@@ -196,6 +203,8 @@ describe('a number, or a truth', () => {
     [{ anyOf: [text, { type: 'integer', minimum: 5 }] }, 1],
     [{ ...text, maxLength: 1 }, 42],
     [{ enum: ['1'] }, 2],
+    [text, 2 ** 60],
+    [text, 3.1],
   ])('is refused if it does not fit then: %j', (schema, given) => {
     const whole = object({ a: schema })
     expect(fittedArguments({ a: given }, whole, new SchemaCheck(whole)).errors).not.toEqual([])

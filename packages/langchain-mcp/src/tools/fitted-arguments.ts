@@ -29,7 +29,7 @@ interface FittedArguments {
  *   coder/xum#2887). Instead of all arguments they are none
  * - JSON text where no text fits becomes its value: an object or a list (LibreChat#11905), a number, or `true` or `false`
  *   (claude-code#59227), also in a fence of Markdown, and with a comma after the last item (pi#8858)
- * - a number, or `true` or `false`, where only texts fit becomes a text (exa-mcp-server#202)
+ * - an integer, or `true` or `false`, where only texts fit becomes a text (exa-mcp-server#202)
  * - arguments inside of a description of the call become the arguments (firecrawl-mcp-server#279)
  *
  * Only values that the schema refuses change, and only if no other type fits at their place. Arguments that the schema
@@ -94,7 +94,8 @@ const READING: Reading = {
       const meant = valueOf(value, allowed)
       return meant === undefined ? value : meant
     }
-    const isPlain = typeof value === 'number' || typeof value === 'boolean'
+    // JSON has lost the digits of a large number, and the zero at the end of version 3.10.
+    const isPlain = Number.isSafeInteger(value) || typeof value === 'boolean'
     return isPlain && takes('string') && !takes(jsonTypeOf(value)) ? String(value) : value
   },
   isAbsent: (value, part) => {
