@@ -5,13 +5,17 @@ import { readCalls } from './readable-calls.ts'
 const fence = '```'
 
 /** A message with one call whose arguments LangChain could not read. */
-function unread(args?: string, name = 'add_item', reason = 'tool_calls'): AIMessage {
+function unread(
+  args?: string,
+  name = 'add_item',
+  metadata: Record<string, unknown> = { finish_reason: 'tool_calls', max_tokens: 100 },
+): AIMessage {
   return new AIMessage({
     content: '',
     invalid_tool_calls: [
       { type: 'invalid_tool_call', id: 'c1', name, ...(args !== undefined && { args }) },
     ],
-    response_metadata: { finish_reason: reason },
+    response_metadata: metadata,
   })
 }
 
@@ -37,7 +41,18 @@ describe('a call that LangChain could not read', () => {
     ['its JSON is cut', unread('{"item":"x')],
     ['it has no object', unread('7')],
     ['another tool is called', unread('', 'other')],
-    ['the message was cut', unread('', 'add_item', 'length')],
+    ...[
+      { finish_reason: 'length' },
+      { stop_reason: 'max_tokens' },
+      { finishReason: 'MAX_TOKENS' },
+      { done_reason: 'length' },
+      { messageStop: { stopReason: 'max_tokens' } },
+      { incomplete_details: { reason: 'max_output_tokens' } },
+      { finish_reason: 'content_filter' },
+    ].map((metadata): [string, AIMessage] => [
+      `the message was cut: ${JSON.stringify(metadata)}`,
+      unread('', 'add_item', metadata),
+    ]),
   ])('stays if %s', (_why, message) => {
     readCalls(message, new Set(['add_item']))
     expect(message.tool_calls).toEqual([])

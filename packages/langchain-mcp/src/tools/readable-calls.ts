@@ -2,17 +2,19 @@ import { AIMessage } from '@langchain/core/messages'
 import { definedFields } from '@x/internal'
 import { argumentsIn } from './fitted-arguments.ts'
 
+/** Reasons for the end of a message within a call, as providers write them at several places. */
+const CUT = /:"(?:\w*length|max_\w*tokens|incomplete|content_filter|refusal|\w*exceeded)"/i
+
 /**
  * Turns calls whose arguments LangChain could not read into calls: those with empty arguments, and those with JSON in a
  * fence, with a comma too much, or inside of a text. The run of an agent ends without a word if a model writes only such
- * calls (langchainjs#11311). A message that was cut at its limit stays as it is.
+ * calls (langchainjs#11311). A message that was cut stays as it is: its arguments may be empty because they are missing.
  *
  * @param names the tools whose calls are read. Each checks its arguments
  */
 export function readCalls(message: unknown, names: ReadonlySet<string>): void {
   if (!AIMessage.isInstance(message) || !message.invalid_tool_calls?.length) return
-  const { finish_reason: finish, stop_reason: stop } = message.response_metadata
-  if (finish === 'length' || stop === 'max_tokens') return
+  if (CUT.test(JSON.stringify(message.response_metadata))) return
   const unread: typeof message.invalid_tool_calls = []
   const read: NonNullable<typeof message.tool_calls> = []
   for (const call of message.invalid_tool_calls) {
