@@ -137,6 +137,15 @@ describe('a union', () => {
   })
 })
 
+test('does not repeat unions inside of unions without a limit', () => {
+  let schema: JsonSchema = text
+  for (let depth = 0; depth < 14; depth++) {
+    const anyOf = [{ minProperties: 1 }, { maxProperties: 3 }]
+    schema = { type: 'object', properties: { p: schema }, anyOf }
+  }
+  expect(JSON.stringify(shown(schema)).length).toBeLessThan(200_000)
+})
+
 describe('a reference', () => {
   test.each<[string, JsonSchema, unknown]>([
     ['alone', { $ref: '#/$defs/A' }, { $ref: '#/$defs/A' }],

@@ -41,6 +41,16 @@ const COMBINING = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'if'] as const
 /** Limit of the characters that the members of a union repeat. */
 const MAX_REPEATED = 20_000
 
+/** Limit for all unions of a schema: unions inside of unions double at each level. */
+const MAX_REPEATED_IN_ALL = 100_000
+
+/** What the parts of one schema share while they are made portable. */
+export interface PortableContext {
+  readonly note: Note
+  /** Characters that the members of unions have repeated so far. */
+  readonly repeated: { characters: number }
+}
+
 /**
  * Returns a schema with the same meaning, without what strict providers refuse. Moonshot refuses values without a type,
  * a type beside `anyOf`, keywords beside several types, a `$ref` beside keywords of its target, and required names
@@ -49,7 +59,12 @@ const MAX_REPEATED = 20_000
  *
  * @param target the schema that `$ref` leads to
  */
-export function portableSchema(given: JsonSchema, target: unknown, note: Note): JsonSchema {
+export function portableSchema(
+  given: JsonSchema,
+  target: unknown,
+  context: PortableContext,
+): JsonSchema {
+  const { note } = context
   const schema = withWords(withoutWrongValues(given, note), note)
   if (schema['$ref'] !== undefined) return withReference(schema, target)
   const isCombined = COMBINING.some((keyword) => schema[keyword] !== undefined)
@@ -58,7 +73,7 @@ export function portableSchema(given: JsonSchema, target: unknown, note: Note): 
   if (first === undefined) return isCombined ? schema : { ...schema, ...anyValue() }
   const whole = types.includes('object') ? withRequiredNames(schema) : schema
   const union = (['anyOf', 'oneOf'] as const).find((keyword) => Array.isArray(whole[keyword]))
-  if (union !== undefined) return withTypedMembers(whole, { union, types }, note)
+  if (union !== undefined) return withTypedMembers(whole, { union, types }, context)
   if (others.length === 0) return { ...whole, type: first }
   return isCombined ? { ...whole, type: types } : withMemberForEachType(whole, types)
 }
@@ -145,13 +160,15 @@ function withRequiredNames(schema: JsonSchema): JsonSchema {
 function withTypedMembers(
   schema: JsonSchema,
   { union, types }: { readonly union: string; readonly types: readonly string[] },
-  note: Note,
+  { note, repeated }: PortableContext,
 ): JsonSchema {
   const given: readonly unknown[] = [schema[union]].flat()
   const type = types.length === 1 ? types[0] : types
   const own = Object.entries(schema).filter(([keyword]) => RESTRICTING.has(keyword))
   const size = JSON.stringify(own).length * given.length
-  const isWhole = size <= MAX_REPEATED && given.every(isPlain)
+  const left = MAX_REPEATED_IN_ALL - repeated.characters
+  const isWhole = size <= Math.min(MAX_REPEATED, left) && given.every(isPlain)
+  if (isWhole) repeated.characters += size
   const outer = isWhole ? Object.fromEntries([...own, ['type', type]]) : { type }
   const members = given.map((member) => (isPlain(member) ? merged(outer, member, note) : member))
   return { ...without(schema, isWhole ? RESTRICTING : new Set(['type'])), [union]: members }

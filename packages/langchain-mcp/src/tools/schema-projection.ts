@@ -112,6 +112,7 @@ class CommonProjection {
   /** Names of the definitions that targets of other references become, in the order of the references. */
   readonly #moved = new Map<JsonSchema, string>()
   readonly #names: Set<string>
+  readonly #repeated = { characters: 0 }
 
   constructor(root: JsonSchema, note: (text: string) => void) {
     this.#root = root
@@ -170,7 +171,10 @@ class CommonProjection {
     }
     const changed = { ...own, ...(isPattern(pattern) && { pattern }) }
     const note = (text: string): void => this.#note(`${pointerOf(path)}: ${text}`)
-    const shown = isValue ? portableSchema(changed, this.#document.targetOf(given), note) : changed
+    const context = { note, repeated: this.#repeated }
+    const shown = isValue
+      ? portableSchema(changed, this.#document.targetOf(given), context)
+      : changed
     return mapSubschemas(shown, (inner, below) => {
       const [keyword = ''] = below
       const schema = keyword === 'properties' && inner === true ? {} : inner
