@@ -3,8 +3,10 @@ import { describe, expect, test } from 'vitest'
 import type { JsonSchema } from '../tool-source.ts'
 import { fittedArguments } from './fitted-arguments.ts'
 
-const fitted = (given: unknown, schema: JsonSchema): unknown =>
-  fittedArguments(given, schema, new SchemaCheck(schema)).value
+const read = (given: unknown, schema: JsonSchema): ReturnType<typeof fittedArguments> =>
+  fittedArguments(given, { schema, check: new SchemaCheck(schema), names: ['tool', 'the tool'] })
+
+const fitted = (given: unknown, schema: JsonSchema): unknown => read(given, schema).value
 
 const object = (properties: JsonSchema, required: readonly string[] = []): JsonSchema => ({
   type: 'object',
@@ -51,16 +53,18 @@ describe('null', () => {
     expect(fitted(given, schema)).toEqual({ filter: {}, items: [{ sku: 'x' }, { sku: 'y' }] })
   })
 
-  test.each([
+  test.each<[string, JsonSchema, (string | null)?]>([
     ['the schema allows null', object({ a: nullable })],
     ['the types contain null', object({ a: { type: ['integer', 'null'] } })],
     ['the values contain null', object({ a: { enum: ['x', null] } })],
     ['OpenAPI allows null', object({ a: { type: 'integer', nullable: true } })],
     ['nothing is said of the type', object({ a: { description: 'anything' } })],
+    ['it is a text, and the schema allows null', object({ a: nullable }), 'null'],
+    ['it is that of Python, and the schema allows null', object({ a: nullable }), 'None'],
     ['the parameter is required', object({ a: count }, ['a'])],
     ['the parameter is unknown', { ...object({ b: count }), additionalProperties: false }],
-  ])('stays if %s', (_why, schema) => {
-    expect(fitted({ a: null }, schema)).toEqual({ a: null })
+  ])('stays if %s', (_why, schema, given = null) => {
+    expect(fitted({ a: given }, schema)).toEqual({ a: null })
   })
 
   test('stays in a list, and in an object with any names', () => {
@@ -161,10 +165,15 @@ describe('a blank text', () => {
   test.each<[string, JsonSchema, unknown]>([
     ['any text fits', object({ a: text }), ''],
     ['None is one of the texts', object({ a: { enum: ['None', 'b'] } }), 'None'],
+    ['it is a word', object({ a: { enum: ['email', 'sms'] } }), 'none'],
     ['the parameter is required', object({ a: count }, ['a']), ''],
     ['a list fits', object({ a: list }), []],
   ])('stays if %s', (_why, schema, given) => {
     expect(fitted({ a: given }, schema)).toEqual({ a: given })
+  })
+
+  test('becomes an empty list where a list fits', () => {
+    expect(fitted({ a: '[]' }, object({ a: list }))).toEqual({ a: [] })
   })
 
   test('becomes an object where PHP writes an empty list', () => {
@@ -191,6 +200,11 @@ describe('JSON that is not exact', () => {
     const schema = object({ a: { anyOf: [list, object({ n: text })] } })
     expect(fitted({ a: given }, schema)).toEqual({ a: given })
   })
+
+  test('stays if a text in it has no end', () => {
+    const given = `["${'x'.repeat(12_000_000)}`
+    expect(fitted({ a: given }, object({ a: list }))).toEqual({ a: given })
+  })
 })
 
 describe('an integer, or a truth', () => {
@@ -207,7 +221,7 @@ describe('an integer, or a truth', () => {
     [text, 3.1],
   ])('is refused if it does not fit then: %j', (schema, given) => {
     const whole = object({ a: schema })
-    expect(fittedArguments({ a: given }, whole, new SchemaCheck(whole)).errors).not.toEqual([])
+    expect(read({ a: given }, whole).errors).not.toEqual([])
   })
 })
 
@@ -215,6 +229,7 @@ describe('a description of the call', () => {
   const schema = { ...object({ a: count }, ['a']), additionalProperties: false }
   test.each<[string, unknown]>([
     ['name and arguments (firecrawl-mcp-server#279)', { name: 'tool', arguments: { a: 1 } }],
+    ['the name on the server', { name: 'the tool', arguments: { a: 1 } }],
     ['parameters, with a number as text', { parameters: { a: '1' } }],
     ['input as text', { input: '{"a":1}' }],
   ])('is replaced by its arguments: %s', (_what, given) => {
@@ -227,11 +242,30 @@ describe('a description of the call', () => {
       object({ input: object({ a: count }, ['a']) }),
       { input: { b: 1 } },
     ],
+    [
+      'an alternative has such a parameter',
+      {
+        ...object({}),
+        anyOf: [object({ input: object({ a: count }, ['a', 'b']) }, ['input']), schema],
+      },
+      { input: { a: 1 } },
+    ],
+    [
+      'parameters have any name',
+      { ...object({}), additionalProperties: text },
+      { input: { a: 'x' } },
+    ],
+    [
+      'parameters have names of a pattern',
+      { ...object({}), patternProperties: { '^i': text } },
+      { input: { a: 'x' } },
+    ],
+    ['another tool is meant', schema, { name: 'other', arguments: { a: 1 } }],
     ['it has other fields', schema, { arguments: { a: 1 }, b: 2 }],
     ['it has two of them', schema, { arguments: { a: 1 }, input: { a: 2 } }],
     ['the schema accepts it', object({ a: count }), { arguments: { a: 1 } }],
   ])('stays if %s', (_why, given, value) => {
-    expect(fitted(value, given)).toEqual(value)
+    expect(fitted(value, given)).toBe(value)
   })
 })
 

@@ -42,6 +42,36 @@ test('shows arguments whose names become equal with a number', () => {
   ])
 })
 
+test('gives each argument the same name in any order', () => {
+  const schemaOf = (names: readonly string[]): JsonSchema => {
+    return { type: 'object', properties: Object.fromEntries(names.map((name) => [name, text])) }
+  }
+  const names = ['名前', '@a', '道具', '$a']
+  const one = withShownNames(schemaOf(names)).names
+  const other = withShownNames(schemaOf(names.toReversed())).names
+  expect(new Map(one)).toEqual(new Map(other))
+})
+
+test('renames them in conditions', () => {
+  const schema: JsonSchema = {
+    type: 'object',
+    properties: { $kind: text, $sum: { type: 'object', properties: { $kind: text } } },
+    if: { properties: { $kind: { const: 'x' } } },
+    ...JSON.parse('{"then":{"allOf":[{"required":["$sum"]}]}}'),
+    dependentSchemas: { $sum: { required: ['$kind'] } },
+  }
+  expect(withShownNames(schema).schema).toEqual({
+    type: 'object',
+    properties: {
+      kind: { type: 'string', description: '$kind' },
+      sum: { type: 'object', properties: { $kind: text }, description: '$sum' },
+    },
+    if: { properties: { kind: { const: 'x' } } },
+    ...JSON.parse('{"then":{"allOf":[{"required":["sum"]}]}}'),
+    dependentSchemas: { sum: { required: ['kind'] } },
+  })
+})
+
 test('renames them in other keywords, and says their name on the server', () => {
   const schema: JsonSchema = {
     type: 'object',
@@ -74,9 +104,13 @@ describe('a tool', () => {
     additionalProperties: false,
   }
 
-  async function sent(args: Record<string, unknown>, schemaFor?: SchemaProjection) {
+  async function sent(
+    args: unknown,
+    schemaFor?: SchemaProjection,
+    schema: JsonSchema = inputSchema,
+  ) {
     const source = new AnsweringSource()
-    await toolOver(source, { inputSchema }, { schemaFor }).invoke(toolCall(args))
+    await toolOver(source, { inputSchema: schema }, { schemaFor }).invoke({ ...toolCall({}), args })
     return source.calls.map(({ args: given }) => given)
   }
 
@@ -90,6 +124,14 @@ describe('a tool', () => {
       expect(await sent(args, schemaFor)).toEqual([expected])
     },
   )
+
+  test.each([
+    ['a text', '{"filter":"x","item":"y"}'],
+    ['a description of the call', { name: 'add_item', arguments: { filter: 'x', item: 'y' } }],
+  ])('is called with these names, too, if %s has the arguments', async (_what, args) => {
+    const open = { type: 'object', properties: { $filter: text, item: text }, required: ['item'] }
+    expect(await sent(args, undefined, open)).toEqual([{ $filter: 'x', item: 'y' }])
+  })
 
   test('takes the names of its server, too', async () => {
     expect(await sent({ $filter: 'x' })).toEqual([{ $filter: 'x' }])

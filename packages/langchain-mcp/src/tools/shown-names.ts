@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isRecord, mapSubschemas } from '@x/internal'
 import type { JsonSchema } from '../tool-source.ts'
 
 /** Argument names that Anthropic accepts, also on Bedrock. It refuses all tools for another one. */
@@ -18,46 +18,56 @@ interface ShownNames {
  * are checked by providers, and not those of fields inside of them.
  */
 export function withShownNames(schema: JsonSchema): ShownNames {
-  const { properties, required, dependentRequired } = schema
+  const { properties } = schema
   const names = new Map<string, string>()
   if (!isRecord(properties)) return { schema }
   const taken = new Set(Object.keys(properties).filter((name) => ACCEPTED.test(name)))
   if (taken.size === Object.keys(properties).length) return { schema }
   const shown = new Map<unknown, string>()
-  for (const name of Object.keys(properties)) {
+  // Their order may differ in the next list, which must not exchange two arguments of a stored call.
+  for (const name of Object.keys(properties).toSorted()) {
     if (ACCEPTED.test(name)) continue
     const accepted = freeName(name, taken)
     taken.add(accepted)
     shown.set(name, accepted)
     names.set(accepted, name)
   }
-  const renamed = (name: unknown): unknown => shown.get(name) ?? name
-  const fields = Object.entries(properties).map(([name, inner]): [string, unknown] => [
-    shown.get(name) ?? name,
+  const described = Object.entries(properties).map(([name, inner]): [string, unknown] => [
+    name,
     shown.has(name) && isRecord(inner) ? describedAs(name, inner) : inner,
   ])
-  const dependent = Object.entries(isRecord(dependentRequired) ? dependentRequired : {})
-  return {
-    schema: {
-      ...schema,
-      properties: Object.fromEntries(fields),
-      ...(Array.isArray(required) && { required: required.map(renamed) }),
-      ...(dependent.length > 0 && {
-        dependentRequired: Object.fromEntries(
-          dependent.map(([name, others]) => [
-            shown.get(name) ?? name,
-            Array.isArray(others) ? others.map(renamed) : others,
-          ]),
-        ),
-      }),
-    },
-    names,
-  }
+  const whole = { ...schema, properties: Object.fromEntries(described) }
+  return { schema: renamed(whole, (name) => shown.get(name) ?? name), names }
 }
 
-/** Returns arguments with the names that the server has for them. */
+/** Keywords of conditions for the arguments. Other combinations at the root are no longer there. */
+const CONDITIONS: ReadonlySet<unknown> = new Set(
+  'allOf anyOf oneOf not if then else dependentSchemas'.split(' '),
+)
+
+function renamed(schema: JsonSchema, nameOf: (name: unknown) => unknown): Record<string, unknown> {
+  const list = (names: unknown): unknown => (Array.isArray(names) ? names.map(nameOf) : names)
+  const inner = mapSubschemas(schema, (one, [keyword]) =>
+    CONDITIONS.has(keyword) && isRecord(one) ? renamed(one, nameOf) : one,
+  )
+  const entries = Object.entries(inner).map(([keyword, value]): [string, unknown] => {
+    if (keyword === 'required') return [keyword, list(value)]
+    if (!BY_NAME.has(keyword) || !isRecord(value)) return [keyword, value]
+    const fields = Object.entries(value).map(([name, field]) => [nameOf(name), list(field)])
+    return [keyword, Object.fromEntries(fields)]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Keywords with the names of arguments. */
+const BY_NAME: ReadonlySet<string> = new Set(
+  'properties dependentRequired dependentSchemas'.split(' '),
+)
+
+/** Returns arguments with the names that the server has for them. The same object if all have these. */
 export function withServerNames(args: unknown, names: ShownNames['names']): unknown {
   if (names === undefined || !isRecord(args)) return args
+  if (!Object.keys(args).some((name) => names.has(name))) return args
   const entries = Object.entries(args).map(([name, value]): [string, unknown] => {
     const own = names.get(name)
     return [own === undefined || Object.hasOwn(args, own) ? name : own, value]

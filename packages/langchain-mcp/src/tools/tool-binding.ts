@@ -154,7 +154,12 @@ export class ToolBinding {
     let fitted = given
     let errors = this.#input.locatedErrors(given)
     if (errors.length > 0) {
-      ;({ value: fitted, errors } = fittedArguments(given, this.inputSchema, this.#input))
+      ;({ value: fitted, errors } = fittedArguments(given, {
+        schema: this.inputSchema,
+        check: this.#input,
+        names: [name, this.origin.toolName],
+        argumentNames: names,
+      }))
     }
     let merged: MergedArguments = { args: fitted, redacted: fitted, secrets: [] }
     if (this.#fixed !== undefined) {
