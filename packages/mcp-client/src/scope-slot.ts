@@ -10,12 +10,13 @@ import type { Endpoint } from './endpoint.ts'
 import { Deadline } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import {
-  McpClientError,
+  getFailure,
   getTransportError,
   isConnectionFailure,
   notExecuted,
   toOpeningError,
 } from './errors.ts'
+import type { McpClientError } from './errors.ts'
 import { messageHandlers, toCapabilities } from './handlers.ts'
 import type { ClientHandlers } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
@@ -370,28 +371,18 @@ export class ScopeSlot {
     }
     // The listening stream keeps the async context of the call that opens it. That context may be a run only if the
     // session belongs to the run.
-    let isOwn = false
-    const open = (shared: AbortSignal): Promise<void> => {
-      isOwn = true
-      return this.scope?.run === undefined
+    const open = (shared: AbortSignal): Promise<void> =>
+      this.scope?.run === undefined
         ? outsideRun(() => this.#openSession(shared))
         : this.#openSession(shared)
-    }
-    for (;;) {
-      try {
-        return await this.#opening.join(open, signal)
-      } catch (error) {
-        // Refused credentials are those of the caller that began. This one may have others.
-        const mayDiffer = !isOwn && !this.isDisposed && this.#hasHeadersOfCallers
-        if (!mayDiffer || !McpClientError.is(error) || error.code !== 'UNAUTHORIZED') throw error
-      }
-    }
+    await this.#opening.join(open, signal, (error) => this.isOfOneCaller(error))
   }
 
-  /** A function gives the headers of each request, perhaps with a token of its caller. */
-  get #hasHeadersOfCallers(): boolean {
+  /** Returns whether other callers may have no such error: a function gives each request headers, which were refused. */
+  isOfOneCaller(error: unknown): boolean {
     const { config } = this.#setup
-    return 'headers' in config && typeof config.headers === 'function'
+    const mayDiffer = 'headers' in config && typeof config.headers === 'function'
+    return mayDiffer && !this.isDisposed && getFailure(error)?.code === 'UNAUTHORIZED'
   }
 
   async #openSession(signal: AbortSignal): Promise<void> {

@@ -13,15 +13,28 @@ export class SingleFlight<T> {
   }
 
   /**
-   * Joins the operation in progress, or starts one.
+   * Joins the operation in progress, or starts one. Does so again after an error that is only that of the caller that
+   * began.
    *
    * @throws the error of the operation, or the reason of `signal` if that aborts first
    */
-  async join(start: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async join(
+    start: (signal: AbortSignal) => Promise<T>,
+    signal?: AbortSignal,
+    isOfBeginner: (error: unknown) => boolean = () => false,
+  ): Promise<T> {
     for (;;) {
       if (signal?.aborted === true) throw abortReason(signal)
+      const isOwn = this.#flight === undefined
       const flight = (this.#flight ??= this.#start(start))
-      if (!flight.controller.signal.aborted) return this.#wait(flight, signal)
+      if (!flight.controller.signal.aborted) {
+        try {
+          return await this.#wait(flight, signal)
+        } catch (error) {
+          if (isOwn || !isOfBeginner(error)) throw error
+          continue
+        }
+      }
       // All callers have left this one, and it is about to end. Starts a new one then.
       await (signal === undefined ? flight.ended : untilAborted(flight.ended, signal))
     }

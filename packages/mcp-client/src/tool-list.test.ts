@@ -7,7 +7,9 @@ import type { StoredToolList } from './stored-tool-lists.ts'
 import type { ReadTools, ToolsRead } from './tool-list.ts'
 
 const { signal } = new AbortController()
-const reader = { isWatching: true }
+/** A session whose errors are those of all callers. */
+const watching = () => ({ isWatching: true, isOfOneCaller: () => false })
+const reader = watching()
 const cached = { forceRefresh: false, signal, reader }
 const fresh = { forceRefresh: true, signal, reader }
 
@@ -74,7 +76,7 @@ describe('the list', () => {
     const { read, answer, count } = startFetches()
     const failed = list.get(() => Promise.reject(new Error('lost')), {
       ...cached,
-      reader: { isWatching: true },
+      reader: watching(),
     })
     const other = list.get(read, cached)
     await expect(failed).rejects.toThrow('lost')
@@ -88,7 +90,7 @@ describe('the list', () => {
   test('is requested once in each session, however their callers take turns', async () => {
     const list = new ToolList(new ClientEvents())
     const { read, answer, count } = startFetches()
-    const other = { ...cached, reader: { isWatching: true } }
+    const other = { ...cached, reader: watching() }
     const lists = [cached, other, cached, other].map((options) => list.get(read, options))
     await settle()
     expect(count()).toBe(2)
@@ -109,7 +111,7 @@ describe('the list', () => {
     await old
     if (!options.forceRefresh) list.invalidate()
     const [first, second, third] = [1, 2, 3].map(() =>
-      list.get(read, { ...options, reader: { isWatching: true } }),
+      list.get(read, { ...options, reader: watching() }),
     )
     await settle()
     answer(2, 'new')
@@ -128,7 +130,7 @@ describe('the list', () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     onTestFinished(() => void vi.useRealTimers())
     const list = new ToolList(new ClientEvents())
-    const session = { isWatching: true }
+    const session = watching()
     const tools = await list.get(async () => ({ tools: [tool('a')], leftOut: [], ttlMs: 0 }), {
       ...cached,
       reader: session,

@@ -38,6 +38,8 @@ export interface KnownTools {
 interface Reader {
   /** It has a session, in which the server can report changes. */
   readonly isWatching: boolean
+  /** Returns whether other callers may have no such error. */
+  isOfOneCaller(error: unknown): boolean
 }
 
 /** A list that this process has read. */
@@ -180,7 +182,9 @@ export class ToolList {
       fetch = { flight: new SingleFlight(), number: ++this.#requests, asOf, reader }
       this.#fetches.set(reader, fetch)
     }
-    return fetch.flight.join((shared) => this.#refresh(fetch, read, shared), signal)
+    const refresh = (shared: AbortSignal): Promise<readonly Tool[]> =>
+      this.#refresh(fetch, read, shared)
+    return fetch.flight.join(refresh, signal, (error) => reader.isOfOneCaller(error))
   }
 
   /** Marks the list as outdated: the server announced a change, or another session took the place of a lost one. */

@@ -44,20 +44,32 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
-test.each([
-  ['each call opens the session with its own headers', () => ({ 'x-user': 'ada' }), 3],
-  ['calls with the same headers fail together', { 'x-user': 'ada' }, 1],
-])('after handshakes of other calls were refused, %s', async (_what, headers, handshakes) => {
-  await using server = await startLegacyServer()
-  await using proxy = await startRecordingProxy(server.url)
-  proxy.inject({ match: is.initialize, times: 2, action: { status: 401 } })
-  const retryTiming = { wait: async () => {}, random: () => 0 }
-  await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy', retryTiming })
-  const calls = await Promise.allSettled([client.ping(), client.ping(), client.ping()])
-  const failed = { status: 'rejected', reason: { code: 'UNAUTHORIZED' } }
-  const last = handshakes === 3 ? { status: 'fulfilled' } : failed
-  expect(calls).toMatchObject([failed, failed, last])
-  expect(proxy.exchanges.filter(is.initialize)).toHaveLength(handshakes)
+describe('after requests that other calls began were refused', () => {
+  const shared = {
+    'opens the session': ['initialize', (client: McpClient) => client.ping()],
+    'lists the tools': ['tools/list', (client: McpClient) => client.listTools()],
+  } as const
+
+  test.each(
+    Object.entries(shared).flatMap(([what, [method, send]]) => [
+      { what: `each call ${what} with its own headers`, method, send, isFunction: true },
+      { what: `no other call ${what} with the same headers`, method, send, isFunction: false },
+    ]),
+  )('$what', async ({ method, send, isFunction }) => {
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: is.method(method), times: 2, action: { status: 401 } })
+    const retryTiming = { wait: async () => {}, random: () => 0 }
+    const headers = { 'x-user': 'ada' }
+    await using client = new McpClient(
+      { url: proxy.url, headers: isFunction ? () => headers : headers },
+      { era: 'legacy', retryTiming },
+    )
+    const calls = await Promise.allSettled([send(client), send(client), send(client)])
+    const failed = { status: 'rejected', reason: { code: 'UNAUTHORIZED' } }
+    expect(calls).toMatchObject([failed, failed, isFunction ? { status: 'fulfilled' } : failed])
+    expect(proxy.exchanges.filter(is.method(method))).toHaveLength(isFunction ? 3 : 1)
+  })
 })
 
 test('a call opens no session after that of another was refused, and the client was closed', async () => {
