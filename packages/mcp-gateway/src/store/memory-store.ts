@@ -156,16 +156,10 @@ class MemoryRecordRows implements RecordRows {
   sweep(now: number): void {
     if (now < this.#firstEnd) return
     this.#firstEnd = Infinity
-    this.#keys.keep((key) => {
-      const { endsAt = 0 } = this.#rows.get(key) ?? {}
-      const isKept = endsAt > now
-      if (isKept) this.#firstEnd = Math.min(this.#firstEnd, endsAt)
-      else {
-        this.#rows.delete(key)
-        this.#addToCounts(key, -1)
-      }
-      return isKept
-    })
+    for (const [key, { endsAt }] of this.#rows) {
+      if (endsAt > now) this.#firstEnd = Math.min(this.#firstEnd, endsAt)
+      else this.delete(key)
+    }
   }
 }
 

@@ -8,7 +8,7 @@ export class SortedKeys {
   /** Keys without a place. */
   readonly #added = new Set<string>()
   /** Blocks that are not empty, each with keys that come after those of the block before. In the form of `toByteOrder()`. */
-  #blocks: string[][] = []
+  readonly #blocks: string[][] = []
 
   /** @param key a new one */
   add(key: string): void {
@@ -54,14 +54,6 @@ export class SortedKeys {
   /** Returns the first key after a text. */
   firstAfter(text: string): string | undefined {
     return this.firstFrom(`${text}\0`)
-  }
-
-  /** Drops the keys that are not to be kept. */
-  keep(isKept: (key: string) => boolean): void {
-    this.#placeAll()
-    this.#blocks = this.#blocks
-      .map((block) => block.filter((key) => isKept(fromByteOrder(key))))
-      .filter(({ length }) => length > 0)
   }
 
   /** Returns the index of the first block with a key that is not before a text. */
