@@ -22,7 +22,7 @@ const post: HttpRequest = {
 
 /** Redirects once, then fails to connect. */
 class RedirectsThenRefuses extends Dispatcher {
-  readonly #first = handlerDispatcher(() => Response.redirect('http://server.test/other', 307))
+  readonly #first = handlerDispatcher(() => Response.redirect('https://server.test/mcp', 307))
   #isFirst = true
 
   override dispatch(
@@ -35,7 +35,10 @@ class RedirectsThenRefuses extends Dispatcher {
     }
     // As in undici: a request without a connection never starts, and has no controller.
     const controller = undefined as unknown as Dispatcher.DispatchController
-    const error = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' })
+    const error = Object.assign(new Error('connect ECONNREFUSED'), {
+      syscall: 'connect',
+      port: 443,
+    })
     handler.onResponseError?.(controller, error)
     return true
   }
@@ -76,6 +79,7 @@ test('reports a failed connection after a redirect as not executed', async () =>
   const failure = await failureWith(new RedirectsThenRefuses())
   expect(failure).toMatchObject({ code: 'UNREACHABLE', url: 'http://server.test/mcp' })
   expect(failure.status).toBeUndefined()
+  expect(failure.message).not.toContain('proxy')
 })
 
 test('counts a redirected request as sent while it waits for a connection again', async () => {

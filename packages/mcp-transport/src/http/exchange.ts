@@ -411,7 +411,10 @@ export class Exchange implements Sender, Dispatcher.DispatchHandler {
   #toError(error: unknown): TransportError {
     if (TransportError.is(error)) return error
     const isSent = this.#sent === 'yes' || (this.#sent === 'possible' && !isConnectFailure(error))
-    const [code, message, outcome] = networkFailure(error, this.#client.url.display, isSent)
+    const [code, message, outcome] = networkFailure(error, isSent, {
+      url: this.#client.url.display,
+      origin: this.#target.origin,
+    })
     return this.#client.error(code, message, { cause: error, status: this.#status, outcome })
   }
 
@@ -480,8 +483,8 @@ function withCredential(
 /** `isSent`: the server may have received a part of the request. If not, nothing was executed. */
 function networkFailure(
   error: unknown,
-  url: string,
   isSent: boolean,
+  { url, origin }: { readonly url: string; readonly origin: string },
 ): [TransportErrorCode, string, RequestOutcome?] {
   const cause = firstCause(error)
   const code = getCode(cause)
@@ -499,7 +502,8 @@ function networkFailure(
     case 'UND_ERR_INVALID_ARG':
       return ['CONFIG', `The request to ${url} cannot be sent: ${why}`]
     default:
-      if (!isSent) return ['UNREACHABLE', `No connection to ${url}: ${reasonOf(cause, why, url)}`]
+      if (!isSent)
+        return ['UNREACHABLE', `No connection to ${url}: ${reasonOf(cause, why, origin)}`]
       return wasUnsent(cause)
         ? [
             'UNREACHABLE',
@@ -515,13 +519,13 @@ function networkFailure(
 const NOT_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
 
 /** Says why there is no connection, in one line. The errors of Node name neither a proxy nor a server without TLS. */
-function reasonOf(cause: unknown, why: string, url: string): string {
+function reasonOf(cause: unknown, why: string, origin: string): string {
   const { reason, code, port, hostname } = isRecord(cause) ? cause : {}
   if (typeof reason === 'string') {
     const advice = NOT_TLS.has(String(code)) ? '. Is it a server without TLS (http:)?' : ''
     return `TLS: ${reason}${advice}`
   }
-  const server = new URL(url)
+  const server = new URL(origin)
   const ownPort = Number(server.port || (server.protocol === 'https:' ? 443 : 80))
   const isOther = (port ?? ownPort) !== ownPort || (hostname ?? server.hostname) !== server.hostname
   const advice = '. This is the address of a proxy: check HTTP_PROXY, HTTPS_PROXY and NO_PROXY'
