@@ -5,6 +5,8 @@ import type { JsonSchema, SchemaDocument } from './json-schema.ts'
 /** The fields of the objects that fit a schema, without the dependencies between fields. */
 interface ObjectShape {
   readonly properties: ReadonlyMap<string, unknown>
+  /** Names of properties that not all alternatives describe: the others allow any value. */
+  readonly partial: ReadonlySet<string>
   readonly required: readonly string[]
   /** True if other fields are not allowed. */
   readonly isClosed: boolean
@@ -14,6 +16,7 @@ interface ObjectShape {
 
 const EMPTY: ObjectShape = {
   properties: new Map(),
+  partial: new Set(),
   required: [],
   isClosed: false,
   alternatives: [],
@@ -22,7 +25,8 @@ const EMPTY: ObjectShape = {
 /**
  * Returns the shape of the object that a schema describes: its own fields, those behind `$ref` and `allOf`,
  * and all fields of alternatives (`anyOf`, `oneOf`, `then`, `else`), which are required if every alternative
- * requires them. The document must have no defect.
+ * requires them. A field that only some alternatives describe is as it is described outside of them, if it is. The
+ * document must have no defect.
  */
 export function objectShapeOf(schema: unknown, document: SchemaDocument): ObjectShape {
   if (!isRecord(schema)) return EMPTY
@@ -41,6 +45,7 @@ function readShape(schema: JsonSchema, document: SchemaDocument): ObjectShape {
   const { properties, required, allOf, if: condition, then, else: otherwise } = schema
   const own: ObjectShape = {
     properties: new Map(isRecord(properties) ? Object.entries(properties) : []),
+    partial: new Set(),
     required: listOf(required).filter((name) => typeof name === 'string'),
     isClosed: schema['additionalProperties'] === false,
     alternatives: [],
@@ -63,11 +68,24 @@ function readShape(schema: JsonSchema, document: SchemaDocument): ObjectShape {
 
 function allOfThem(parts: readonly ObjectShape[]): ObjectShape {
   const properties = new Map<string, unknown>()
-  for (const [name, schema] of parts.flatMap((part) => [...part.properties])) {
-    properties.set(name, intersectionOf(properties.get(name), schema))
+  const partial = new Map<string, unknown[]>()
+  for (const part of parts) {
+    for (const [name, schema] of part.properties) {
+      if (!part.partial.has(name)) {
+        properties.set(name, intersectionOf(properties.get(name), schema))
+        continue
+      }
+      const described = partial.get(name)
+      if (described === undefined) partial.set(name, [schema])
+      else described.push(schema)
+    }
   }
+  // A condition such as `if` does not restrict a property that is described without it.
+  for (const name of properties.keys()) partial.delete(name)
+  for (const [name, schemas] of partial) properties.set(name, unionOf(schemas))
   return {
     properties,
+    partial: new Set(partial.keys()),
     required: [...new Set(parts.flatMap(({ required }) => required))],
     isClosed: parts.some(({ isClosed }) => isClosed),
     alternatives: parts.flatMap(({ alternatives }) => alternatives),
@@ -77,7 +95,10 @@ function allOfThem(parts: readonly ObjectShape[]): ObjectShape {
 function oneOfThem(branches: readonly ObjectShape[]): ObjectShape {
   const names = new Set(branches.flatMap(({ properties }) => [...properties.keys()]))
   const [first = EMPTY, ...others] = branches
+  const isEverywhere = (name: string): boolean =>
+    branches.every(({ properties, partial }) => properties.has(name) && !partial.has(name))
   return {
+    partial: new Set([...names].filter((name) => !isEverywhere(name))),
     properties: new Map(
       Array.from(names, (name) => {
         const those = branches.filter(({ properties }) => properties.has(name))

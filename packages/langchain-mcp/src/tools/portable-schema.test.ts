@@ -6,7 +6,8 @@ import { projectedSchema } from './schema-projection.ts'
 
 const text = { type: 'string' }
 const scalar = { type: ['string', 'number', 'boolean', 'object', 'null'] }
-const anything = { anyOf: [scalar, { type: 'array', items: scalar }] }
+const row = { anyOf: [scalar, { type: 'array', items: scalar }] }
+const anything = { anyOf: [scalar, { type: 'array', items: row }] }
 const $defs = { A: { type: 'string', description: 'theirs', minLength: 1 }, N: { type: 'integer' } }
 
 /** Returns what the model sees of an argument, and the notes. */

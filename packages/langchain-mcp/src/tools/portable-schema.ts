@@ -78,10 +78,16 @@ export function portableSchema(
   return isCombined ? { ...whole, type: types } : withMemberForEachType(whole, types)
 }
 
-/** The types of a value without a type, which the model would not see otherwise. */
+/**
+ * The types of a value without a type, which the model would not see otherwise. Items need types as well, so lists are two
+ * levels deep, as the rows of a table are.
+ */
 function anyValue(): JsonSchema {
   const type = ['string', 'number', 'boolean', 'object', 'null']
-  return { anyOf: [{ type }, { type: 'array', items: { type } }] }
+  const listOf = (items: JsonSchema): JsonSchema => ({
+    anyOf: [{ type }, { type: 'array', items }],
+  })
+  return listOf(listOf({ type }))
 }
 
 /** Returns the types that a schema names, or those that its keywords are for. */

@@ -224,6 +224,30 @@ describe('common', () => {
   })
 })
 
+describe('a field that a condition restricts', () => {
+  const kinds = { kind: { type: 'string' }, size: { type: 'integer' } }
+  const then = JSON.parse('{"then":{"required":["size"]}}') as JsonSchema
+  const condition = { properties: { kind: { const: 'x' } } }
+
+  test.each<[string, JsonSchema]>([
+    ['if', { if: condition, ...then, anyOf: [{ required: ['kind'] }] }],
+    ['one of two alternatives', { anyOf: [condition, { required: ['size'] }] }],
+    ['dependentSchemas', { dependentSchemas: { size: condition }, not: { required: ['z'] } }],
+  ])('is shown as it is described without: %s', (_what, more) => {
+    const schema = { type: 'object', properties: kinds, ...more }
+    for (const projection of ['common', 'google'] as const) {
+      expect(projectedSchema(schema, projection).schema).toMatchObject({ properties: kinds })
+    }
+  })
+
+  test('is shown as the alternatives describe it, if it is described nowhere else', () => {
+    const size = { type: 'integer' }
+    const one = { properties: { size }, required: ['size'] }
+    const schema = { type: 'object', anyOf: [one, { required: ['kind'] }] }
+    expect(projectedSchema(schema, 'google').schema).toMatchObject({ properties: { size } })
+  })
+})
+
 describe('google', () => {
   const KNOWN = new Set([
     'type',
