@@ -11,6 +11,7 @@ import { AIMessage } from '@langchain/core/messages'
 import { tool } from '@langchain/core/tools'
 import { FakeListChatModel } from '@langchain/core/utils/testing'
 import {
+  Command,
   END,
   entrypoint,
   getWriter,
@@ -669,6 +670,12 @@ describe('a process that dies while it stores a file of a node', () => {
       .addNode('second', () => ({ messages: [new AIMessage('done')] }))
       .addEdge(START, 'first')
       .addEdge('first', 'second')
+  const naming = new StateGraph(MessagesAnnotation)
+    .addNode('first', (state, config) => {
+      writing(state, config)
+      return new Command({ graph: Command.PARENT, goto: 'end' })
+    })
+    .addEdge(START, 'first')
   const printing = tool(
     async function* () {
       yield receipt
@@ -708,6 +715,15 @@ describe('a process that dies while it stores a file of a node', () => {
           .compile({ checkpointer }),
     ],
     [
+      'a node of a subgraph that names the next node of its graph',
+      (checkpointer) =>
+        new StateGraph(MessagesAnnotation)
+          .addNode('inner', naming.compile(), { ends: ['end'] })
+          .addNode('end', () => ({ messages: [new AIMessage('done')] }))
+          .addEdge(START, 'inner')
+          .compile({ checkpointer }),
+    ],
+    [
       'a task of an entrypoint',
       (checkpointer) =>
         entrypoint({ name: 'support', checkpointer }, async () => {
@@ -716,7 +732,24 @@ describe('a process that dies while it stores a file of a node', () => {
         }),
     ],
   ])('sends a file of %s again', async (_kind, graphOf) => {
-    const graph = graphOf(new MemorySaver())
+    const updates = await updatesOfNext(graphOf(new MemorySaver()))
+    expect(filesIn(updates)).toMatchObject([{ name: 'receipt.txt' }])
+    expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'done' })
+  })
+
+  test('ends a run whose graph has ended, and sends a file of a node that asks again', async () => {
+    const checkpointer = new MemorySaver()
+    const asking = two((state, config) => {
+      writing(state, config)
+      interrupt('Sure?')
+    })
+    const updates = await updatesOfNext(asking.compile({ checkpointer }))
+    expect(filesIn(updates)).toMatchObject([{ name: 'receipt.txt' }])
+    expect(updates.at(-1)).toMatchObject({ type: 'asked' })
+  })
+
+  /** Leaves a run at its first file, and returns the updates of the process that continues it. */
+  async function updatesOfNext(graph: GraphDefinition['graph']): Promise<readonly AgentUpdate[]> {
     const input = (): unknown => ({ messages: [] })
     const { source } = await started({ support: { graph, description: '', input } })
     for await (const update of source.run(agentCallOf({ attempt: 1 }))) {
@@ -726,7 +759,6 @@ describe('a process that dies while it stores a file of a node', () => {
     }
     const updates: AgentUpdate[] = []
     for await (const update of source.run(agentCallOf({ attempt: 2 }))) updates.push(update)
-    expect(filesIn(updates)).toMatchObject([{ name: 'receipt.txt' }])
-    expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'done' })
-  })
+    return updates
+  }
 })

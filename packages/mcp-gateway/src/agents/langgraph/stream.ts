@@ -216,12 +216,11 @@ export class Arrivals {
    */
   readonly holdNodes: object = {
     awaitHandlers: true,
-    handleChainEnd: async (): Promise<void> => {
-      for (;;) {
-        await setImmediate() // what a node sends passes several streams before it arrives here
-        if (this.#isAtRest) return
-        await this.#atRest.promise
-      }
+    handleChainEnd: (_output: unknown, _runId: string, parent: string | undefined) =>
+      this.#untilTaken(parent),
+    // With this error, a node of a subgraph ends that names the next node of the graph around it.
+    handleChainError: async (error: unknown, _runId: string, parent: string | undefined) => {
+      if (isRecord(error) && error['name'] === 'ParentCommand') await this.#untilTaken(parent)
     },
   }
 
@@ -257,6 +256,16 @@ export class Arrivals {
     } finally {
       next.catch(() => undefined)
       if (result?.done !== true) await iterator.return?.()
+    }
+  }
+
+  /** @param parent `undefined`: the run of the graph itself, whose nodes have all ended */
+  async #untilTaken(parent: string | undefined): Promise<void> {
+    if (parent === undefined) return
+    for (;;) {
+      await setImmediate() // what a node sends passes several streams before it arrives here
+      if (this.#isAtRest) return
+      await this.#atRest.promise
     }
   }
 
