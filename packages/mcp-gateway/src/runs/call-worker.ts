@@ -200,17 +200,19 @@ export class CallWorker {
   async #whenPossible(execution: Execution): Promise<ToolOutcome> {
     const { calls, clock, execute } = this.#options
     const beganAt = clock.now()
-    const patience: ReadonlyMap<unknown, number> = new Map([
-      ['busy', maxRunMsOf(execution.tool, this.#options)],
-      ['agent_gone', AGENT_MS],
-    ])
     for (;;) {
       const outcome = await execute(execution)
-      const reason = outcome.type === 'result' ? reasonOf(outcome.result) : undefined
-      const isLate = clock.now() - beganAt >= (patience.get(reason) ?? 0)
+      const isLate = clock.now() - beganAt >= this.#patienceFor(outcome, execution.tool)
       if (isLate || execution.sink.signal.aborted || calls.store.isEnding) return outcome
       await sleep(clock, RETRY_MS)
     }
+  }
+
+  /** Returns the time for which a call is tried again after an outcome, from its first execution. */
+  #patienceFor(outcome: ToolOutcome, tool: RunTool): number {
+    const reason = outcome.type === 'result' ? reasonOf(outcome.result) : undefined
+    if (reason === 'busy') return maxRunMsOf(tool, this.#options)
+    return reason === 'agent_gone' ? AGENT_MS : 0
   }
 }
 

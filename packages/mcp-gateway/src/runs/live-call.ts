@@ -215,8 +215,9 @@ export class LiveCall {
     await this.#keeping
     const isTask = this.isTask
     const expiresAt: KeptEvent['expiresAt'] = (status) => store.expiryOf(status, isTask)
-    const facts = { ...newCallOf(tool, order), expiresAt: expiresAt('asking') }
-    const before = this.stored?.call ?? newCall(facts, lease.id, clock.now())
+    const before =
+      this.stored?.call ??
+      newCall({ ...newCallOf(tool, order), expiresAt: expiresAt('asking') }, lease.id, clock.now())
     const { beginsAnew, files, progress, questions, state } = ending
     const attempt = this.number
     const found = { beginsAnew, files, progress, questions, state }
