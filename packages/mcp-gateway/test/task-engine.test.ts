@@ -199,6 +199,38 @@ test.each([
   },
 )
 
+test('executes a call with a key once that became no task, although its record was written', async () => {
+  const go = deferred()
+  await using world = queueing()
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  await world.assemblies[0].work()
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const isGivenUp = (): boolean => world.warnings.join().includes('cannot become a task')
+  vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    const version = await put(key, ...entry)
+    // The write happens, but its answer is lost.
+    if (!key.startsWith('call-key:') || isGivenUp()) return version
+    throw new GatewayError('UNAVAILABLE', 'Away')
+  })
+  const calling = send(world.a, keyed('slow'))
+  await settled()
+  await world.clock.advance(6000)
+  expect(isGivenUp()).toBe(true)
+  const again = send(world.b, keyed('slow', 'Hi', { extensions: {} }))
+  await settled()
+  const runs = [...world.engine.queued].map(() => world.engine.next())
+  go.resolve()
+  await Promise.all(runs)
+  await world.clock.advance(500)
+  expect((await calling).result).toMatchObject({ content: [{ text: 'Three' }] })
+  expect((await again).result).toMatchObject({ content: [{ text: 'Three' }], _meta: REPLAYED })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
 test.each(['tasks/get', 'tools/call'])(
   'queues a stored task that its process did not queue, at the next %s',
   async (method) => {

@@ -419,15 +419,16 @@ export class Calls {
     { order, queuedFor }: CallRequest,
     { runId, stored }: { readonly runId: string; readonly stored: StoredCall | undefined },
   ): OpenedCall {
-    if (queuedFor === undefined || !stored) {
-      return { type: 'new', live: this.#newLive(runId, stored) }
-    }
-    // One that was stored by an earlier attempt may have got to another process since.
+    // A plain call finds a task if the request gave up to store it, and did not learn that it was stored.
+    const isTask = queuedFor !== undefined || stored?.call.task !== undefined
+    if (!stored || !isTask) return { type: 'new', live: this.#newLive(runId, stored) }
     const { attempt, expiresAt, state } = stored.call
+    this.credentials.keep(order, expiresAt) // a record that was read has none
+    if (queuedFor === undefined) return { type: 'earlier', stored }
+    // One that was stored by an earlier attempt may have got to another process since.
     const process = state.status === 'running' ? state.process : ''
     const isUntouched = attempt === 1 && process === this.#options.lease.id
     if (isUntouched) this.#own.set(runId, { stored, releaseLease: undefined })
-    this.credentials.keep(order, expiresAt) // a record that was read has none
     return { type: 'queued', stored }
   }
 
