@@ -14,6 +14,7 @@ import type { McpServer } from './directory/server-directory.ts'
 import type { ServerConnection } from './requests.ts'
 import { notExecuted } from './errors.ts'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
+import { HeaderFunction } from './header-function.ts'
 import { outsideRun } from './run-scope.ts'
 import {
   checkServer,
@@ -24,7 +25,7 @@ import {
   parseServerCommand,
   parseServerUrl,
 } from './server-config.ts'
-import type { ScopedHeaders, ServerCommand } from './server-config.ts'
+import type { McpServerConfig, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { ClientSetup, ScopeSlot } from './scope-slot.ts'
 import { ChildConnection } from './stdio/child-connection.ts'
@@ -177,9 +178,9 @@ async function endpointAtUrl(
   const sessionInfo = await sessionInfoFor(server, setup, signal)
   const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
   const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
-  const given = ('url' in config ? config.headers : undefined) ?? found ?? {}
+  const given = owner.headerFunction ?? fixedHeaders(config) ?? found ?? {}
   const headers: HeadersOption =
-    typeof given === 'function' ? (request) => given({ ...request, scope }) : given
+    given instanceof HeaderFunction ? (request) => given.headersOf(request) : given
   const transportOptions = new ObservedOptions(
     {
       principal: scope?.principal,
@@ -257,10 +258,14 @@ async function sessionInfoFor(
   }
 }
 
+function fixedHeaders(config: McpServerConfig): Readonly<Record<string, string>> | undefined {
+  return 'url' in config && typeof config.headers !== 'function' ? config.headers : undefined
+}
+
 /** Credentials in this order: those of the client, an `authorization` header, those of the directory entry. */
 function authProviderFor(
   server: McpServer,
-  headers: ScopedHeaders,
+  headers: object,
   { options: { authProvider }, owner: { scope } }: EndpointOptions,
 ): AuthProvider | undefined {
   if (authProvider !== undefined) {

@@ -20,6 +20,7 @@ import type { McpClientError } from './errors.ts'
 import { messageHandlers, toCapabilities } from './handlers.ts'
 import type { ClientHandlers } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
+import { HeaderFunction } from './header-function.ts'
 import { retentionOf } from './idempotency.ts'
 import { McpSession, shakeHands } from './mcp-session.ts'
 import { systemTiming } from './retry.ts'
@@ -99,6 +100,7 @@ export class ScopeSlot {
   /** Attributes messages of the server to calls. Undefined without handlers. */
   readonly calls: SessionCalls | undefined
   readonly observer: SessionObserver
+  readonly headerFunction: HeaderFunction | undefined
   /** Number of operations that use the slot now. */
   inUse = 0
   /** Closes the slot if it stays unused. */
@@ -139,6 +141,9 @@ export class ScopeSlot {
     this.#tools = new ToolList(this.events)
     this.calls = handlers === undefined ? undefined : new SessionCalls()
     this.observer = new SessionObserver(openTelemetry, () => this.#endpointInfo())
+    const headers = 'headers' in setup.config ? setup.config.headers : undefined
+    this.headerFunction =
+      typeof headers === 'function' ? new HeaderFunction(headers, scope) : undefined
   }
 
   /** Name of the server in messages. */
@@ -375,17 +380,18 @@ export class ScopeSlot {
       this.scope?.run === undefined
         ? outsideRun(() => this.#openSession(shared))
         : this.#openSession(shared)
-    await this.#opening.join(open, signal, (error) => this.isOfOneCaller(error))
+    await this.#opening.join(open, signal, (error) => this.isOfOtherHeaders(error))
   }
 
-  /** Returns whether other callers may have no such error: a function gives each request headers, which were refused. */
-  isOfOneCaller(error: unknown): boolean {
-    const { config } = this.#setup
-    const mayDiffer = 'headers' in config && typeof config.headers === 'function'
-    return mayDiffer && !this.isDisposed && getFailure(error)?.code === 'UNAUTHORIZED'
+  /** Returns whether an error of another caller is none of this one: a function gave that caller other headers, or none. */
+  async isOfOtherHeaders(error: unknown): Promise<boolean> {
+    const { code } = getFailure(error) ?? {}
+    const isOfHeaders = code === 'UNAUTHORIZED' || code === 'CONFIG'
+    return isOfHeaders && (await this.headerFunction?.hasOthers()) === true
   }
 
   async #openSession(signal: AbortSignal): Promise<void> {
+    if (this.isDisposed) throw this.#closedError() // while a caller waited for another one
     this.#dispatch({ type: 'needed' }, 'a call needs a session')
     try {
       const endpoint = (this.#endpoint ??= await this.#findEndpoint(signal))

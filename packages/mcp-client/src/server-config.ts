@@ -71,7 +71,10 @@ export interface ScopedRequest extends RequestContext {
   readonly scope: SessionScope | undefined
 }
 
-/** Headers, or a function that is called before every request, so that a rotated token is used at once. */
+/**
+ * Headers, or a function that is called before every request, so that a rotated token is used at once. A call that has
+ * waited for a refused request of another call asks it too, and sends the request again if its own headers differ.
+ */
 export type ScopedHeaders =
   | Readonly<Record<string, string>>
   | ((

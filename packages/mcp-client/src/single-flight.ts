@@ -13,15 +13,15 @@ export class SingleFlight<T> {
   }
 
   /**
-   * Joins the operation in progress, or starts one. Does so again after an error that is only that of the caller that
-   * began.
+   * Joins the operation in progress, or starts one. Does so again after an error of the caller that began, if that
+   * is none of this one.
    *
    * @throws the error of the operation, or the reason of `signal` if that aborts first
    */
   async join(
     start: (signal: AbortSignal) => Promise<T>,
     signal?: AbortSignal,
-    isOfBeginner: (error: unknown) => boolean = () => false,
+    isOfOther: (error: unknown) => Promise<boolean> = async () => false,
   ): Promise<T> {
     for (;;) {
       if (signal?.aborted === true) throw abortReason(signal)
@@ -31,7 +31,7 @@ export class SingleFlight<T> {
         try {
           return await this.#wait(flight, signal)
         } catch (error) {
-          if (isOwn || !isOfBeginner(error)) throw error
+          if (isOwn || !(await untilAborted(isOfOther(error), signal))) throw error
           continue
         }
       }

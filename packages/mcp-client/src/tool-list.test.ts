@@ -8,7 +8,7 @@ import type { ReadTools, ToolsRead } from './tool-list.ts'
 
 const { signal } = new AbortController()
 /** A session whose errors are those of all callers. */
-const watching = () => ({ isWatching: true, isOfOneCaller: () => false })
+const watching = () => ({ isWatching: true, isOfOtherHeaders: async () => false })
 const reader = watching()
 const cached = { forceRefresh: false, signal, reader }
 const fresh = { forceRefresh: true, signal, reader }

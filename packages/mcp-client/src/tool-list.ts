@@ -38,8 +38,8 @@ export interface KnownTools {
 interface Reader {
   /** It has a session, in which the server can report changes. */
   readonly isWatching: boolean
-  /** Returns whether other callers may have no such error. */
-  isOfOneCaller(error: unknown): boolean
+  /** Returns whether an error of another caller is none of this one. */
+  isOfOtherHeaders(error: unknown): Promise<boolean>
 }
 
 /** A list that this process has read. */
@@ -184,7 +184,7 @@ export class ToolList {
     }
     const refresh = (shared: AbortSignal): Promise<readonly Tool[]> =>
       this.#refresh(fetch, read, shared)
-    return fetch.flight.join(refresh, signal, (error) => reader.isOfOneCaller(error))
+    return fetch.flight.join(refresh, signal, (error) => reader.isOfOtherHeaders(error))
   }
 
   /** Marks the list as outdated: the server announced a change, or another session took the place of a lost one. */

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners } from 'node:events'
 import {
   seededRandom,
@@ -44,39 +45,67 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
-describe('after requests that other calls began were refused', () => {
+describe('callers who share a request, with headers of a function', () => {
+  const user = new AsyncLocalStorage<string>()
   const shared = {
-    'opens the session': ['initialize', (client: McpClient) => client.ping()],
-    'lists the tools': ['tools/list', (client: McpClient) => client.listTools()],
+    initialize: (client: McpClient) => client.ping(),
+    'tools/list': (client: McpClient) => client.listTools(),
   } as const
+  const methods = Object.keys(shared) as (keyof typeof shared)[]
+  const rejected = (code: string) => ({ status: 'rejected', reason: { code } })
+  const fulfilled = { status: 'fulfilled' }
 
-  test.each(
-    Object.entries(shared).flatMap(([what, [method, send]]) => [
-      { what: `each call ${what} with its own headers`, method, send, isFunction: true },
-      { what: `no other call ${what} with the same headers`, method, send, isFunction: false },
-    ]),
-  )('$what', async ({ method, send, isFunction }) => {
+  /** Sends a request for each of the users at the same time. Those whose name starts with "no-" have no headers. */
+  async function send(method: keyof typeof shared, users: readonly string[]) {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     proxy.inject({ match: is.method(method), times: 2, action: { status: 401 } })
-    const retryTiming = { wait: async () => {}, random: () => 0 }
-    const headers = { 'x-user': 'ada' }
-    await using client = new McpClient(
-      { url: proxy.url, headers: isFunction ? () => headers : headers },
-      { era: 'legacy', retryTiming },
-    )
-    const calls = await Promise.allSettled([send(client), send(client), send(client)])
-    const failed = { status: 'rejected', reason: { code: 'UNAUTHORIZED' } }
-    expect(calls).toMatchObject([failed, failed, isFunction ? { status: 'fulfilled' } : failed])
-    expect(proxy.exchanges.filter(is.method(method))).toHaveLength(isFunction ? 3 : 1)
+    const headers = () => {
+      const name = user.getStore() ?? ''
+      if (name.startsWith('no-')) throw new Error('Not signed in')
+      return { 'x-user': name }
+    }
+    await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy' })
+    if (method !== 'initialize') await client.ping()
+    const calls = users.map((name) => user.run(name, () => shared[method](client)))
+    const settled = await Promise.allSettled(calls)
+    return { settled, requests: proxy.count({ rpcMethod: method }) }
+  }
+
+  test.each(methods)('send their own after those of others were refused: %s', async (method) => {
+    const { settled, requests } = await send(method, ['ada', 'bob', 'cy'])
+    const refused = rejected('UNAUTHORIZED')
+    expect(settled).toMatchObject([refused, refused, fulfilled])
+    expect(requests).toBe(3)
+  })
+
+  test.each(methods)('send no more if theirs are the same: %s', async (method) => {
+    const { settled, requests } = await send(method, ['ada', 'ada', 'ada', 'bob', 'bob'])
+    expect(settled).toMatchObject(Array.from({ length: 5 }, () => rejected('UNAUTHORIZED')))
+    expect(requests).toBe(2)
+  })
+
+  test.each(methods)('send their own if another has none: %s', async (method) => {
+    const { settled, requests } = await send(method, [
+      'no-ada',
+      'no-bob',
+      'cy',
+      'no-di',
+      'ed',
+      'flo',
+    ])
+    const [none, refused] = [rejected('CONFIG'), rejected('UNAUTHORIZED')]
+    expect(settled).toMatchObject([none, none, refused, none, refused, fulfilled])
+    expect(requests).toBe(3)
   })
 })
 
 test('a call opens no session after that of another was refused, and the client was closed', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
-  const headers = (): Record<string, string> => ({ 'x-user': 'ada' })
-  for (let steps = 0; steps < 30; steps++) {
+  let requests = 0
+  const headers = (): Record<string, string> => ({ 'x-user': String(++requests) })
+  for (let steps = 0; steps < 40; steps++) {
     const mark = proxy.mark()
     proxy.inject({ match: is.initialize, times: 1, action: { status: 401 } })
     await using client = new McpClient({ url: proxy.url, headers }, { era: 'legacy' })
