@@ -86,9 +86,11 @@ class GoogleProjection {
   #referred(schema: JsonSchema, path: Path): Node {
     const followed: JsonSchema[] = []
     let description: unknown
+    let isNullable = false
     let shown: Node | undefined
     for (let referring = schema; shown === undefined;) {
       const target = this.#document.targetOf(referring)
+      isNullable ||= referring['nullable'] === true
       if (!isRecord(target)) shown = this.#anything(path)
       else if (this.#around.has(target)) shown = this.#asAbove(target, path)
       else {
@@ -101,7 +103,7 @@ class GoogleProjection {
       }
     }
     for (const target of followed) this.#around.delete(target)
-    return { ...shown, ...definedFields({ description }) }
+    return { ...shown, ...definedFields({ description }), ...(isNullable && { nullable: true }) }
   }
 
   #asAbove(target: JsonSchema, path: Path): Node {
@@ -131,9 +133,21 @@ class GoogleProjection {
 
   /** Merges the restrictions of one value, which may be an object. */
   #intersection(schema: JsonSchema, path: Path): Node {
-    if (objectShapeOf(schema, this.#document).properties.size > 0) return this.#object(schema, path)
     const { allOf, ...own } = schema
-    const parts = Array.isArray(allOf) ? allOf.map((part: unknown) => this.#node(part, path)) : []
+    const given: readonly unknown[] = Array.isArray(allOf) ? allOf : []
+    const typed = given.filter((part) => isRecord(part) && DESCRIBING.some((one) => one in part))
+    // A single one may be a union, of which an object is only a member.
+    const isSingle = typed.length === 1 && own['type'] === undefined
+    const isObject = !isSingle && objectShapeOf(schema, this.#document).properties.size > 0
+    if (isObject) return this.#object(schema, path)
+    const parts = typed.map((part) => this.#node(part, path))
+    // A part such as { minimum: 1 } restricts the others, and is not a value of any kind.
+    for (const part of given) {
+      if (!isRecord(part) || typed.includes(part)) continue
+      this.#noteDropped(part, path)
+      parts.push(wordsOf(part))
+    }
+    if (typed.length === 0 && own['type'] === undefined) parts.unshift(this.#anything(path))
     const rest = own['type'] === undefined ? [] : [this.#value(own, path)]
     return { ...Object.assign({}, ...parts, ...rest), ...wordsOf(own) }
   }
@@ -203,14 +217,17 @@ class GoogleProjection {
 
 const TEXT = { type: 'string' } as const
 
+/** Keywords of a schema that says what a value is. */
+const DESCRIBING = 'type $ref properties items prefixItems enum const allOf anyOf oneOf'.split(' ')
+
 /** Joins the members of a union. Members that are lists of texts become one list. */
 function unionOf(schema: JsonSchema, shown: readonly Node[], isNullable: boolean): Node {
   const more = { ...wordsOf(schema), ...(isNullable && { nullable: true }) }
   if (shown.length === 1) return { ...shown[0], ...more }
   const texts = shown.map(({ enum: values }) => values)
-  return texts.every((one) => Array.isArray(one))
-    ? { type: 'string', enum: [...new Set(texts.flat())], ...more }
-    : { anyOf: shown, ...more }
+  if (!texts.every((one) => Array.isArray(one))) return { anyOf: shown, ...more }
+  const withNull = shown.some(({ nullable }) => nullable === true) && { nullable: true }
+  return { type: 'string', enum: [...new Set(texts.flat())], ...more, ...withNull }
 }
 
 /** Vertex AI refuses other keywords beside `anyOf` (opencode#15795), so each member repeats them, but not the title. */

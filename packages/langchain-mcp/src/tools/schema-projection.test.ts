@@ -414,6 +414,30 @@ describe('google', () => {
     })
   })
 
+  const count = { type: 'integer' }
+  const either = { anyOf: [{ type: 'string' }, { type: 'object', properties: { n: count } }] }
+  test.each<[string, JsonSchema, unknown]>([
+    [
+      'a type beside a limit in allOf',
+      { allOf: [count, { minimum: 1 }] },
+      { type: 'integer', minimum: 1 },
+    ],
+    ['a type beside nothing in allOf', { allOf: [{ $ref: '#/$defs/count' }, {}] }, count],
+    ['a limit alone in allOf', { allOf: [{ minLength: 1 }] }, { type: 'string', minLength: 1 }],
+    ['a union in allOf', { allOf: [{ $ref: '#/$defs/either' }, {}] }, either],
+    ['a reference that may be null', { $ref: '#/$defs/count', nullable: true }, { nullable: true }],
+    ['a reference to one', { $ref: '#/$defs/maybe' }, { ...count, nullable: true }],
+    [
+      'one of some texts, or null',
+      { anyOf: [{ enum: ['a'] }, { enum: ['b', null] }] },
+      { enum: ['a', 'b'], nullable: true },
+    ],
+  ])('shows all values that fit: %s', (_what, a, expected) => {
+    const maybe = { $ref: '#/$defs/count', nullable: true }
+    const schema = { type: 'object', properties: { a }, $defs: { count, either, maybe } }
+    expect(projectedSchema(schema, 'google').schema).toMatchObject({ properties: { a: expected } })
+  })
+
   test('shows recursion one level deep, with a note', () => {
     const { schema, notes } = golden('recursion', 'google')
     expect(schema).toMatchObject({
