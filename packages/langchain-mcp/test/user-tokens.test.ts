@@ -343,21 +343,27 @@ describe.each(['shared', 'thread'] as const)(
       async (_what, send) => {
         const { mcp, inner } = await startWorld({ session })
         const [asked, answered] = [deferred(), deferred()]
-        const expired: UserCredentials = {
+        let requests = 0
+        const expired = (): UserCredentials => ({
           ...credentialsOf('ada'),
           async token() {
+            requests++
             asked.resolve()
             await answered.promise
             throw EXPIRED
           },
-        }
-        const failed = [send(mcp, configOf('ada', expired))]
+        })
+        const [one, other] = [expired(), expired()]
+        const failed = [send(mcp, configOf('ada', one))]
         await asked.promise
-        failed.push(send(mcp, configOf('ada', expired)))
+        for (const credentials of [one, other, other]) {
+          failed.push(send(mcp, configOf('ada', credentials)))
+        }
         const sent = send(mcp, configOf('ada'))
         answered.resolve()
-        for (const one of failed) await expect(one).rejects.toThrow(EXPIRED.message)
+        for (const call of failed) await expect(call).rejects.toThrow(EXPIRED.message)
         await expect(sent).resolves.toBeDefined()
+        expect(requests).toBe(2) // once for each credentials
         expect(inner.executions('counter_add')).toBeLessThan(2)
       },
     )

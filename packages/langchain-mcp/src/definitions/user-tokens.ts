@@ -55,8 +55,8 @@ function withoutQuery(url: string): string {
   return origin + pathname
 }
 
-/** Errors about the token of a user, such as an expired sign-in, with the config of the call that asked for it. */
-const errorsOfUsers = new WeakMap<Error, ConfigOfCall | undefined>()
+/** Errors about the token of a user, such as an expired sign-in. The function returns whether a call has other credentials. */
+const errorsOfUsers = new WeakMap<Error, (config: ConfigOfCall) => boolean>()
 
 function noPrincipal(server: string): McpClientError {
   const message =
@@ -65,7 +65,7 @@ function noPrincipal(server: string): McpClientError {
       : `userTokens(): users would share the session with "${server}". Give createMcpTools() the option \`principal\``
   // A client gives its callers copies of the error, which have the same cause.
   const cause = new Error('Without a principal, nothing says whose token is needed')
-  errorsOfUsers.set(cause, undefined)
+  errorsOfUsers.set(cause, () => false)
   return new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
 }
 
@@ -75,8 +75,8 @@ export function isErrorOfUser(error: unknown): boolean {
 }
 
 /**
- * Sends something for a call, and again while only other calls of the same user had no token: calls share handshakes and
- * lists.
+ * Sends something for a call, and again while only calls with other credentials of the same user had no token: calls share
+ * handshakes and lists.
  */
 export async function withOwnToken<T>(config: ConfigOfCall, send: () => Promise<T>): Promise<T> {
   for (let before: Error | undefined; ;) {
@@ -84,10 +84,7 @@ export async function withOwnToken<T>(config: ConfigOfCall, send: () => Promise<
       return await send()
     } catch (error) {
       const isUnsent = McpClientError.is(error) && error.outcome === 'not-executed'
-      const ofAnother = causesOf(error).find((cause) => {
-        const asked = errorsOfUsers.get(cause)
-        return asked !== undefined && asked !== config
-      })
+      const ofAnother = causesOf(error).find((cause) => errorsOfUsers.get(cause)?.(config))
       if (!isUnsent || ofAnother === undefined || ofAnother === before) throw error
       before = ofAnother
     }
@@ -137,8 +134,16 @@ class UserTokens {
       return await this.#tokenFor(config, refused)
     } catch (cause) {
       const error = this.#noToken(cause)
-      errorsOfUsers.set(error, config)
+      errorsOfUsers.set(error, (other) => this.#hasOthers(other, config))
       throw error
+    }
+  }
+
+  #hasOthers(config: ConfigOfCall, than: ConfigOfCall): boolean {
+    try {
+      return config !== than && this.#credentialsOf(config) !== this.#credentialsOf(than)
+    } catch {
+      return true // the call finds out itself
     }
   }
 
