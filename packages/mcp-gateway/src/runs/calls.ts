@@ -173,9 +173,14 @@ export class Calls {
     const entry = key === undefined ? undefined : await this.store.keyEntry(key)
     if (entry && entry.runId !== runId) {
       const found = await this.#earlier(entry, order)
-      if (!this.#takeUnbegun(found.stored.call)) return found
-      const live = this.#newLive(entry.runId, found.stored)
-      return this.#whileAlive(request, async () => ({ type: 'new', live }))
+      if (!this.#unbegun.has(unbegunIdOf(found.stored.call))) return found
+      return this.#whileAlive(request, async () => {
+        // Until now, another process could end the call: no process seemed to have it.
+        const latest = await this.#earlier(entry, order)
+        const { stored } = latest
+        if (!this.#takeUnbegun(stored.call)) return latest
+        return { type: 'new', live: this.#newLive(entry.runId, stored) }
+      })
     }
     return this.#whileAlive(request, async () => {
       const call = this.#newCall(request, key)
@@ -515,8 +520,8 @@ export class Calls {
   }
 
   /** Returns whether a call is stored although this process did not learn of it, and begins here now. True once. */
-  #takeUnbegun({ answered, secret, state }: CallRecord): boolean {
-    return state.status === 'running' && this.#unbegun.delete(answered?.id ?? secret)
+  #takeUnbegun(call: CallRecord): boolean {
+    return call.state.status === 'running' && this.#unbegun.delete(unbegunIdOf(call))
   }
 
   /**
@@ -537,6 +542,11 @@ export class Calls {
 /** Names a call and its round for the engine, which may still finish an earlier round. */
 function queueIdOf({ round, runId }: CallRecord): string {
   return `${runId}/${round}`
+}
+
+/** Names a call that may have been stored, and the answers to it. */
+function unbegunIdOf({ answered, secret }: CallRecord): string {
+  return answered?.id ?? secret
 }
 
 function conflict(): ProtocolError {

@@ -250,6 +250,10 @@ test('makes a call once whose key was stored, although the store said that it wa
     return 'written'
   })
   expect(reasonOf(await callRuns(world.a, tool, order))).toBe('unavailable')
+  // Then, the process cannot show that it is alive.
+  away.mockImplementation(() => Promise.reject(new GatewayError('UNAVAILABLE', 'Read only')))
+  await world.clock.advance(1000)
+  expect(reasonOf(await callRuns(world.a, tool, order))).toBe('unavailable')
   away.mockRestore()
   const again = await Promise.all([1, 2].map(() => callRuns(world.a, tool, order)))
   expect(again.map(reasonOf)).toEqual([undefined, undefined])
