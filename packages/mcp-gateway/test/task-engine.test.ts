@@ -199,6 +199,23 @@ test.each([
   },
 )
 
+test('asks a store that is away with one request for all calls that became no tasks', async () => {
+  await using world = twoReplicas({ tools: { tasks: 'always' } })
+  const { records } = world.store
+  vi.spyOn(records, 'put').mockImplementation(async () => unreachable())
+  const reads = vi.spyOn(records, 'get').mockImplementation(async () => unreachable())
+  const calling = [1, 2, 3].map(() => call(world.a, 'echo'))
+  await settled()
+  await world.clock.advance(120_000)
+  for (const { result } of await Promise.all(calling)) {
+    expect(result).toMatchObject({ content: [{ text: 'Hi' }] })
+  }
+  reads.mockClear()
+  await world.clock.advance(250)
+  expect(reads.mock.calls.filter(([key]) => key.startsWith('call:'))).toHaveLength(1)
+  vi.restoreAllMocks()
+})
+
 test('executes a call with a key once that became no task, although its record was written', async () => {
   const go = deferred()
   await using world = queueing()

@@ -81,6 +81,8 @@ const BEGIN_MS = 5000
 const DEAD_MS = 5000
 /** Most calls of which it is not known whether they are stored. */
 const MAX_UNBEGUN = 1000
+/** Most calls whose records are deleted when the store is back. */
+const MAX_WITHDRAWN = 10_000
 /** Time in which an agent may come to this process. */
 export const AGENT_MS = 60_000
 /** Time between two attempts: to reach a store that is away, and to find an agent or room for a call. */
@@ -105,6 +107,8 @@ export class Calls {
    * then only this process may begin the call.
    */
   readonly #unbegun = new BoundedMap<string, true>(MAX_UNBEGUN)
+  /** Runs whose records are deleted when the store is back. */
+  readonly #withdrawn = new Set<string>()
 
   constructor(options: CallsOptions) {
     this.#options = options
@@ -239,20 +243,29 @@ export class Calls {
    * Deletes the record of a call without a key whose write failed, when the store is back: it may have been written, and
    * then some process would execute the call. For a key, `CallStore` finds out that it names no call.
    */
-  async withdraw({ order: { runId }, tool }: CallRequest): Promise<void> {
-    const { clock, lease } = this.#options
+  withdraw({ order: { runId }, tool }: CallRequest): void {
+    const { clock } = this.#options
+    // Those that came first are the ones that may have been written.
+    if (this.#withdrawn.size >= MAX_WITHDRAWN) return
+    const isAsked = this.#withdrawn.size > 0
+    this.#withdrawn.add(runId)
+    if (isAsked) return // one request tells for all calls that the store is back
+    const ms = this.store.expiryOf('running', true, tool) - clock.now()
+    void this.store.whenBack(ms, () => this.#deleteWithdrawn()).catch(() => this.#withdrawn.clear())
+  }
+
+  async #deleteWithdrawn(): Promise<void> {
+    const { lease } = this.#options
     const isUnchanged = ({ attempt, key, state }: CallRecord): boolean =>
       key === undefined &&
       attempt <= 1 &&
       state.status === 'running' &&
       ['', lease.id].includes(state.process)
-    await this.store.whenBack(
-      this.store.expiryOf('running', true, tool) - clock.now(),
-      async () => {
-        const found = await this.store.read(runId)
-        if (found && isUnchanged(found.call)) await this.store.delete(found)
-      },
-    )
+    for (const runId of this.#withdrawn) {
+      const found = await this.store.read(runId)
+      if (found && isUnchanged(found.call)) await this.store.delete(found)
+      this.#withdrawn.delete(runId)
+    }
   }
 
   /** Returns a queued call that this process begins without a claim, once. */

@@ -228,7 +228,7 @@ export class Tasks {
       if (cause instanceof RunFailure) return failedOutcome(cause, '', order.runId)
       if (!isQueued) return undefined
       onError(new Error(STAYS_CALL, { cause }))
-      void this.#calls.withdraw({ tool, order }).catch(() => {})
+      this.#calls.withdraw({ tool, order })
       return undefined
     }
   }
