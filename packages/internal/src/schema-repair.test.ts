@@ -105,6 +105,19 @@ describe('a keyword of another type than JSON Schema says', () => {
     expect(argument(sent)).toEqual(wanted)
   })
 
+  test.each(['$defs', 'definitions'])('refuses no value because one in %s is left out', (name) => {
+    const reference = { $ref: `#/${name}/day` }
+    const sent = { not: reference, oneOf: [reference, { type: 'null' }] }
+    const ofDay = (day: object): unknown => repaired({ type: 'object', ...sent, [name]: { day } })
+    expect(ofDay({ type: 'anything' })).toEqual({
+      type: 'object',
+      anyOf: sent.oneOf,
+      [name]: { day: {} },
+    })
+    const kept = { type: 'object', ...sent, [name]: { day: { type: 'string' } } }
+    expect(ofDay({ type: 'string' })).toEqual(kept)
+  })
+
   test('may be a type in place of a schema', () => {
     expect(argument('string')).toEqual({ type: 'string' })
     expect(argument({ items: 'int' })).toEqual({ items: { type: 'integer' } })

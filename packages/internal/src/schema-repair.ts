@@ -10,6 +10,11 @@ const MAX_DEPTH = 64
 /** Number of restrictions that were left out so far. */
 let losses = 0
 
+/** A definition of the current schema has lost a restriction, and with it each reference. */
+let areDefinitionsLess = false
+
+const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
+
 /** Repairs a JSON Schema at every level, but not the values in it. */
 function schemaAt(depth: number): Repair {
   return (given) => {
@@ -17,15 +22,22 @@ function schemaAt(depth: number): Repair {
     const value = isEmptyList(given) ? {} : isName ? { type: given } : given
     if (!isObject(value)) return value ?? undefined
     if (depth >= MAX_DEPTH) return value
+    if (depth === 0) areDefinitionsLess = false
     const inner = schemaAt(depth + 1)
     listRequired(value) // before the properties are repaired, which may have such properties themselves
-    for (const [name, child] of Object.entries(value)) {
+    const keywords = Object.entries(value)
+    const definitionsFirst = [true, false].flatMap((isFirst) =>
+      keywords.filter(([name]) => DEFINITIONS.has(name) === isFirst),
+    )
+    for (const [name, child] of definitionsFirst) {
       const repair = schemaFields.get(name) ?? nullable
       const before = losses
       const repaired = repair(child, inner)
       if (repaired === undefined) delete value[name]
       else value[name] = repaired
       if (name === 'oneOf' && losses > before) allowSeveral(value)
+      if (DEFINITIONS.has(name) && losses > before) areDefinitionsLess = true
+      if (name === '$ref' && areDefinitionsLess) losses++
       const isLess = name === 'type' ? String(repaired) !== String(child) : repaired === undefined
       if (isLess && child !== null) losses++
     }
