@@ -54,6 +54,7 @@ type State =
 const LINE_BYTES = 16 * 1024 * 1024
 /** Longest chunk that Node reads from a pipe. */
 const CHUNK_BYTES = 64 * 1024
+const LINE_END = Buffer.from('\n')
 /** Time to read the rest of the output of a child that has exited. Its own children may hold the pipes open. */
 const DRAIN_MS = 500
 const INVALID_PARAMS = -32_602
@@ -278,6 +279,8 @@ export class ChildConnection implements ServerConnection {
       }
       if (first !== -1) lineBytes = chunk.length - 1 - chunk.lastIndexOf('\n')
     })
+    // A process may exit without a line break after its last message.
+    child.stdout?.once('end', () => lineBytes > 0 && child.stdout?.emit('data', LINE_END))
     // Any of these events may come first. The reason is known when the pipes have been read to their end.
     const broken = new Promise<void>((resolve) => {
       child.once('exit', () => resolve())

@@ -53,9 +53,9 @@ const calls = {
   },
   kill: () => process.kill(process.pid, 'SIGKILL'),
   hang: () => process.stderr.write('hanging\n'),
-  'answer-and-exit': (id) => {
+  'answer-and-exit': (id, { end = '\n' }) => {
     process.stdout.write(
-      `${JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'last words' }] } })}\n`,
+      `${JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'last words' }] } })}${end}`,
       () => process.exit(0),
     )
   },

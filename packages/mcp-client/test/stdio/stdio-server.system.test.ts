@@ -258,9 +258,12 @@ describe('a server on stdio that exits', () => {
     expect(client.status().state).toBe('idle')
   })
 
-  test('has its last response delivered', async () => {
+  test.each([
+    ['', '\n'],
+    [', which has no line break', ''],
+  ])('has its last response delivered%s', async (_, end) => {
     await using client = patientClient(misbehaving())
-    expect(textOf(await client.callTool('answer-and-exit'))).toBe('last words')
+    expect(textOf(await client.callTool('answer-and-exit', { end }))).toBe('last words')
   })
 
   test('ends the session by closing its output', async () => {
