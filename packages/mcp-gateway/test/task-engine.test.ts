@@ -385,6 +385,42 @@ test.each([
   },
 )
 
+test('has a file in the result of a task whose process died after the store was away for a moment', async () => {
+  await using world = queueing()
+  const text = Buffer.from('paid')
+  world.agents.join(
+    'long',
+    async function* (agentCall) {
+      if (agentCall.attempt === 1) {
+        yield { type: 'file', file: { name: 'receipt.txt', mimeType: 'text/plain', data: text } }
+        yield* endless(agentCall)
+      }
+      yield { type: 'done', text: 'Done' }
+    },
+    { canContinue: true },
+  )
+  await world.assemblies[0].work()
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    if (!key.startsWith('call:') || !JSON.stringify(entry).includes('receipt.txt')) {
+      return put(key, ...entry)
+    }
+    away.mockRestore()
+    return unreachable()
+  })
+  const long = (await call(world.a, 'long')).result?.['taskId']
+  const dead = world.engine.next()
+  await settled()
+  await world.clock.advance(500)
+  await freeze(world)
+  await world.assemblies[1].work() // the engine now uses this process
+  expect(await world.engine.next()).toBe('ended')
+  const { result } = await get(world.b, long)
+  expect(JSON.stringify(result)).toContain('receipt.txt')
+  await dead
+})
+
 test('cancels a task of an engine whose client leaves before it has its id', async () => {
   await using world = queueing()
   const left = new AbortController()

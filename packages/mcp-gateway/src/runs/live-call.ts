@@ -29,6 +29,7 @@ import {
 } from './order.ts'
 import { failedOutcome } from './result.ts'
 import type { Runs } from './runs.ts'
+import { whenBack } from '../store/gateway-store.ts'
 
 /** Parts of the process that all executions use. */
 export interface LiveParts extends Pick<CallStoreOptions, 'clock' | 'lease' | 'logs'> {
@@ -69,6 +70,8 @@ type KeptEvent = Extract<CallEvent, { type: 'kept' }>
 /** Time between two messages of progress that are stored. */
 const PROGRESS_MS = 1000
 const MAX_MESSAGE_CHARS = 1000
+/** Time for which a file waits for a store that is away. A run that is stopped has more time to end. */
+const FILES_MS = 1000
 
 const UNSTORED = 'The agent has a question, but the gateway cannot store the paused run now.'
 
@@ -405,6 +408,7 @@ export class LiveCall {
 
   /** Stores the files of the run, in their order: a later state has all of an earlier one. */
   readonly #keepFiles = (soFar: () => Promise<EarlierFiles>): Promise<void> => {
+    const { clock, store } = this.#parts
     const before = this.#filing
     this.#filing = (async () => {
       await before
@@ -412,7 +416,8 @@ export class LiveCall {
       if (!stored) return
       try {
         const event: CallEvent = { type: 'files', attempt: this.number, files: await soFar() }
-        this.stored = (await this.#parts.store.apply(stored, event)) ?? stored
+        const limits = { clock, ms: FILES_MS, signal: this.signal }
+        this.stored = (await whenBack(() => store.apply(stored, event), limits)) ?? stored
       } catch {
         // The store is away. The next file tries again.
       }
