@@ -1,4 +1,5 @@
 import { isRecord } from '@x/internal'
+import { SchemaCheck } from '@x/internal/schema-check'
 import { describe, expect, test } from 'vitest'
 import { goldenSchemas } from '../../test/golden-schemas.ts'
 import type { JsonSchema } from '../tool-source.ts'
@@ -99,13 +100,22 @@ describe('a union', () => {
     expect(shown(a)).toEqual({
       a: {
         description: 'D',
-        [union]: [
+        anyOf: [
           { type: 'object', properties: fields, required: ['x', 'y'] },
           { type: 'object', properties: { ...fields, z: text }, required: ['x'] },
         ],
       },
       notes: [],
     })
+  })
+
+  test('of objects whose fields are joined accepts a value that two of them accept then', () => {
+    const closed = { properties: { z: text }, additionalProperties: false }
+    const a = { type: 'object', properties: { x: text }, oneOf: [closed, { required: ['x'] }] }
+    const of = (schema: unknown): JsonSchema => ({ type: 'object', properties: { a: schema } })
+    for (const schema of [of(a), of(shown(a).a)]) {
+      expect(new SchemaCheck(schema).errors({ a: { x: 'value' } })).toEqual([])
+    }
   })
 
   test('of references has no type, and keeps its other keywords', () => {

@@ -177,7 +177,10 @@ function withTypedMembers(
   if (isWhole) repeated.characters += size
   const outer = isWhole ? Object.fromEntries([...own, ['type', type]]) : { type }
   const members = given.map((member) => (isPlain(member) ? merged(outer, member, note) : member))
-  return { ...without(schema, isWhole ? RESTRICTING : new Set(['type'])), [union]: members }
+  const rest = without(schema, isWhole ? RESTRICTING : new Set(['type']))
+  if (!isWhole || own.every(([keyword]) => keyword === 'type')) return { ...rest, [union]: members }
+  // Members with joined restrictions may accept the same value, which `oneOf` would refuse.
+  return { ...without(rest, new Set([union])), anyOf: members }
 }
 
 function isPlain(schema: unknown): schema is JsonSchema {
