@@ -23,6 +23,8 @@ export type AnswerOutcome =
 export interface Refusal extends RefusedResponse {
   /** The body was incomplete, longer than the limit for errors, or in an encoding that cannot be read. */
   readonly isPartial: boolean
+  /** The request had the header `authorization`. */
+  readonly hadAuthorization: boolean
   /** Reason why no other credentials could be obtained, if they were requested. */
   readonly cause: unknown
 }
@@ -289,6 +291,9 @@ export class AnswerReader {
       headers: this.#headers,
       text: this.#isMcp ? withoutHeaderValues(body, this.#sent) : body,
       isPartial: this.#isPartial,
+      hadAuthorization: this.#sent.some(
+        (part, index) => index % 2 === 0 && part === 'authorization',
+      ),
       cause: undefined,
     }
     return { kind: 'refused', refusal }

@@ -500,6 +500,9 @@ function networkFailure(
       return ['CLOSED', message, isSent ? 'unknown' : 'not-executed']
     }
     case 'UND_ERR_INVALID_ARG':
+      if (why === PROXY_REFUSED) {
+        return ['UNREACHABLE', `No connection to ${url}: ${sayProxy('407')}`, 'not-executed']
+      }
       return ['CONFIG', `The request to ${url} cannot be sent: ${why}`]
     default:
       if (!isSent)
@@ -511,9 +514,28 @@ function networkFailure(
           ]
         : [
             'OUTCOME_UNKNOWN',
-            `The connection to ${url} broke before the answer was complete: ${why}`,
+            `The connection to ${url} broke before the answer was complete: ${why}${tlsAdvice(cause, origin)}`,
           ]
   }
+}
+
+/** Message of undici if a proxy refuses to forward a request. It has the code of a wrong argument. */
+const PROXY_REFUSED = 'Proxy Authentication Required (407)'
+/** Message of undici if a proxy refuses a tunnel. */
+const TUNNEL_REFUSED = /^Proxy response \((\d+)\)/
+
+function sayProxy(status: string): string {
+  return status === '407'
+    ? 'the proxy requires a user and a password (HTTP 407). Write them into HTTP_PROXY or HTTPS_PROXY: http://user:password@host'
+    : `the proxy refused the connection (HTTP ${status})`
+}
+
+/** A server with TLS closes a connection without TLS, and sends no byte that is HTTP. */
+function tlsAdvice(cause: unknown, origin: string): string {
+  if (!origin.startsWith('http:') || !isRecord(cause) || !isRecord(cause['socket'])) return ''
+  return cause['socket']['bytesRead'] === 0
+    ? '. The server sent nothing: if it uses TLS, write https:// in its URL'
+    : ''
 }
 
 const NOT_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
@@ -525,6 +547,8 @@ function reasonOf(cause: unknown, why: string, origin: string): string {
     const advice = NOT_TLS.has(String(code)) ? '. Is it a server without TLS (http:)?' : ''
     return `TLS: ${reason}${advice}`
   }
+  const [, status] = TUNNEL_REFUSED.exec(why) ?? []
+  if (status !== undefined) return sayProxy(status)
   const server = new URL(origin)
   const ownPort = Number(server.port || (server.protocol === 'https:' ? 443 : 80))
   const isOther = (port ?? ownPort) !== ownPort || (hostname ?? server.hostname) !== server.hostname

@@ -182,7 +182,14 @@ export function isLostSession(response: Response): boolean {
 
 /** A body or event that may refuse the session, with status 200. */
 export function okRefusal(text: string): Refusal {
-  return { status: 200, headers: {}, text, isPartial: false, cause: undefined }
+  return {
+    status: 200,
+    headers: {},
+    text,
+    isPartial: false,
+    hadAuthorization: false,
+    cause: undefined,
+  }
 }
 
 function toRefusal(response: Response): Refusal {
@@ -343,7 +350,7 @@ export function toRefusalError(
       return new TransportError('SESSION_LOST', message, { ...options, certain, epoch, isNamed })
     }
   }
-  const [code, what] = meaningOf(status)
+  const [code, what] = meaningOf(refusal)
   const { errorId } = evidence
   const isUnread =
     (code === 'UNAUTHORIZED' ? errorId !== 'own' : isRefusedUnread({ status, errorId })) &&
@@ -395,8 +402,13 @@ function versionVerdict(
   return errorId === 'none' && MCP_VERSION.test(text) ? 'lost' : 'ambiguous'
 }
 
-function meaningOf(status: number): [TransportErrorCode, string] {
-  if (status === 401) return ['UNAUTHORIZED', 'requires credentials that it accepts']
+function meaningOf({ status, hadAuthorization }: Refusal): [TransportErrorCode, string] {
+  if (status === 401) {
+    const what = hadAuthorization
+      ? 'does not accept the credentials in the header "authorization"'
+      : 'requires credentials, and the request had no header "authorization"'
+    return ['UNAUTHORIZED', what]
+  }
   if (status === 403) return ['UNAUTHORIZED', 'does not allow this']
   if (status < 300) return ['UNEXPECTED_RESPONSE', 'answered with something that is not MCP']
   return ['REJECTED', 'rejected the request']
