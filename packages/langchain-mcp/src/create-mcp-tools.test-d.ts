@@ -20,6 +20,12 @@ import { interruptOnFrom } from './middleware.ts'
 
 const servers = { shop: { url: 'https://shop.example/mcp' } }
 
+test('accepts entries in a variable, with the words of other clients', () => {
+  const shop = { url: 'https://shop.example/mcp', type: 'http', transport: 'streamable_http' }
+  const files = { command: 'node', type: 'stdio', transport: 'stdio' }
+  createMcpTools({ servers: { shop, files } })
+})
+
 test('creates tools that fit an agent', async () => {
   const mcp = createMcpTools({ servers })
   expectTypeOf(mcp).toEqualTypeOf<McpTools>()

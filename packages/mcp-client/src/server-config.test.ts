@@ -10,8 +10,8 @@ describe('a config', () => {
     { url: 'https://shop.example/mcp' },
     { url: new URL('https://shop.example/mcp'), headers: {} },
     { command: 'npx', args: ['-y', 'server'], env: { TOKEN: 'x' }, cwd: '/srv' },
-    { url: 'https://shop.example/mcp', type: 'http' as const }, // as in the files of desktop clients
-    { command: 'npx', type: 'stdio' as const },
+    { url: 'https://shop.example/mcp', type: 'http' }, // as in the files of desktop clients
+    { command: 'npx', type: 'stdio', transport: 'stdio' },
     { slug: undefined, url: 'https://shop.example/mcp' } as unknown as McpServerConfig,
   ])('is accepted: %o', (config) => {
     expect(parseServerConfig(config)).toEqual(config)
@@ -27,6 +27,7 @@ describe('a config', () => {
     [{ url: '' }, 'url is empty'],
     [{ command: '' }, 'command is empty'],
     [{ command: 'npx', url: 'https://shop.example/mcp' }, 'url and command are given'],
+    [{ url: 'http://h', type: 'htp' }, 'type must be "http" for a server at a URL'],
     [{ url: 'http://h', type: 'sse' }, 'type is "sse", the transport of 2024-11-05'],
     [
       { url: 'http://h', timeout: 60 },

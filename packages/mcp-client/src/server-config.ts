@@ -43,10 +43,11 @@ export interface UrlConfig {
   readonly url: string | URL
   /** Sent with every request. A function is called before each request. @default none */
   readonly headers?: ScopedHeaders | undefined
-  /** Not needed: entries of `@langchain/mcp-adapters` have it. */
-  readonly transport?: 'http' | 'streamable_http' | undefined
-  /** Not needed: entries of desktop clients have it. */
-  readonly type?: 'http' | 'streamable-http' | undefined
+  // Strings, because TypeScript widens the words of an object in a variable. The parser checks them.
+  /** `http` or `streamable_http`. Not needed: entries of `@langchain/mcp-adapters` have it. */
+  readonly transport?: string | undefined
+  /** `http` or `streamable-http`. Not needed: entries of desktop clients have it. */
+  readonly type?: string | undefined
 }
 
 /** Server that is a program. It is started at the first call, and uses stdio. */
@@ -59,10 +60,10 @@ export interface CommandConfig {
   readonly env?: Readonly<Record<string, string>> | undefined
   /** Folder in which the program runs: an absolute path. @default the folder of this process */
   readonly cwd?: string | undefined
-  /** Not needed: entries of `@langchain/mcp-adapters` have it. */
-  readonly transport?: 'stdio' | undefined
-  /** Not needed: entries of desktop clients have it. */
-  readonly type?: 'stdio' | undefined
+  /** `stdio`. Not needed: entries of `@langchain/mcp-adapters` have it. */
+  readonly transport?: string | undefined
+  /** `stdio`. Not needed: entries of desktop clients have it. */
+  readonly type?: string | undefined
 }
 
 /** Request that a header function is called for. */
