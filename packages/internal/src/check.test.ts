@@ -110,6 +110,20 @@ test.each([
   expect(problemOf(given, CHECKS)).toContain(message)
 })
 
+test('finds an option in the section that has it', () => {
+  expect(problemOf({ connectMs: 5 }, CHECKS)).toContain('Did you mean "timeouts.connectMs"?')
+  const checks = { a: check.section({ max: check.number() }), ...CHECKS }
+  const both = { ...checks, b: check.section({ max: check.number() }) }
+  expect(problemOf({ max: 5 }, both)).toContain('Did you mean "a.max" or "b.max"?')
+})
+
+test('says what to write in place of an option of another library', () => {
+  const checks = { retries: check.foreign('Use "mode"'), ...CHECKS }
+  expect(problemOf({ retries: 5 }, checks)).toBe('there is no option "retries". Use "mode"')
+  expect(problemOf({ toString: 5 }, checks)).toContain('The options are mode')
+  expect(problemOf({ retrie: 5 }, checks)).not.toContain('Did you mean')
+})
+
 test('suggests of two similar names the one that accepts the value', () => {
   expect(problemOf({ timeout: 5 }, CHECKS)).toContain('"timeoutMs"')
   expect(problemOf({ timeout: {} }, CHECKS)).toContain('"timeouts"')

@@ -18,9 +18,13 @@ export interface Check {
   readonly accepts: (value: unknown) => boolean
   /** Words that the option takes, for suggestions. Only an option with such words shows a string in its error. */
   readonly words?: readonly string[]
+  /** Keys of a section, for suggestions. */
+  readonly keys?: readonly string[]
   /** Returns what is wrong inside a value that is accepted. */
   readonly inside?: (value: unknown, path: string) => OptionProblem | undefined
   readonly isRequired?: boolean
+  /** What to write instead of this option, which is one of another library. */
+  readonly instead?: string
 }
 
 /** Checks for each key of an options type. A key that is added to the type and missing here fails to compile. */
@@ -95,7 +99,8 @@ export function methods(...names: readonly string[]): Check {
 /** An object with these options and no others. An instance of a class answers for itself. */
 export function section(checks: AnyChecks): Check {
   return {
-    takes: `{ ${Object.keys(checks).join(', ')} }`,
+    takes: `{ ${keysOf(checks).join(', ')} }`,
+    keys: keysOf(checks),
     accepts: isRecord,
     inside: (value, path) => (isPlain(value) ? optionProblem(value, checks, path) : undefined),
   }
@@ -114,6 +119,15 @@ export function or(...checks: readonly Check[]): Check {
 
 export function required(check: Check): Check {
   return { ...check, isRequired: true }
+}
+
+/** Refuses an option of another library. `instead` is a sentence that says what to write in its place. */
+export function foreign(instead: string): Check {
+  return { takes: 'left out', accepts: () => false, instead }
+}
+
+function keysOf(checks: AnyChecks): readonly string[] {
+  return Object.keys(checks).filter((key) => checks[key]?.instead === undefined)
 }
 
 function quoted(word: string): string {
@@ -154,9 +168,10 @@ function optionProblem(given: unknown, checks: AnyChecks, path: string): OptionP
   }
   for (const [key, value] of Object.entries(given)) {
     const check = Object.hasOwn(checks, key) ? checks[key] : undefined
-    if (check === undefined) {
+    if (check === undefined || check.instead !== undefined) {
       const unknown = joined(path, key)
-      const message = `there is no option "${unknown}". ${adviceFor([key, value], checks, path)}`
+      const advice = check?.instead ?? adviceFor([key, value], checks, path)
+      const message = `there is no option "${unknown}". ${advice}`
       return { path: unknown, message }
     }
     if (value === undefined) continue
@@ -197,7 +212,12 @@ function adviceFor(
   checks: AnyChecks,
   path: string,
 ): string {
-  const keys = Object.keys(checks)
+  const keys = keysOf(checks)
+  const nested = keys.filter((each) => checks[each]?.keys?.includes(key))
+  if (nested.length > 0) {
+    const paths = nested.map((each) => `"${joined(joined(path, each), key)}"`)
+    return `Did you mean ${alternatives(paths)}?`
+  }
   // Prefers a similar name that accepts the value: `timeout: 5000` means `timeoutMs`, not `timeouts`.
   const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)
   const nearest = nearestWord(key, fitting) ?? nearestWord(key, keys)

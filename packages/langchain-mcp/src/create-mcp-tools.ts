@@ -1,4 +1,4 @@
-import { check, isRecord, Listeners, withoutErrorLink, type Checks } from '@x/internal'
+import { check, isRecord, Listeners, withoutErrorLink, type Check, type Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './log.ts'
 import { mapBounded } from './map-bounded.ts'
@@ -161,14 +161,43 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
 }
 
-/** Says what to write instead of options of `MultiServerMCPClient` of `@langchain/mcp-adapters`. */
-function refuseAdapterOptions(options: object): void {
+/** What to write instead of the options of `MultiServerMCPClient` of `@langchain/mcp-adapters`. MIGRATION.md has the same. */
+const adapterOptions: Readonly<Record<string, Check>> = {
+  mcpServers: check.foreign('Write it as "servers"'),
+  connections: check.foreign('Write it as "servers"'),
+  throwOnLoadError: check.foreign(
+    'A tool that cannot be used is left out, with the reason in status(). To fail if a server gives no list, write onServerError: "throw"',
+  ),
+  onConnectionError: check.foreign('Write it as onServerError: "skip" or "throw"'),
+  prefixToolNameWithServerName: check.foreign('Write it as "prefixToolNames"'),
+  additionalToolNamePrefix: check.foreign(
+    'Write prefixToolNames: true, and the prefix in the keys of "servers"',
+  ),
+  useStandardContentBlocks: check.foreign('Leave it out: the content is always in standard blocks'),
+  outputHandling: check.foreign(
+    'The artifact has every block. "maxMediaBytes" limits what the model reads of files',
+  ),
+  defaultToolTimeout: check.foreign('Write it as "timeoutMs"'),
+  beforeToolCall: check.foreign(
+    'Write an interceptor: interceptors: [(request, next) => next({ args })]',
+  ),
+  afterToolCall: check.foreign(
+    'Write an interceptor: interceptors: [async (request, next) => await next()]',
+  ),
+  onProgress: check.foreign(
+    'Read it from the stream of the graph: streamMode: "custom", type "mcp_progress"',
+  ),
+  onMessage: check.foreign(
+    'Read it from the stream of the graph: streamMode: "custom", type "mcp_log"',
+  ),
+  onToolsListChanged: check.foreign('Listen to it: mcp.on("toolsChanged", listener)'),
+}
+
+/** Servers that are not in `servers`, as in `new MultiServerMCPClient({ shop: { url } })`. */
+function refuseServersAsOptions(options: object): void {
   for (const [name, value] of Object.entries(options)) {
-    if (name === 'mcpServers' || name === 'connections') {
-      throw configError(`createMcpTools(): there is no option "${name}". Write it as "servers"`)
-    }
-    const isServer = isRecord(value) && ('url' in value || 'command' in value)
-    if (isServer && !Object.hasOwn(optionChecks, name)) {
+    if (Object.hasOwn(optionChecks, name) || Object.hasOwn(adapterOptions, name)) continue
+    if (isRecord(value) && ('url' in value || 'command' in value)) {
       throw configError(
         `createMcpTools(): there is no option "${name}". Write servers as { servers: { ${name}: … } }`,
       )
@@ -192,8 +221,8 @@ class LiveTools implements McpTools {
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
-    refuseAdapterOptions(options)
-    assertOptions('createMcpTools()', options, optionChecks)
+    refuseServersAsOptions(options)
+    assertOptions('createMcpTools()', options, { ...adapterOptions, ...optionChecks })
     const servers = toServers(options.servers)
     assertOneOrigin(
       options.authProvider,

@@ -170,6 +170,11 @@ test.each([
     { mcpServers: { shop: { url: 'http://127.0.0.1:9/mcp' } } },
     /no option "mcpServers"\. Write it as "servers"/,
   ],
+  [{ servers: {}, throwOnLoadError: true }, /no option "throwOnLoadError"\. .*onServerError/],
+  [{ servers: {}, prefixToolNameWithServerName: true }, /Write it as "prefixToolNames"/],
+  [{ servers: {}, useStandardContentBlocks: true }, /Leave it out/],
+  [{ servers: {}, outputHandling: {} }, /"maxMediaBytes"/],
+  [{ servers: {}, beforeToolCall: () => ({}) }, /Write an interceptor/],
   [{ connections: {} }, /no option "connections"\. Write it as "servers"/],
   [{ shop: { url: 'http://127.0.0.1:9/mcp' } }, /Write servers as \{ servers: \{ shop: … \} \}/],
   [

@@ -13,6 +13,8 @@ import {
 
 test.each([
   [{ agent: {} }, 'createGateway(): there is no option "agent". Did you mean "agents"?'],
+  [{ port: 8000 }, 'no option "port". Did you mean "http.port"?'],
+  [{ idleTtlMs: 5 }, 'Did you mean "sessions.idleTtlMs"?'],
   [{ source: [] }, 'Did you mean "sources"?'],
   [
     { sources: {} },

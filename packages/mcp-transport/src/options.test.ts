@@ -59,6 +59,12 @@ describe('a transport refuses the options', () => {
     [{ listen: 'no' }, '"listen" must be true or false'],
     [{ traceContext: {} }, '"traceContext" must be a function'],
     [{ onExchange: 'log' }, '"onExchange" must be a function'],
+    [{ requestInit: { headers: {} } }, 'Write the headers of "requestInit" as "headers"'],
+    [{ fetch }, 'no option "fetch". Use "headers"'],
+    [{ reconnectionOptions: {} }, 'Write it as reconnect: { firstMs'],
+    [{ sessionId: 'abc' }, 'sessionInfo: new SessionInfo(sessionId)'],
+    [{ eventSourceInit: {} }, 'Write headers as "headers"'],
+    [{ idleMs: 5 }, 'Did you mean "timeouts.idleMs"?'],
     [null, 'the options must be'],
   ])('%o with an error that says "%s"', (options, message) => {
     expect(() => transport(options)).toThrow(

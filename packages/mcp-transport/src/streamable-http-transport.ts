@@ -7,7 +7,7 @@ import { SdkMessages } from './sdk-messages.ts'
 import { SessionInfo } from './session-info.ts'
 import type { Era } from './session-record.ts'
 import type { TransportError } from './transport-error.ts'
-import { transportOptionChecks } from './transport-options.ts'
+import { sdkOptions, transportOptionChecks } from './transport-options.ts'
 import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
 
 /**
@@ -49,7 +49,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   /** @throws TypeError for an invalid URL, option or header. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
-    assertOptions('StreamableHttpTransport', options, transportOptionChecks)
+    assertOptions('StreamableHttpTransport', options, { ...sdkOptions, ...transportOptionChecks })
     this.#url = url
     this.#options = options
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()

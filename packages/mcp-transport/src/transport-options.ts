@@ -204,6 +204,21 @@ export const transportOptionChecks: Checks<StreamableHttpTransportOptions> = {
   onExchange: check.func,
 }
 
+/** What to write instead of the options of the SDK's `StreamableHTTPClientTransport` and `SSEClientTransport`. */
+export const sdkOptions: Readonly<Record<string, Check>> = {
+  requestInit: check.foreign('Write the headers of "requestInit" as "headers"'),
+  fetch: check.foreign(
+    'Use "headers" for headers, "onExchange" to observe, and "dispatcher" for the connections',
+  ),
+  reconnectionOptions: check.foreign('Write it as reconnect: { firstMs, maxMs, maxAttempts }'),
+  reconnectionScheduler: check.foreign('Use reconnect: { firstMs, maxMs, maxAttempts }'),
+  sessionId: check.foreign('Write it as sessionInfo: new SessionInfo(sessionId)'),
+  protocolVersion: check.foreign('It is stored with the session: use "sessionInfo"'),
+  eventSourceInit: check.foreign(
+    'Write headers as "headers". HTTP+SSE of 2024-11-05 is not supported',
+  ),
+}
+
 export type Timeouts = Resolved<TimeoutOptions>
 export type Limits = Resolved<LimitOptions>
 export type Reconnect = Resolved<ReconnectOptions>

@@ -21,6 +21,11 @@ describe('readConfig', () => {
     expect((await readConfig('http:\n  # port: 1\nsources: null\n')).config).toEqual(config)
   })
 
+  test.each(['langgraph.json', 'langgraph.dev.json'])('reads %s as graphs', async (file) => {
+    const { config } = await readConfig({ graph: { a: './a.ts:a' } }, { file: `/app/${file}` })
+    expect(config.sources).toMatchObject([{ type: 'langgraph', config: file }])
+  })
+
   test('refuses YAML whose aliases expand to gigabytes', async () => {
     const levels = 'bcdefghi'.split('').map((name, index) => {
       const before = 'abcdefgh'[index]
@@ -52,6 +57,7 @@ describe('readConfig', () => {
       'http:\n  public-url: x',
       'g.yaml:2: there is no setting "http.public-url". Did you mean "http.publicUrl"?',
     ],
+    ['port: 1', 'g.yaml:1: there is no setting "port". Did you mean "http.port"?'],
     ['task: 4', 'g.yaml:1: there is no setting "task". Did you mean "tasks"?'],
     [
       'tasks:\n  zzzzzz: 4',

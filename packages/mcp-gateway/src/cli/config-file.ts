@@ -178,7 +178,11 @@ function mistakeOf(problem: SettingProblem): Mistake {
 
 /** A `langgraph.json` in the place of a configuration stands for one with its graphs and all defaults. */
 function fromLangGraph(content: unknown, file: string): unknown {
-  const isLangGraph = isRecord(content) && 'graphs' in content && !('sources' in content)
+  // Its name tells it too: a misspelled key in it is no setting of a gateway.
+  const isLangGraph =
+    isRecord(content) &&
+    !('sources' in content) &&
+    ('graphs' in content || /^langgraph(?:\.[\w-]+)*\.json$/.test(basename(file)))
   return isLangGraph ? { sources: [{ type: 'langgraph', config: basename(file) }] } : content
 }
 

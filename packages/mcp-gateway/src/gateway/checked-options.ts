@@ -16,7 +16,7 @@ import {
 } from '../options.ts'
 import type { StdioOptions } from '../mcp/stdio.ts'
 import { graphChecks } from '../agents/langgraph/definition.ts'
-import { pathText, problemsOf, problemText } from './setting-paths.ts'
+import { knownKeys, pathText, problemsOf, problemText } from './setting-paths.ts'
 
 const { flag, func, methods, number, section, text } = check
 
@@ -59,7 +59,16 @@ const objectChecks: Checks<GatewayObjects> = {
 
 /** The schema checks these. */
 const settingChecks: Readonly<Record<string, Check>> = Object.fromEntries(
-  Object.keys(settingsShape).map((name) => [name, check.anything]),
+  Object.entries(settingsShape).map(([name, schema]) => [
+    name,
+    {
+      ...check.anything,
+      // Read for an error only: it takes time.
+      get keys() {
+        return knownKeys(schema, [])
+      },
+    },
+  ]),
 )
 
 /** Returns options with a value for every setting. @throws GatewayError `CONFIG` with the path of a wrong option */

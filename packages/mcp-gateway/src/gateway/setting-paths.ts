@@ -87,11 +87,17 @@ export interface SettingProblem {
   readonly expected: string
   /** Words that the place accepts. */
   readonly words: readonly string[] | undefined
-  /** Known key or word that is most like the given one. */
+  /** Known key or word that is most like the given one, or the path of a setting in another section. */
   readonly nearest: string | undefined
   readonly found: unknown
   /** The value has the right type, such as a text that is no URL. */
   readonly isTyped: boolean
+}
+
+/** Returns where a setting is, such as `http.port`, if exactly one section has it. */
+function pathInSection(schema: z.ZodType, key: string): string | undefined {
+  const sections = knownKeys(schema, []).filter((each) => knownKeys(schema, [each]).includes(key))
+  return sections.length === 1 ? `${sections[0]}.${key}` : undefined
 }
 
 /** What a schema found wrong with `value`. */
@@ -109,7 +115,8 @@ export function problemsOf(
       type: 'unknown',
       expected: known.join(', '),
       words: undefined,
-      nearest: nearestWord(key, known),
+      nearest:
+        (path.length === 0 ? pathInSection(schema, key) : undefined) ?? nearestWord(key, known),
       found: valueAt(value, [...path, key]),
       isTyped: false,
     }))

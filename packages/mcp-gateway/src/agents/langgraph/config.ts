@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeText, isRecord } from '@x/internal'
+import { decodeText, isRecord, nearestWord } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
 import { messageFieldOf, type AgentInput, type JsonSchema } from '../agent.ts'
 import { applyEnv, runDefaults, warnOfUnused } from './config-keys.ts'
@@ -78,11 +78,17 @@ export function isPythonGraph(path: string): boolean {
   return isModule || /\.py[xdi]?(?::\w+)?$/.test(path)
 }
 
+function keyLikeGraphs(config: object): string | undefined {
+  return Object.keys(config).find((key) => nearestWord(key, ['graphs']) !== undefined)
+}
+
 async function readFileOfGraphs(path: string) {
   const config = await readJson(path)
   const graphs = isRecord(config) ? config['graphs'] : undefined
   if (!isRecord(config) || !isRecord(graphs)) {
-    throw wrong(path, 'graphs', 'must be an object with graphs by name')
+    const near = isRecord(config) && graphs === undefined ? keyLikeGraphs(config) : undefined
+    const advice = near === undefined ? '' : `. Did you mean "graphs" by "${near}"?`
+    throw wrong(path, 'graphs', `must be an object with graphs by name${advice}`)
   }
   return { config, graphs }
 }

@@ -366,6 +366,10 @@ test('offers the graphs of a langgraph.json with their descriptions', async () =
     await expect(started(join(folder, 'langgraph.json'))).rejects.toMatchObject({
       path: 'graphs.a',
     })
+    await writeFile(join(folder, 'langgraph.json'), '{"graph":{"a":"./graphs.mjs:a"}}')
+    await expect(started(join(folder, 'langgraph.json'))).rejects.toThrow(
+      'must be an object with graphs by name. Did you mean "graphs" by "graph"?',
+    )
   } finally {
     await rm(folder, { recursive: true })
   }
