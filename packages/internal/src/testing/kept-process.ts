@@ -86,7 +86,8 @@ function readyPid(
   }: { readonly name: string; readonly readyLine: string; readonly deadline: AbortSignal },
 ): Promise<number> {
   return new Promise((resolve, reject) => {
-    let pid = 0
+    let pid: number | undefined
+    let isReady = false
     let output = ''
     const fail = (reason: string): void => {
       reject(new Error(`${name} did not start: ${reason}\n${output.trim()}`))
@@ -98,9 +99,12 @@ function readyPid(
     // Reads until the server exits: a full pipe would stop it.
     createInterface(keeper.stdout)
       .on('line', (line) => {
-        pid ||= Number(/^pid (\d+)$/.exec(line)?.[1] ?? 0)
+        const [, id] = /^pid (\d+)$/.exec(line) ?? []
+        if (id !== undefined) pid ??= Number(id)
+        isReady ||= line.includes(readyLine)
         output = `${output}${line}\n`.slice(-4096)
-        if (!line.includes(readyLine)) return
+        // On a busy machine, the server may be ready before the shell has written its id.
+        if (!isReady || pid === undefined) return
         deadline.removeEventListener('abort', late)
         resolve(pid)
       })
