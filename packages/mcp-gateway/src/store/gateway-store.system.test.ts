@@ -376,16 +376,28 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const ms = Math.max(shortMs, 1000)
     const limits = { maxEvents: 1_000_000, ttlMs: 1.5 * ms }
     const header = { session: 's1', owner: 'p1', requestId: 1 }
-    const beginning = await store.logs.open('one', header, limits)
-    for (const mark of ['first', 'second']) {
-      await store.records.put(mark, 1, { ttlMs: ms })
-      await untilEnded(async () => {
-        await store.logs.append('one', mark, { limits, isLast: false })
-        return (await other.records.get(mark)) === undefined
-      })
+    const kept: unknown[] = []
+    // A log to which a busy machine wrote nothing for as long as it lives has ended: the next one is tried.
+    for (let number = 1; kept.length === 0; number++) {
+      const log = `log ${number}`
+      const beginning = await store.logs.open(log, header, limits)
+      let written = Date.now()
+      let wasLate = false
+      for (const mark of [`first ${number}`, `second ${number}`]) {
+        await store.records.put(mark, 1, { ttlMs: ms })
+        await untilEnded(async () => {
+          await store.logs.append(log, mark, { limits, isLast: false })
+          wasLate ||= Date.now() - written >= limits.ttlMs
+          written = Date.now()
+          return (await other.records.get(mark)) === undefined
+        })
+      }
+      const found = await other.logs.find(beginning)
+      const [first] = (await other.logs.read(log, beginning)) ?? []
+      wasLate ||= Date.now() - written >= limits.ttlMs
+      if (!wasLate) kept.push(found?.header, first?.event)
     }
-    expect(await other.logs.find(beginning)).toEqual({ log: 'one', header })
-    expect((await other.logs.read('one', beginning))?.[0]).toMatchObject({ event: 'first' })
+    expect(kept).toEqual([header, expect.stringContaining('first')])
   })
 
   test('rejects an event that JSON cannot hold', async () => {
