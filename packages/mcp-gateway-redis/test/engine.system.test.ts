@@ -241,10 +241,13 @@ async function taskOf(
   return String(result['taskId'])
 }
 
-/** Polls until a task has this status, or has ended. */
+/** Polls until a task has this status, or has ended. Asks again, as clients do, if a busy Redis was too slow. */
 async function until(url: string, taskId: string, status: string): Promise<Json> {
   for (;;) {
-    const task = await send(url, 'tasks/get', { taskId })
+    const task = await send(url, 'tasks/get', { taskId }).catch((error: unknown): Json => {
+      if (!String(error).includes('"retryAfterMs"')) throw error
+      return {}
+    })
     const isOver = ['completed', 'failed', 'cancelled'].includes(String(task['status']))
     if (isOver || task['status'] === status) return task
     await sleep(50)
