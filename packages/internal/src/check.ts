@@ -23,7 +23,7 @@ export interface Check {
   /** Returns what is wrong inside a value that is accepted. */
   readonly inside?: (value: unknown, path: string) => OptionProblem | undefined
   readonly isRequired?: boolean
-  /** What to write instead of this option, which is one of another library. */
+  /** Advice for an option of another library: the one to use here. */
   readonly instead?: string
 }
 

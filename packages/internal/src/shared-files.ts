@@ -10,7 +10,7 @@ export const fileSystem: {
   readonly writeFile: typeof writeFile
 } = { platform: process.platform, readFile, rename, rm, writeFile }
 
-/** What Windows answers while another program, such as a virus scanner, has the file open. */
+/** Codes of Windows for a file that another program, such as a virus scanner, has open. */
 const BUSY = ['EACCES', 'EBUSY', 'EPERM']
 /** Waits between the tries. Together less than the 2 s that a session store may take to read and to write. */
 const WAITS_MS = [10, 20, 40, 80, 160, 320]

@@ -161,7 +161,7 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
 }
 
-/** What to write instead of the options of `MultiServerMCPClient` of `@langchain/mcp-adapters`. MIGRATION.md has the same. */
+/** Advice for the options of `MultiServerMCPClient` of `@langchain/mcp-adapters`. MIGRATION.md has the same. */
 const adapterOptions: Readonly<Record<string, Check>> = {
   mcpServers: check.foreign('Write it as "servers"'),
   connections: check.foreign('Write it as "servers"'),

@@ -204,7 +204,7 @@ export const transportOptionChecks: Checks<StreamableHttpTransportOptions> = {
   onExchange: check.func,
 }
 
-/** What to write instead of the options of the SDK's `StreamableHTTPClientTransport` and `SSEClientTransport`. */
+/** Advice for the options of the SDK's `StreamableHTTPClientTransport` and `SSEClientTransport`. */
 export const sdkOptions: Readonly<Record<string, Check>> = {
   requestInit: check.foreign('Write the headers of "requestInit" as "headers"'),
   fetch: check.foreign(

@@ -44,7 +44,7 @@ const MAX_REPEATED = 20_000
 /** Limit for all unions of a schema: unions inside of unions double at each level. */
 const MAX_REPEATED_IN_ALL = 100_000
 
-/** What the parts of one schema share while they are made portable. */
+/** State that the parts of one schema share while they are made portable. */
 export interface PortableContext {
   readonly note: Note
   /** Characters that the members of unions have repeated so far. */

@@ -344,7 +344,7 @@ export class ChildConnection implements ServerConnection {
       const failure = new StdioError('UNEXPECTED_RESPONSE', what, { cause: error.cause })
       return this.#settle(Number(error.id), failure)
     }
-    // On Windows a shell starts the command. That there is no such command shows in the exit of the shell.
+    // On Windows a shell starts the command. Its exit says that the command is missing.
     if ('code' in error && error.code === 'ENOENT') return this.#end(toStartError(error))
     // The line is not JSON, or not a JSON-RPC message.
     if (error instanceof SyntaxError || error.name === 'ZodError')

@@ -178,7 +178,7 @@ function mistakeOf(problem: SettingProblem): Mistake {
 
 /** A `langgraph.json` in the place of a configuration stands for one with its graphs and all defaults. */
 function fromLangGraph(content: unknown, file: string): unknown {
-  // Its name tells it too: a misspelled key in it is no setting of a gateway.
+  // Its name tells it too: a key in it may be misspelled.
   const isLangGraph =
     isRecord(content) &&
     !('sources' in content) &&

@@ -180,7 +180,7 @@ export class Runtime implements AsyncDisposable {
     this.#readiness = new StoreReadiness({
       store: this.#store,
       clock,
-      // A check that close() ends with the store is no failure.
+      // close() ends a check together with the store.
       onWarning: (message, cause) => {
         if (!this.#closing) onWarning(message, cause)
       },

@@ -90,7 +90,7 @@ export interface SettingProblem {
   /** Known key or word that is most like the given one, or the path of a setting in another section. */
   readonly nearest: string | undefined
   readonly found: unknown
-  /** The value has the right type, such as a text that is no URL. */
+  /** The value has the right type, such as a text in place of a URL. */
   readonly isTyped: boolean
 }
 
@@ -108,7 +108,7 @@ export function problemsOf(
 ): readonly SettingProblem[] {
   const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)))
   if (issue.code === 'unrecognized_keys') {
-    // A key that another alternative of the schema has, such as a source of another type, is no advice.
+    // A key that another alternative of the schema has, such as a source of another type, would mislead.
     const known = knownKeys(schema, path).filter((key) => !issue.keys.includes(key))
     return issue.keys.map((key) => ({
       path: [...path, key],
@@ -168,7 +168,7 @@ export function problemText(problem: SettingProblem, noun: 'option' | 'setting')
   // A number in the place of a text may be a secret.
   const isHidden = typeof found === 'number' && !problem.expected.includes('number')
   const got = isHidden ? 'a number' : shown(found, words)
-  // "must be the origin of a page, not a string" would say that an origin is no string.
+  // "must be the origin of a page, not a string" would deny that an origin is a string.
   const isPlain = isTyped && (got === 'a string' || got === 'an object' || got === 'a list')
   return `${place} must be ${expected}${isPlain ? '' : `, not ${got}`}${advice}`
 }

@@ -175,7 +175,7 @@ const LIST =
   /^(?:authorization_servers|grant_types|response_types|redirect_uris|contacts|\w+_supported)$/
 
 /**
- * Splits texts in place of lists, and keeps the texts of a list. Metadata without response types get `code`.
+ * Makes lists of texts, and drops other values from lists. Metadata without response types get `code`.
  */
 function withLists(document: Record<string, unknown>): Record<string, unknown> {
   const members = Object.entries(document).map(([name, value]) => [

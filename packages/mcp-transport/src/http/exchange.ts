@@ -540,7 +540,7 @@ function tlsAdvice(cause: unknown, origin: string): string {
 
 const NOT_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
 
-/** Says why there is no connection, in one line. The errors of Node name neither a proxy nor a server without TLS. */
+/** Says in one line why the connection failed. The errors of Node name neither a proxy nor a server without TLS. */
 function reasonOf(cause: unknown, why: string, origin: string): string {
   const { reason, code, port, hostname } = isRecord(cause) ? cause : {}
   if (typeof reason === 'string') {
