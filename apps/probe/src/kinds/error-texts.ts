@@ -1,5 +1,6 @@
 // Texts that callers read while parts of the gateway are broken.
 import { rm, writeFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import {
   askRedis,
@@ -38,6 +39,10 @@ import {
 import { probe, type Kind, type Probe } from '../probe.ts'
 import { browserOf, identityAt, toSignIn } from '../sign-in-world.ts'
 import { honestClients, knownCallers, startTarget, TOKENS, type Target } from '../target.ts'
+
+/** Attempts to prepare a gateway, and the time between them in milliseconds. */
+const MAX_ATTEMPTS = 60
+const PAUSE_MS = 1000
 
 const token = TOKENS.ada
 const INNER = 'postgres://admin:hunter2@10.0.0.7:5432/secret and /var/lib/gateway/secret.db'
@@ -149,14 +154,34 @@ const REQUESTS: Readonly<Record<string, Ask>> = {
     toAnswer(await fetch(target.url, { method: 'DELETE', headers: { ...had.session?.headers } })),
 }
 
+/** The store waits for Redis 200 ms only, which a busy machine may exceed: then all is tried again. */
 async function before(target: Target): Promise<Had> {
-  const uploaded = await file(target, { method: 'PUT', body: 'x' }, '/artifacts/before.txt')
-  return {
-    uri: String(uploaded.message['uri']),
-    session: await Session.open(target, { token }),
-    taskId: String(at(await call(target, 'deal', { _meta: KNOWS_TASKS }), 'result', 'taskId')),
-    requestState: at(await call(target, 'ask', { _meta: SHOWS_FORMS }), 'result', 'requestState'),
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await beforeIn(target)
+    } catch (error) {
+      if (attempt === MAX_ATTEMPTS) throw error
+      await sleep(PAUSE_MS)
+    }
   }
+}
+
+async function beforeIn(target: Target): Promise<Had> {
+  const uploaded = await file(target, { method: 'PUT', body: 'x' }, '/artifacts/before.txt')
+  const session = await Session.open(target, { token })
+  const task = await call(target, 'deal', { _meta: KNOWS_TASKS })
+  const asked = await call(target, 'ask', { _meta: SHOWS_FORMS })
+  const uri = uploaded.message['uri']
+  const taskId = at(task, 'result', 'taskId')
+  const requestState = at(asked, 'result', 'requestState')
+  for (const [value, { text }] of [
+    [uri, uploaded],
+    [taskId, task],
+    [requestState, asked],
+  ] as const) {
+    if (typeof value !== 'string') throw new Error(`Not prepared: ${text}`)
+  }
+  return { uri: String(uri), session, taskId: String(taskId), requestState }
 }
 
 /** Sends all requests to a gateway whose store is broken. @param breakIt is called once, before the first one */
