@@ -540,23 +540,26 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     await using server = await startRemoteLangGraph()
     await using world = await newWorld()
     const langGraph = server.url
-    const joined = (run: string, times: number) => (): boolean =>
-      server.lines.filter((line) => line.endsWith(`/runs/${run}/stream`)).length >= times
     const web = await world.listen({ langGraph })
     const first = await world.work({ langGraph })
     const [taskId, other] = await Promise.all([
       taskOf(web.url, 'support'),
       taskOf(web.url, 'support', { message: 'B' }),
     ])
+    await vi.waitUntil(() => server.runs.length === 2, { timeout: SLOW })
     first.kill('SIGKILL')
-    const otherRun = server.runs[1]
+    // They may have begun in the other order.
+    const otherRun = server.runs.find(({ body }) => JSON.stringify(body).includes('"B"'))
+    const ownRun = server.runs.find((run) => run !== otherRun)
+    const joined = (times: number) => (): boolean =>
+      server.lines.filter((line) => line.endsWith(`/runs/${ownRun?.id}/stream`)).length >= times
     await send(web.url, 'tasks/cancel', { taskId: other }) // its process looks alive
     const second = await world.work({ langGraph })
     await vi.waitUntil(() => otherRun?.status === 'interrupted', { timeout: SLOW })
-    await vi.waitUntil(joined('r1', 1), { timeout: SLOW })
+    await vi.waitUntil(joined(1), { timeout: SLOW })
     second.kill('SIGTERM')
     await world.work({ langGraph })
-    await vi.waitUntil(joined('r1', 2), { timeout: SLOW })
+    await vi.waitUntil(joined(2), { timeout: SLOW })
     server.end('success', answered('Done'))
     expect(await until(web.url, taskId, 'completed')).toMatchObject({ result: text('Done') })
     expect(server.runs).toHaveLength(2)
