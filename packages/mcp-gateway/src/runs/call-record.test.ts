@@ -43,7 +43,7 @@ const asked = (attempt = 1): CallEvent => ({
 type Reading = Extract<CallEvent, { type: 'answered' }>['reading']
 const answered = (reading: Reading, process = 'b'): CallEvent => ({
   type: 'answered',
-  answered: { round: 1, hash: 'h' },
+  answered: { round: 1, hash: 'h', id: 'a' },
   reading,
   process,
   task: undefined,

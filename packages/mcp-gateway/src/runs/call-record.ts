@@ -118,8 +118,8 @@ interface AskedQuestions {
 interface AcceptedAnswers {
   readonly round: number
   readonly hash: string
-  /** Names the attempt to store them. `undefined` in records of earlier versions. */
-  readonly id?: string | undefined
+  /** Names the attempt to store them. */
+  readonly id: string
 }
 
 export interface TaskFacts {

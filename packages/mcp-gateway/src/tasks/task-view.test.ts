@@ -89,7 +89,7 @@ test('says that a task waits for a process, until one executes it', () => {
 
 const answered = (reading: Extract<CallEvent, { type: 'answered' }>['reading']): CallEvent => ({
   type: 'answered',
-  answered: { round: 1, hash: 'h' },
+  answered: { round: 1, hash: 'h', id: 'a' },
   reading,
   process: '',
   task: { owner: 'ada', began: 1 },
