@@ -74,18 +74,23 @@ export function isErrorOfUser(error: unknown): boolean {
   return causesOf(error).some((cause) => errorsOfUsers.has(cause))
 }
 
+/** Limit of attempts: each of them needs another call without a token, which was sent meanwhile. */
+const MAX_ATTEMPTS = 100
+
 /**
  * Sends something for a call, and again while only calls with other credentials of the same user had no token: calls share
  * handshakes and lists.
  */
 export async function withOwnToken<T>(config: ConfigOfCall, send: () => Promise<T>): Promise<T> {
-  for (let before: Error | undefined; ;) {
+  let before: Error | undefined
+  for (let attempt = 1; ; attempt++) {
     try {
       return await send()
     } catch (error) {
       const isUnsent = McpClientError.is(error) && error.outcome === 'not-executed'
       const ofAnother = causesOf(error).find((cause) => errorsOfUsers.get(cause)?.(config))
-      if (!isUnsent || ofAnother === undefined || ofAnother === before) throw error
+      const isNew = ofAnother !== undefined && ofAnother !== before
+      if (!isUnsent || !isNew || attempt === MAX_ATTEMPTS) throw error
       before = ofAnother
     }
   }
